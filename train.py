@@ -1,0 +1,354 @@
+"""Train a recipe, go on with one, evaluate a run, or fetch the data.
+
+    python train.py --list
+    python train.py vit-small-cpu
+    python train.py vit-small-cpu --resume
+    python train.py evaluate runs/vit-small-cpu
+    python train.py download
+
+A training writes a run folder (see `vitdemo/runs.py`), which the page shows while it grows.
+"""
+
+import argparse
+import json
+import platform
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict, fields
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+
+import timm
+import torch
+from tqdm import tqdm
+
+from vitdemo import data, runs
+from vitdemo.errors import RunError, VitdemoError
+from vitdemo.evaluation import accuracy
+from vitdemo.models import ModelSpec, build_model, count_macs, count_parameters
+from vitdemo.recipes import RECIPES, Recipe, get_recipe
+from vitdemo.training import Preprocessing, Progress, Trainer, pick_device, predict
+
+PACKAGES = ("torch", "torchvision", "timm", "numpy")
+TUNABLE = tuple(f for f in fields(Recipe) if f.type in (int, float, str) and f.name not in
+                ("name", "summary", "note"))  # fmt: skip
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit codes: 0 done, 2 a mistake that a sentence explains, 130 stopped and resumable."""
+    argv = sys.argv[1:] if argv is None else argv
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return run_command(build_parser().parse_args(argv), argv)
+    except VitdemoError as error:
+        print(f"train.py: {error}", file=sys.stderr)
+    except OSError as error:  # a full disk, a folder that may not be written
+        where = f" '{error.filename}'" if error.filename else ""
+        print(f"train.py: {error.strerror or error}{where}: nothing finished is lost; make room "
+              "or choose another --out, and go on with --resume.", file=sys.stderr)  # fmt: skip
+    return 2
+
+
+def run_command(args: argparse.Namespace, argv: list[str]) -> int:
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    if args.list or args.recipe is None:
+        return list_recipes()
+    if args.recipe == "download":
+        return download(args)
+    if args.recipe == "evaluate":
+        return evaluate(args)
+    return train(args, argv)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="train.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("recipe", nargs="?", help="a recipe's name, `evaluate` or `download`")
+    parser.add_argument("run", nargs="?", type=Path, help="with `evaluate`: the run folder")
+    parser.add_argument("--list", action="store_true", help="print the recipes and leave")
+    parser.add_argument("--data", type=Path, help="CIFAR-10's folder, or one with train/ and test/")
+    parser.add_argument("--out", type=Path, help="the run folder (default: runs/RECIPE)")
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
+    parser.add_argument("--threads", type=int, default=0, help="CPU threads (default: all cores)")
+    parser.add_argument("--weights", type=Path, help="local file of the pretrained weights")
+    parser.add_argument("--resume", action="store_true", help="go on with the run in --out")
+    parser.add_argument("--smoke", action="store_true", help="seconds, on synthetic pictures")
+    group = parser.add_argument_group("fields of the recipe, in place of its own values")
+    for field in TUNABLE:
+        option = "--" + field.name.replace("_", "-")
+        group.add_argument(option, dest=f"set_{field.name}", type=field.type, metavar="VALUE")
+    return parser
+
+
+def list_recipes() -> int:
+    width = max(map(len, RECIPES))
+    for recipe in RECIPES.values():
+        print(f"{recipe.name:<{width}}  {recipe.summary}")
+    return 0
+
+
+def download(args: argparse.Namespace) -> int:
+    source = data.open_source(args.data)
+    print(f"The data set '{source.name}' with {len(source.classes)} classes is in '{source.root}'.")
+    return 0
+
+
+def evaluate(args: argparse.Namespace) -> int:
+    if args.run is None:
+        raise RunError("evaluate needs a run folder: python train.py evaluate runs/NAME.")
+    run = runs.read_run(args.run)
+    write_test_evaluation(run, data.open_source(args.data), args)
+    return 0
+
+
+def train(args: argparse.Namespace, argv: list[str]) -> int:
+    recipe, folder = choose_recipe(args), run_folder(args)
+    device = pick_device(args.device)
+    source, pictures, classes = training_pictures(args, recipe)
+    kept, held = data.stratified_split(pictures.labels, recipe.validation_share, recipe.seed)
+    if recipe.train_pictures:
+        chosen, _ = data.stratified_split(
+            pictures.labels[kept], len(kept) - recipe.train_pictures, recipe.seed
+        )
+        kept = kept[chosen]
+    fingerprint = data.fingerprint(pictures, classes)
+    saved = resumable(folder, recipe, fingerprint) if args.resume else None
+    torch.manual_seed(recipe.seed)
+    model = build_model(
+        recipe.model,
+        len(classes),
+        pretrained=recipe.pretrained and saved is None and not args.smoke,
+        weights=args.weights,
+    ).to(device)
+    preprocessing = preprocessing_of(recipe, source, pictures)
+    trainer = Trainer(
+        model,
+        recipe,
+        pictures.subset(kept),
+        pictures.subset(held),
+        num_classes=len(classes),
+        preprocessing=preprocessing,
+    )
+    if saved:
+        trainer.load_state_dict(saved)
+        history = [r for r in runs.read_history(folder) if r["epoch"] <= trainer.epoch]
+        runs.rewrite_history(folder, history)
+    else:
+        name = source.name if source else "synthetic"
+        config = describe(trainer, classes, name, fingerprint, argv)
+        runs.write_config(folder, config)
+        runs.rewrite_history(folder, ())
+        runs.write_checkpoint(folder, trainer.state_dict())
+    if not train_to_the_end(trainer, folder):
+        print(f"Stopped. {trainer.epoch} of {recipe.total_epochs} epochs are saved in '{folder}'; "
+              f"go on with: python train.py {recipe.name} --out {folder} --resume")  # fmt: skip
+        return 130
+    runs.write_weights(folder, trainer.final_weights())
+    write_test_evaluation(runs.read_run(folder), source, args)
+    return 0
+
+
+def choose_recipe(args: argparse.Namespace) -> Recipe:
+    """The named recipe with the command line's values; with --resume, as the run was begun."""
+    given = {f.name: getattr(args, f"set_{f.name}") for f in TUNABLE}
+    given = {name: value for name, value in given.items() if value is not None}
+    if not args.resume:
+        if args.smoke:
+            given = {"epochs": 2, "batch_size": 16, "warmup_epochs": 0.0} | given
+        return get_recipe(args.recipe, **given)
+    folder = run_folder(args)
+    saved = recipe_from(runs.read_config(folder)["recipe"])
+    if saved.name != get_recipe(args.recipe).name:
+        raise RunError(
+            f"'{folder}' was trained with the recipe '{saved.name}', not '{args.recipe}': resume "
+            f"that one, or choose another --out."
+        )
+    for name, value in given.items():
+        if getattr(saved, name) != value:
+            raise RunError(
+                f"'{folder}' was begun with {name} {getattr(saved, name)}, not {value}: leave the "
+                "option out to resume, or choose another --out."
+            )
+    return saved
+
+
+def recipe_from(saved: dict) -> Recipe:
+    """A `Recipe` from its JSON form. Raises `RunError` where a field is strange to this version."""
+    known = {f.name for f in fields(Recipe)}
+    strange = sorted(set(saved) - known)
+    if strange:
+        raise RunError(f"The run's recipe has a field '{strange[0]}' that this version lacks.")
+    return Recipe(**{**saved, "model": ModelSpec(**saved["model"]), "betas": tuple(saved["betas"])})
+
+
+def run_folder(args: argparse.Namespace) -> Path:
+    """`--out`, or runs/RECIPE. Raises `RunError` where a run is there that nobody asked to touch."""
+    folder = args.out or Path("runs") / (args.recipe + ("-smoke" if args.smoke else ""))
+    if (folder / runs.CONFIG).exists() and not args.resume and not args.smoke:
+        raise RunError(
+            f"'{folder}' already holds a run: go on with --resume, or choose another --out."
+        )
+    return folder
+
+
+def training_pictures(
+    args: argparse.Namespace, recipe: Recipe
+) -> tuple[data.Source | None, data.Pictures, tuple[str, ...]]:
+    """(source, training pictures, classes); the source is None for `--smoke`'s synthetic ones."""
+    if args.smoke and args.data is None:
+        return None, data.synthetic(), ("one", "two", "three", "four")
+    source = data.open_source(args.data)
+    return source, source.load("train", recipe.model.image_size), source.classes
+
+
+def preprocessing_of(
+    recipe: Recipe, source: data.Source | None, pictures: data.Pictures
+) -> Preprocessing:
+    """The pretrained weights' own normalisation, CIFAR-10's, or that of the training pictures."""
+    if recipe.model.family == "timm":
+        pretrained = timm.get_pretrained_cfg(recipe.model.name)
+        mean, std = tuple(pretrained.mean), tuple(pretrained.std)
+    elif source is not None and source.name == "cifar10":
+        mean, std = data.CIFAR10_MEAN, data.CIFAR10_STD
+    else:
+        mean, std = data.pixel_statistics(pictures.images)
+    return Preprocessing(recipe.model.image_size, mean, std)
+
+
+def resumable(folder: Path, recipe: Recipe, fingerprint: str) -> dict:
+    """The checkpoint of `folder`. Raises `RunError` where the data is not what it was begun with."""
+    begun = runs.read_config(folder).get("data", {}).get("fingerprint")
+    if begun != fingerprint:
+        raise RunError(
+            f"'{folder}' was begun on other training pictures (fingerprint {begun}, now "
+            f"{fingerprint}): pass its --data, or choose another --out."
+        )
+    return runs.read_checkpoint(folder)
+
+
+def describe(
+    trainer: Trainer,
+    classes: tuple[str, ...],
+    data_name: str,
+    fingerprint: str,
+    argv: list[str],
+) -> dict:
+    """All of `config.json`."""
+    recipe, preprocessing = trainer.recipe, trainer.preprocessing
+    return {
+        "command": shlex.join(["python", "train.py", *argv]),
+        "recipe": asdict(recipe),
+        "model": asdict(recipe.model),
+        "classes": list(classes),
+        "normalisation": {"mean": preprocessing.mean, "std": preprocessing.std},
+        "input_size": preprocessing.size,
+        "data": {"name": data_name, "fingerprint": fingerprint},
+        "split": {
+            "seed": recipe.seed,
+            "train_pictures": len(trainer.train),
+            "validation_pictures": len(trainer.validation),
+        },
+        "parameters": count_parameters(trainer.model),
+        "macs": count_macs(trainer.model, preprocessing.size),
+        "device": device_name(trainer.device),
+        "packages": {"python": platform.python_version()} | {p: version(p) for p in PACKAGES},
+        "git_commit": git_commit(),
+        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+
+
+def device_name(device: torch.device) -> str:
+    """The device in words, as "NVIDIA H200" or "Intel Xeon 2.50GHz (2 threads)"."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    if device.type == "mps":
+        return f"Apple {platform.machine()} (MPS)"
+    return f"{cpu_name()} ({torch.get_num_threads()} threads)"
+
+
+def cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(x.split(":", 1)[1].strip() for x in lines if x.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def git_commit() -> str | None:
+    """The commit that trains, with "+" where tracked files differ from it; None outside a clone."""
+    here = Path(__file__).parent
+    try:
+        git = ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=40"]
+        return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def train_to_the_end(trainer: Trainer, folder: Path) -> bool:
+    """Write each epoch as it ends; False where Ctrl-C (or SIGTERM) stopped it."""
+    epoch_images = trainer.steps * trainer.batch_size
+    bar = tqdm(
+        total=trainer.recipe.total_epochs * epoch_images,
+        initial=trainer.epoch * epoch_images,
+        unit="img",
+        unit_scale=True,
+        dynamic_ncols=True,
+    )
+    trainer.on_step = lambda progress: show(bar, progress, trainer)
+    with bar:
+        try:
+            for record in trainer.fit():
+                runs.append_record(folder, record)
+                runs.write_checkpoint(folder, trainer.state_dict())
+                bar.write(
+                    f"epoch {record['epoch']:3d}  loss {record['train_loss']:.4f}  "
+                    f"validation loss {record['val_loss']:.4f}  "
+                    f"accuracy {100 * record['val_accuracy']:.2f} %  "
+                    f"{record['epoch_seconds']:.0f} s  {record['images_per_second']:.0f} images/s"
+                )
+        except KeyboardInterrupt:
+            return False
+    return True
+
+
+def show(bar: tqdm, progress: Progress, trainer: Trainer) -> None:
+    done = (progress.epoch - 1) * progress.steps + progress.step
+    bar.set_description(f"epoch {progress.epoch}/{trainer.recipe.total_epochs}", refresh=False)
+    bar.set_postfix(
+        loss=f"{progress.loss:.3f}", accuracy=f"{100 * progress.accuracy:.1f} %", refresh=False
+    )
+    bar.update(done * trainer.batch_size - bar.n)
+
+
+def write_test_evaluation(
+    run: runs.Run, source: data.Source | None, args: argparse.Namespace
+) -> None:
+    """Read the test set, with the weights as they ship (float16), and write `evaluation.npz`."""
+    test = source.load("test", run.spec.image_size) if source else data.synthetic(seed=1)
+    classes = source.classes if source else run.classes
+    if classes != run.classes:
+        raise RunError(
+            f"'{run.path}' was trained on other classes ({', '.join(run.classes[:4])}, ...): pass "
+            "--data the data set that it was trained on."
+        )
+    model = runs.load_model(run, pick_device(args.device))
+    started = time.perf_counter()
+    probabilities = predict(model, test.images, run.preprocessing).softmax(1).numpy()  # (N, C)
+    seconds = (time.perf_counter() - started) / len(test)
+    labels = test.labels.numpy()
+    runs.write_evaluation(
+        run.path,
+        runs.Evaluation(probabilities, labels, data.fingerprint(test, classes), seconds),
+    )
+    result = {"test_accuracy": accuracy(probabilities, labels), "test_pictures": len(test)}
+    print(json.dumps({"run": str(run.path)} | result))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,272 @@
+"""What a Vision Transformer looks at: its attention, read in one pass, and the maps made from it.
+
+`trace` runs the model once with the softmax written out and hands out every layer's attention as a
+value: no hook, no flag, nothing left on a model that other threads use at the same moment.
+`rollout` and `relevance` turn attention into one matrix a picture, `class_map` takes from it one
+number a patch. Attention and rollout do not depend on the class and can mislead; `relevance` does
+depend on it.
+
+Letters: B batch, L layers, H heads, N tokens (prefix tokens, then P patches), D width, C classes.
+
+    attention = trace(model, images).attention  # (L, B, H, N, N)
+    class_map(rollout(attention), num_prefix_tokens=1)  # (B, P)
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+FUSIONS = ("mean", "max", "min")
+
+# The parts, by timm's names, that the pass below knows: (needed, optional). Any other part would
+# change the result unseen (a gate, rope, relative positions), so a model that has one is refused.
+_MODEL = (
+    ("patch_embed", "_pos_embed", "blocks", "norm", "forward_head"),
+    ("cls_token", "dist_token", "reg_token", "pos_embed", "pos_drop", "patch_drop", "norm_pre")
+    + ("fc_norm", "head_drop", "head", "head_dist"),
+)
+_BLOCK = (("norm1", "attn", "norm2", "mlp"), ("ls1", "drop_path1", "ls2", "drop_path2"))
+_ATTENTION = (("qkv", "proj"), ("q_norm", "k_norm", "attn_drop", "norm", "proj_drop"))
+
+
+class Trace(NamedTuple):
+    """One explicit pass: the answer and all that led to it, on the model's device."""
+
+    logits: Tensor  # (B, C)
+    tokens: Tensor  # (L+1, B, N, D): what enters the first block, then what leaves each block
+    attention: Tensor  # (L, B, H, N, N): row = the token that looks, column = what it looks at
+
+
+def trace(model: nn.Module, images: Tensor) -> Trace:
+    """Run `model` once on normalised `images` (B, 3, height, width), keeping tokens and attention.
+
+    Serves `vitdemo.models.vit.VisionTransformer` and timm's `VisionTransformer` with a class token,
+    a distillation token, registers or average pooling, LayerScale, query/key norm, on any device.
+    Differentiable; safe on a model shared between threads. Modules act in the mode they are in:
+    switching a shared model to eval would be seen by others, so call `model.eval()` once, first.
+    In train mode dropout acts on what attention does; the weights handed out are those before it.
+
+    Returns `Trace(logits (B, C), tokens (L+1, B, N, D), attention (L, B, H, N, N))`. Rows of
+    `attention` sum to one; it is float32 where the model is float16 or bfloat16.
+    Raises `TypeError` for a model whose attention would be read wrongly (convolutional, parallel or
+    post-norm blocks, rotary or relative positions, attention pooling, no pooling).
+    """
+    logits, tokens, attention = _forward(model, images)
+    return Trace(logits, torch.stack(tokens), torch.stack(attention))
+
+
+def fuse_heads(attention: Tensor, fusion: str = "mean") -> Tensor:
+    """Join the heads of `attention` (..., H, N, N) into (..., N, N), entry by entry.
+
+    `fusion` is "mean", "max" or "min"; anything else raises `ValueError`. Rows of a maximum sum to
+    one or more, of a minimum to one or less.
+    """
+    if fusion not in FUSIONS:
+        raise ValueError(f"Unknown fusion '{fusion}': choose one of {', '.join(FUSIONS)}.")
+    if fusion == "mean":
+        return attention.mean(dim=-3)  # (..., N, N)
+    return attention.amax(dim=-3) if fusion == "max" else attention.amin(dim=-3)
+
+
+def rollout(
+    attention: Tensor,
+    *,
+    fusion: str = "mean",
+    discard_ratio: float = 0.0,
+    residual: bool = True,
+    start_layer: int = 0,
+    num_prefix_tokens: int = 1,
+) -> Tensor:
+    """Attention rollout: the layers' `attention` (L, B, H, N, N) multiplied up, as (B, N, N).
+
+    Abnar & Zuidema 2020, https://arxiv.org/abs/2005.00928, section 3.
+
+    Args:
+        fusion: how heads join: "mean", "max" or "min".
+        discard_ratio: share of patches, 0 <= ratio < 1, that each row forgets, weakest first;
+            `floor(discard_ratio * P)` of them, never a prefix token, each picture on its own.
+        residual: add the identity and halve, for the skip connection around attention.
+        start_layer: first layer of the product, 0 to L-1.
+        num_prefix_tokens: tokens before the patches: class, distillation, registers.
+
+    Rows of the result sum to one. Raises `ValueError` for a value outside the above.
+    """
+    _check_rollout(attention, discard_ratio, start_layer, num_prefix_tokens)
+    matrices = _widen(fuse_heads(attention[start_layer:], fusion))  # (L-start, B, N, N)
+    matrices = _discard_lowest(matrices, discard_ratio, num_prefix_tokens)
+    matrices = _normalise_rows(matrices, residual)
+    result = matrices[0]  # (B, N, N)
+    for matrix in matrices[1:]:
+        result = matrix @ result
+    return result
+
+
+def relevance(model: nn.Module, images: Tensor, target: int | Tensor) -> Tensor:
+    """How much each token bears on class `target` through all layers, as (B, N, N).
+
+    Chefer et al. 2021, https://arxiv.org/abs/2103.15679, equations 5 and 6 (self-attention).
+    R = I, then R += mean over heads of (dy/dA * A)+ @ R, from the first layer to the last.
+
+    Args:
+        model, images: as in `trace`; works under `no_grad` and `inference_mode` too, and leaves
+            no `.grad` anywhere.
+        target: one class for all pictures, or a LongTensor (B,) with one for each.
+
+    Raises `ValueError` for a class out of range or a wrong number of them, `TypeError` for a target
+    that is not whole or a model that `trace` refuses.
+    """
+    with torch.inference_mode(False), torch.enable_grad():
+        # A copy that asks for a gradient: reaches every layer even where all weights are frozen.
+        images = images.clone().detach().requires_grad_()
+        logits, _, attention = _forward(model, images)
+        target = _check_target(target, logits)  # (B,)
+        score = logits.gather(1, target[:, None]).sum()  # pictures are independent of each other
+        gradients = torch.autograd.grad(score, attention)  # L of (B, H, N, N), in layer order
+    result = torch.eye(attention[0].shape[-1], dtype=attention[0].dtype, device=images.device)
+    result = result.expand(len(images), -1, -1)  # (B, N, N)
+    for weights, gradient in zip(attention, gradients, strict=True):
+        step = (gradient * weights.detach()).clamp(min=0).mean(dim=1)  # (B, N, N)
+        result = result + step @ result
+    return result
+
+
+def class_map(matrix: Tensor, num_prefix_tokens: int) -> Tensor:
+    """What of each patch reaches the answer: `matrix` (B, N, N) to (B, P), P = N - prefix tokens.
+
+    The class token's row (row 0) over the patches; with no prefix token, the mean of all rows,
+    which are the patches'. A model that averages its patches but has registers needs
+    `class_map(matrix[:, p:, p:], 0)`. Raises `ValueError` where no patch would be left.
+    """
+    _check_prefix(matrix, num_prefix_tokens)
+    if num_prefix_tokens == 0:
+        return matrix.mean(dim=1)  # (B, P)
+    return matrix[:, 0, num_prefix_tokens:]  # (B, P)
+
+
+def _forward(model: nn.Module, images: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    """Logits, L+1 tokens and L attentions. Lists, since gradients reach the parts of a stack only
+    where the stack itself is used."""
+    _check_model(model)
+    x = model._pos_embed(model.patch_embed(images))  # (B, N, D)
+    x = _part(model, "norm_pre", _part(model, "patch_drop", x))
+    tokens, attention = [x], []
+    for block in model.blocks:
+        update, weights = _attend(block.attn, block.norm1(x))
+        x = x + _part(block, "drop_path1", _part(block, "ls1", update))
+        update = block.mlp(block.norm2(x))
+        x = x + _part(block, "drop_path2", _part(block, "ls2", update))
+        tokens.append(x)
+        attention.append(weights)
+    logits = model.forward_head(model.norm(x))  # (B, C)
+    if not isinstance(logits, Tensor) or logits.ndim != 2:
+        raise TypeError(f"Cannot explain {type(model).__name__}: its head gives no (B, C) tensor.")
+    return logits, tokens, attention
+
+
+def _attend(attn: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Tokens (B, N, D) to the attention's update (B, N, D) and its weights (B, H, N, N)."""
+    B, N, _ = x.shape
+    qkv = attn.qkv(x).reshape(B, N, 3, attn.num_heads, attn.head_dim)
+    q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, N, D/H)
+    q, k = _part(attn, "q_norm", q), _part(attn, "k_norm", k)
+    # Fused kernels keep scores in float32 too; in half precision rows would not sum to one, and
+    # scores beyond 65504 would be infinite.
+    weights = ((_widen(q) * attn.scale) @ _widen(k).mT).softmax(dim=-1)  # (B, H, N, N)
+    x = _part(attn, "attn_drop", weights.to(v.dtype)) @ v  # (B, H, N, D/H)
+    x = _part(attn, "norm", x.transpose(1, 2).flatten(2))  # (B, N, D)
+    return _part(attn, "proj_drop", attn.proj(x)), weights
+
+
+def _part(module: nn.Module, name: str, x: Tensor) -> Tensor:
+    part = getattr(module, name, None)
+    return x if part is None else part(x)
+
+
+def _widen(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def _discard_lowest(matrices: Tensor, discard_ratio: float, num_prefix_tokens: int) -> Tensor:
+    patches = matrices[..., num_prefix_tokens:]  # (L, B, N, P)
+    count = math.floor(discard_ratio * patches.shape[-1])
+    if count == 0:
+        return matrices
+    # Stable, so that ties fall the same way on every device; an exact count, which a threshold
+    # would miss on ties.
+    lowest = patches.argsort(dim=-1, stable=True)[..., :count]  # (L, B, N, count)
+    return matrices.scatter(-1, lowest + num_prefix_tokens, 0.0)
+
+
+def _normalise_rows(matrices: Tensor, residual: bool) -> Tensor:
+    identity = torch.eye(matrices.shape[-1], dtype=matrices.dtype, device=matrices.device)
+    if residual:
+        matrices = (matrices + identity) / 2
+    total = matrices.sum(dim=-1, keepdim=True)  # (L, B, N, 1)
+    # Heads that share no token leave a row of zeros under "min": it stays where it is, as it
+    # would with the residual.
+    empty = total <= torch.finfo(matrices.dtype).tiny
+    return torch.where(empty, identity, matrices / total.masked_fill(empty, 1.0))
+
+
+def _check_rollout(
+    attention: Tensor, discard_ratio: float, start_layer: int, num_prefix_tokens: int
+) -> None:
+    if attention.ndim != 5:
+        raise ValueError(f"attention has shape {tuple(attention.shape)}, not (L, B, H, N, N).")
+    if not 0 <= discard_ratio < 1:
+        raise ValueError(f"discard_ratio {discard_ratio} is not in 0 <= ratio < 1.")
+    if start_layer not in range(len(attention)):
+        raise ValueError(f"start_layer {start_layer} is not in 0..{len(attention) - 1}.")
+    _check_prefix(attention, num_prefix_tokens)
+
+
+def _check_prefix(matrix: Tensor, num_prefix_tokens: int) -> None:
+    if matrix.ndim < 3 or matrix.shape[-1] != matrix.shape[-2]:
+        raise ValueError(f"A matrix of shape {tuple(matrix.shape)} does not end in (B, N, N).")
+    if num_prefix_tokens not in range(matrix.shape[-1]):
+        raise ValueError(
+            f"num_prefix_tokens {num_prefix_tokens} is not in 0..{matrix.shape[-1] - 1}."
+        )
+
+
+def _check_target(target: int | Tensor, logits: Tensor) -> Tensor:
+    B, C = logits.shape
+    classes = torch.as_tensor(target, device=logits.device)
+    if classes.is_floating_point() or classes.dtype == torch.bool:
+        raise TypeError(f"target is {classes.dtype}, not a whole number or a LongTensor.")
+    if classes.shape not in ((), (B,)):
+        raise ValueError(f"target has shape {tuple(classes.shape)}, not () or ({B},).")
+    if ((classes < 0) | (classes >= C)).any():
+        raise ValueError(f"target {classes.tolist()} is out of range: classes are 0..{C - 1}.")
+    return classes.long().expand(B)  # (B,)
+
+
+def _check_model(model: nn.Module) -> None:
+    places = [("it", model, _MODEL)]
+    for block in getattr(model, "blocks", ()):
+        places.append(("a block", block, _BLOCK))
+        places.append(("an attention", getattr(block, "attn", None), _ATTENTION))
+    for place, module, (needed, optional) in places:
+        fault = _fault(module, needed, optional)
+        if fault:
+            raise TypeError(
+                f"Cannot explain {type(model).__name__}: {place} {fault}; "
+                "give a plain Vision Transformer (ours, or timm's VisionTransformer)."
+            )
+
+
+def _fault(module: nn.Module, needed: tuple[str, ...], optional: tuple[str, ...]) -> str | None:
+    missing = [name for name in needed if not hasattr(module, name)]
+    if missing:
+        return f"has no '{missing[0]}'"
+    parts = [name for name, _ in module.named_children()]
+    parts += [name for name, _ in module.named_parameters(recurse=False)]
+    unknown = [name for name in parts if name not in needed + optional]
+    if unknown:
+        return f"has an unknown '{unknown[0]}'"
+    # Nothing but the order of registration tells timm's ResPostBlock from a pre-norm block.
+    if "norm1" in parts and parts.index("norm1") > parts.index("attn"):
+        return "norms after its attention"
+    return None

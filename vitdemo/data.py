@@ -1,0 +1,227 @@
+"""The data set as uint8 tensors: CIFAR-10 or any folder of pictures, its split and normalisation.
+
+Shapes: B pictures of a batch, N pictures of a set, S their side in pixels. A set is small enough
+to be one (N, 3, S, S) uint8 tensor in memory (CIFAR-10: 184 MB), so no loader, no workers.
+"""
+
+import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from sklearn.model_selection import train_test_split
+from torch import Tensor
+from torchvision.datasets import CIFAR10
+from torchvision.datasets.folder import IMG_EXTENSIONS, make_dataset
+
+from vitdemo.errors import DataError, ImageError
+from vitdemo.inputs import load_image, square_crop, to_uint8
+
+CIFAR10_CLASSES = tuple("airplane automobile bird cat deer dog frog horse ship truck".split())
+# Over all pixels of the 50,000 training pictures. The std (0.2023, 0.1994, 0.2010) that many
+# repositories carry is the mean of the per-picture stds, which is smaller.
+CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Pictures and their classes: `images` (N, 3, S, S) uint8, `labels` (N,) int64."""
+
+    images: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def subset(self, indices: Tensor) -> "Pictures":
+        return Pictures(self.images[indices], self.labels[indices])
+
+    def to(self, device: torch.device) -> "Pictures":
+        return Pictures(self.images.to(device), self.labels.to(device))
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a data set lies, and what can be said of it before a picture is read."""
+
+    name: str
+    root: Path
+    classes: tuple[str, ...]
+    native_size: int | None  # CIFAR-10: 32; None: a folder, read at the size that is asked for
+
+    def load(self, part: str, size: int = 32) -> Pictures:
+        """Read `part` ("train" or "test"); a folder's pictures become size x size squares.
+
+        Raises `DataError` naming the part or the picture that cannot be read.
+        """
+        if part not in ("train", "test"):
+            raise DataError(f"Unknown part '{part}' of a data set: choose 'train' or 'test'.")
+        if self.name == "cifar10":
+            return _load_cifar10(self.root, part)
+        return _load_folder(self.root / part, self.classes, size)
+
+
+def default_root() -> Path:
+    """`VITDEMO_DATA`, or `data` below the current folder."""
+    return Path(os.environ.get("VITDEMO_DATA") or "data")
+
+
+def open_source(root: Path | str | None = None, *, download: bool = True) -> Source:
+    """Find the data set in `root`; an absent or empty `root` gets CIFAR-10, downloaded.
+
+    Raises `DataError` where `root` holds something else, or where the download is not possible.
+    """
+    root = Path(root) if root is not None else default_root()
+    if (root / "train").is_dir():
+        return Source(root.resolve().name, root, _folder_classes(root / "train"), None)
+    if not (root / CIFAR10.base_folder).is_dir():
+        if root.is_file() or (root.is_dir() and any(root.iterdir())):
+            raise DataError(
+                f"'{root}' holds neither {CIFAR10.base_folder}/ nor train/<class>/ and "
+                "test/<class>/ folders of pictures: pass --data a folder that does."
+            )
+        if not download:
+            raise DataError(
+                f"The data set is not in '{root}': run `python train.py download` where there is "
+                "a network, or pass --data a folder of train/<class>/ and test/<class>/ pictures."
+            )
+        _download_cifar10(root)
+    return Source("cifar10", root, CIFAR10_CLASSES, 32)
+
+
+def _download_cifar10(root: Path) -> None:
+    try:
+        CIFAR10(str(root), download=True)
+    except Exception as error:  # urllib, ssl, tarfile, disk: all end in the same way out
+        if root.is_dir() and not any(root.iterdir()):
+            root.rmdir()
+        raise DataError(
+            f"CIFAR-10 could not be downloaded into '{root}' ({error}): check the network, or pass "
+            "--data a folder that holds it or your own train/<class>/ and test/<class>/ pictures."
+        ) from error
+
+
+def _load_cifar10(root: Path, part: str) -> Pictures:
+    try:
+        raw = CIFAR10(str(root), train=part == "train", download=False)
+    except Exception as error:  # torchvision raises bare RuntimeError, pickle whatever it likes
+        raise DataError(
+            f"CIFAR-10 in '{root}' is incomplete or damaged: delete "
+            f"'{root / CIFAR10.base_folder}' and let it be downloaded again."
+        ) from error
+    images = torch.from_numpy(raw.data).permute(0, 3, 1, 2).contiguous()  # (N, 3, 32, 32)
+    return Pictures(images, torch.tensor(raw.targets))
+
+
+def _folder_classes(folder: Path) -> tuple[str, ...]:
+    classes = tuple(sorted(entry.name for entry in folder.iterdir() if entry.is_dir()))
+    if len(classes) < 2:
+        raise DataError(
+            f"'{folder}' holds {len(classes)} class folders, and a classifier needs at least two: "
+            "put the pictures into one folder for each class."
+        )
+    return classes
+
+
+def _load_folder(folder: Path, classes: tuple[str, ...], size: int) -> Pictures:
+    if not folder.is_dir():
+        raise DataError(f"'{folder}' does not exist: a data set needs train/ and test/ folders.")
+    strangers = sorted({e.name for e in folder.iterdir() if e.is_dir()} - set(classes))
+    if strangers:
+        raise DataError(f"'{folder}' holds a class that train/ does not: '{strangers[0]}'.")
+    present = {name: i for i, name in enumerate(classes) if (folder / name).is_dir()}
+    files = make_dataset(str(folder), present, IMG_EXTENSIONS, allow_empty=True) if present else []
+    if not files:
+        raise DataError(f"'{folder}' holds no pictures: put them into {folder}/<class>/.")
+    with ThreadPoolExecutor() as pool:  # decoding releases the interpreter lock
+        images = list(pool.map(lambda file: _read_square(file[0], size), files))
+    return Pictures(torch.from_numpy(np.stack(images)), torch.tensor([label for _, label in files]))
+
+
+def _read_square(path: str, size: int) -> np.ndarray:
+    try:
+        return to_uint8(square_crop(load_image(path), size))  # (3, S, S)
+    except ImageError as error:
+        raise DataError(f"'{path}' cannot be used: {error}") from error
+
+
+def stratified_split(labels: Tensor, held_out: float | int, seed: int) -> tuple[Tensor, Tensor]:
+    """Split N pictures into (kept, held out) indices, each class in proportion, both sorted.
+
+    Args:
+        labels: (N,) int64.
+        held_out: share (float) or number (int) of pictures to hold out.
+        seed: the same seed gives the same split on every machine.
+
+    Raises `DataError` where a class has too few pictures to be in both parts.
+    """
+    try:
+        kept, held = train_test_split(
+            np.arange(len(labels)), test_size=held_out, stratify=labels.numpy(), random_state=seed
+        )
+    except ValueError as error:
+        raise DataError(
+            f"{len(labels)} pictures cannot be split so that every class is in both parts "
+            f"({error}): add pictures to the smallest class."
+        ) from error
+    return torch.from_numpy(np.sort(kept)), torch.from_numpy(np.sort(held))
+
+
+def fingerprint(pictures: Pictures, classes: tuple[str, ...]) -> str:
+    """16 hexadecimal digits that differ as soon as a pixel, a label, the order or a name does."""
+    digest = hashlib.blake2b("\0".join(classes).encode(), digest_size=8)
+    digest.update(pictures.labels.cpu().numpy().tobytes())
+    digest.update(pictures.images.cpu().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def pixel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each channel over all pixels of (N, 3, S, S) uint8, in 0..1."""
+    total, square, count = torch.zeros(3), torch.zeros(3), 0
+    total, square = total.double(), square.double()
+    for part in images.split(1024):
+        values = part.double().transpose(0, 1).flatten(1) / 255  # (3, B*S*S)
+        total += values.sum(1)
+        square += values.square().sum(1)
+        count += values.shape[1]
+    mean = total / count
+    std = (square / count - mean.square()).clamp_min(1e-6).sqrt()
+    return tuple(round(v, 4) for v in mean.tolist()), tuple(round(v, 4) for v in std.tolist())
+
+
+def prepare(images: Tensor, size: int, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
+    """uint8 squares -> what the model sees: resized (bicubic, antialiased) and normalised.
+
+    Args:
+        images: (B, 3, S, S), uint8 or float in 0..255.
+        size: side of the model's input in pixels.
+        mean, std: of each channel, in 0..1.
+
+    Returns (B, 3, size, size) float32. Equals `inputs.square_crop` within one grey level.
+    """
+    pixels = images.float()
+    if pixels.shape[-1] != size:
+        pixels = F.interpolate(pixels, (size, size), mode="bicubic", antialias=True).clamp(0, 255)
+    scale = 255 * torch.tensor(std, device=images.device).view(3, 1, 1)
+    shift = 255 * torch.tensor(mean, device=images.device).view(3, 1, 1)
+    return (pixels - shift) / scale  # (B, 3, size, size)
+
+
+def synthetic(classes: int = 4, each: int = 24, size: int = 32, seed: int = 0) -> Pictures:
+    """Coloured stripes on noise, one angle and colour a class: learnable in seconds, for `--smoke`."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(classes).repeat(each)  # (N,)
+    rows, columns = torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")
+    angle = labels * torch.pi / classes
+    wave = torch.sin(
+        (angle.cos().view(-1, 1, 1) * columns + angle.sin().view(-1, 1, 1) * rows) * 0.8
+    )  # (N, S, S)
+    colour = torch.rand(classes, 3, 1, 1, generator=generator)[labels]  # (N, 3, 1, 1)
+    noise = 0.2 * torch.randn(len(labels), 3, size, size, generator=generator)
+    images = 255 * (0.5 + 0.4 * wave[:, None] * colour + noise).clamp(0, 1)
+    return Pictures(images.to(torch.uint8), labels)

@@ -1,0 +1,187 @@
+"""What the page asks of the runs and models: plain functions of one `Explorer`, no gradio.
+
+It holds the folders, the device, the models (loaded once, when first asked for) and the test
+pictures, all of which are the same for everyone who looks; nothing of one user is kept here.
+"""
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from vitdemo import attention, data, inputs, runs
+from vitdemo.errors import DataError, RunError, VitdemoError
+from vitdemo.evaluation import accuracy
+from vitdemo.models import is_vision_transformer
+from vitdemo.runs import Run
+from vitdemo.training import Preprocessing
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one model says of one picture.
+
+    `seen` (S, S, 3) uint8 is the crop at the model's resolution, `probabilities` (C,) float32,
+    `grid` the rows and columns of its patches, None for a model without patches.
+    """
+
+    run: Run
+    seen: np.ndarray
+    probabilities: np.ndarray
+    grid: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class Look:
+    """One trace: `attention` (L, H, N, N) of the picture `seen` (S, S, 3), on a patch `grid`."""
+
+    seen: np.ndarray
+    attention: Tensor
+    grid: tuple[int, int]
+    num_prefix_tokens: int
+
+    @property
+    def layers(self) -> int:
+        return self.attention.shape[0]
+
+    def head_maps(self, layer: int) -> np.ndarray:
+        """Attention of the class token in layer 1..L, (H, rows, columns)."""
+        maps = attention.class_map(self.attention[layer - 1], self.num_prefix_tokens)  # (H, P)
+        return self._on_grid(maps)
+
+    def rollout_map(self, layer: int, *, fusion: str, discard_ratio: float) -> np.ndarray:
+        """Attention rollout from the first layer up to layer 1..L, (rows, columns)."""
+        matrix = attention.rollout(
+            self.attention[:layer, None],  # (layer, 1, H, N, N)
+            fusion=fusion,
+            discard_ratio=discard_ratio,
+            num_prefix_tokens=self.num_prefix_tokens,
+        )  # (1, N, N)
+        return self._on_grid(attention.class_map(matrix, self.num_prefix_tokens))[0]
+
+    def _on_grid(self, maps: Tensor) -> np.ndarray:
+        return maps.float().cpu().numpy().reshape(-1, *self.grid)
+
+
+@dataclass(frozen=True)
+class TestPicture:
+    """One picture of the test set, and its true class."""
+
+    image: Image.Image
+    label: str
+
+
+class Explorer:
+    """The runs in `roots`, the data set in `data_root` (None: the default), models on `device`."""
+
+    def __init__(self, roots: list[Path], data_root: Path | None, device: torch.device):
+        self.roots = roots
+        self.data_root = data_root
+        self.device = device
+        self._models: dict[tuple, nn.Module] = {}
+        self._tests: data.Pictures | None = None
+        self._lock = threading.Lock()
+
+    def runs(self) -> tuple[list[Run], list[str]]:
+        """All readable runs as they are now, and a sentence for each that is not."""
+        return runs.find_runs(*self.roots)
+
+    def run(self, name: str) -> Run:
+        """Raises `RunError` naming the runs there are."""
+        found, _ = self.runs()
+        for run in found:
+            if run.name == name:
+                return run
+        choices = ", ".join(run.name for run in found) or "none yet"
+        raise RunError(f"There is no run '{name}': there are {choices}.")
+
+    def trained_runs(self) -> list[Run]:
+        """The runs whose weights are there, best test accuracy first."""
+        found = [run for run in self.runs()[0] if run.has_weights]
+        return sorted(found, key=lambda run: -(final_accuracy(run) or 0.0))
+
+    def explained_runs(self) -> list[Run]:
+        """The trained runs that are Vision Transformers, so have attention to look at."""
+        return [run for run in self.trained_runs() if run.spec.family != "resnet18"]
+
+    def evaluated_runs(self) -> list[Run]:
+        return [run for run in self.runs()[0] if run.has_evaluation]
+
+    def model(self, run: Run) -> nn.Module:
+        """Loaded once for each version of its weights. Raises `RunError`."""
+        path = run.path / runs.WEIGHTS
+        key = (str(path), path.stat().st_mtime_ns if path.is_file() else 0)
+        with self._lock:
+            if key not in self._models:
+                self._models[key] = runs.load_model(run, self.device)
+            return self._models[key]
+
+    @torch.inference_mode()
+    def answer(self, run: Run, image: Image.Image) -> Answer:
+        """What `run`'s model says of an RGB image. Raises `RunError`."""
+        model = self.model(run)
+        seen, pixels = self._input(run.preprocessing, image)
+        probabilities = model(pixels).float().softmax(1)[0].cpu().numpy()  # (C,)
+        grid = tuple(model.patch_embed.grid_size) if is_vision_transformer(model) else None
+        return Answer(run, seen, probabilities, grid)
+
+    def answers(self, image: Image.Image) -> tuple[list[Answer], list[str]]:
+        """Every trained model's answer, and a sentence for each model that cannot be loaded."""
+        found, problems = [], []
+        for run in self.trained_runs():
+            try:
+                found.append(self.answer(run, image))
+            except VitdemoError as error:
+                problems.append(str(error))
+        return found, problems
+
+    @torch.inference_mode()
+    def look(self, run: Run, image: Image.Image) -> Look:
+        """All attention of `run`'s model on an RGB image, from one pass. Raises `RunError`."""
+        model = self.model(run)
+        if not is_vision_transformer(model):
+            raise RunError(f"'{run.name}' is no Vision Transformer: it has no attention to show.")
+        seen, pixels = self._input(run.preprocessing, image)
+        trace = attention.trace(model, pixels)
+        return Look(
+            seen,
+            trace.attention[:, 0],  # (L, H, N, N)
+            tuple(model.patch_embed.grid_size),
+            model.num_prefix_tokens,
+        )
+
+    def _input(self, preprocessing: Preprocessing, image: Image.Image) -> tuple[np.ndarray, Tensor]:
+        seen = inputs.to_uint8(inputs.square_crop(image, preprocessing.size))  # (3, S, S)
+        pixels = preprocessing(torch.from_numpy(seen)[None].to(self.device))  # (1, 3, S, S)
+        return np.ascontiguousarray(seen.transpose(1, 2, 0)), pixels
+
+    def source(self) -> data.Source:
+        """The data set, never downloaded from here. Raises `DataError` with the way out."""
+        return data.open_source(self.data_root, download=False)
+
+    def test_pictures(self) -> data.Pictures:
+        """The test set, read once. Raises `DataError`."""
+        with self._lock:
+            if self._tests is None:
+                self._tests = self.source().load("test", size=224)
+            return self._tests
+
+    def test_picture(self, index: int) -> TestPicture:
+        """The test picture `index`, 0 to N-1. Raises `DataError` naming the range."""
+        tests = self.test_pictures()
+        if not 0 <= index < len(tests):
+            raise DataError(f"There is no test picture {index}: choose 0 to {len(tests) - 1}.")
+        pixels = tests.images[index].permute(1, 2, 0).numpy()  # (S, S, 3)
+        return TestPicture(Image.fromarray(pixels), self.source().classes[int(tests.labels[index])])
+
+
+def final_accuracy(run: Run) -> float | None:
+    """Accuracy on the test set; None where it is not there or damaged."""
+    try:
+        return accuracy(run.evaluation.probabilities, run.evaluation.labels)
+    except (RunError, ValueError):
+        return None

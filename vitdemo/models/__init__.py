@@ -1,0 +1,86 @@
+"""The models by family: ours from scratch, ResNet-18, and timm's pretrained ones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from vitdemo.errors import ModelError
+from vitdemo.models.pretrained import build_timm
+from vitdemo.models.resnet import build_resnet18
+from vitdemo.models.vit import VisionTransformer
+
+FAMILIES = ("vit", "resnet18", "timm")
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """What it takes to build a model again; stands in `config.json`.
+
+    `image_size` is the side of the input in pixels, `name` timm's name for the family "timm",
+    `options` goes to the constructor.
+    """
+
+    family: str
+    image_size: int = 32
+    name: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def build_model(
+    spec: ModelSpec,
+    num_classes: int,
+    *,
+    pretrained: bool = False,
+    weights: Path | str | None = None,
+) -> nn.Module:
+    """Build `spec` for `num_classes` classes: pictures (B, 3, S, S) -> logits (B, C).
+
+    `pretrained` and `weights` are for the family "timm" alone, see `build_timm`.
+    Raises `ModelError` where the family or timm's name is unknown.
+    """
+    if spec.family == "vit":
+        return VisionTransformer(
+            image_size=spec.image_size, num_classes=num_classes, **spec.options
+        )
+    if spec.family == "resnet18":
+        return build_resnet18(num_classes)
+    if spec.family == "timm":
+        return build_timm(
+            spec.name,
+            num_classes,
+            spec.image_size,
+            pretrained=pretrained,
+            weights=weights,
+            **spec.options,
+        )
+    raise ModelError(f"Unknown model family '{spec.family}': choose one of {', '.join(FAMILIES)}.")
+
+
+def is_vision_transformer(model: nn.Module) -> bool:
+    """Whether the model has tokens and attention to look into."""
+    return hasattr(model, "blocks") and hasattr(model, "patch_embed")
+
+
+def classifier(model: nn.Module) -> nn.Module:
+    """The last layer, which fine-tuning trains first: timm's name for it, else torchvision's."""
+    return model.get_classifier() if hasattr(model, "get_classifier") else model.fc
+
+
+def count_parameters(model: nn.Module) -> int:
+    return sum(p.numel() for p in model.parameters())
+
+
+def count_macs(model: nn.Module, image_size: int) -> int:
+    """Multiply-adds of one forward pass on one picture (matrix products and convolutions)."""
+    device = next(model.parameters()).device
+    was_training = model.training
+    model.eval()
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(torch.zeros(1, 3, image_size, image_size, device=device))
+    model.train(was_training)
+    return counter.get_total_flops() // 2

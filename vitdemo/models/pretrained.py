@@ -1,0 +1,51 @@
+"""timm's pretrained Vision Transformers, with a new head for our classes."""
+
+from pathlib import Path
+
+import timm
+from torch import nn
+
+from vitdemo.errors import ModelError
+
+
+def build_timm(
+    name: str,
+    num_classes: int,
+    image_size: int,
+    *,
+    pretrained: bool = False,
+    weights: Path | str | None = None,
+    **options,
+) -> nn.Module:
+    """timm's model `name` for pictures (B, 3, S, S), S = `image_size`.
+
+    Args:
+        pretrained: start from timm's weights, from the hub or from `weights`; position embeddings
+            are interpolated to the new grid and the head is new. A finished run is never loaded
+            through this door: it drops a trained head whose size it does not expect.
+        weights: a local file of the weights in timm's names, in place of the download.
+
+    Raises `ModelError` where the name is unknown or the weights cannot be had.
+    """
+    if not timm.is_model(name):
+        raise ModelError(f"timm has no model '{name}': see timm.list_models('*vit*').")
+    if weights is not None and not Path(weights).is_file():
+        raise ModelError(f"The weights file '{weights}' does not exist.")
+    overlay = {"file": str(weights)} if weights is not None else None
+    try:
+        return timm.create_model(
+            name,
+            pretrained=pretrained,
+            num_classes=num_classes,
+            img_size=image_size,
+            pretrained_cfg_overlay=overlay,
+            **options,
+        )
+    except Exception as error:  # hub, network and safetensors errors share no base
+        if not pretrained:
+            raise
+        raise ModelError(
+            f"The pretrained weights of '{name}' could not be loaded "
+            f"({type(error).__name__}: {str(error).splitlines()[0][:200]}): check the network, or "
+            "pass --weights a local file of them."
+        ) from error

@@ -1,0 +1,123 @@
+"""Recipes: everything that decides a training, by name.
+
+A variant is one more entry in `RECIPES`; `train.py --list` prints them. A recipe's `note` states
+its origin and what it measured, on what hardware.
+"""
+
+from dataclasses import dataclass, replace
+
+from vitdemo.errors import RecipeError
+from vitdemo.models import ModelSpec
+
+OPTIMIZERS = ("adamw", "adam", "sgd", "muon")
+SCHEDULES = ("cosine", "constant")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One training. Times are in epochs, rates are per step, chances and shares in 0..1."""
+
+    name: str
+    summary: str
+    model: ModelSpec
+    note: str = ""
+    pretrained: bool = False
+
+    epochs: int = 50  # of the whole model, after head_epochs
+    batch_size: int = 128
+    optimizer: str = "adamw"
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.05  # decoupled; never on biases, norms, class token, positions
+    momentum: float = 0.9  # of sgd (Nesterov) and muon
+    betas: tuple[float, float] = (0.9, 0.999)  # of adam and adamw
+    warmup_epochs: float = 0.0  # linear from 0
+    schedule: str = "cosine"
+    layer_decay: float = 1.0  # learning rate times this for each layer below the head
+    clip_norm: float = 0.0  # 0: none
+
+    head_epochs: int = 0  # first stage: the head alone, the rest frozen
+    head_learning_rate: float = 1e-3
+
+    flip: bool = True
+    crop_padding: int = 4  # pixels at the data's own resolution
+    erasing: float = 0.0  # chance
+    mixup: float = 0.0  # alpha
+    cutmix: float = 0.0  # alpha
+    unmixed_epochs: int = 0  # MixUp and CutMix rest for the last ones
+    label_smoothing: float = 0.0
+
+    ema_decay: float = 0.0  # 0: none; warmed up, see Trainer
+    patience: int = 0  # epochs without a better validation loss before stopping; 0: never stop
+
+    validation_share: float = 0.1
+    train_pictures: int = 0  # a stratified subset of the rest; 0: all
+    seed: int = 0
+
+    def __post_init__(self):
+        _choose("optimizer", self.optimizer, OPTIMIZERS)
+        _choose("schedule", self.schedule, SCHEDULES)
+        for field in ("epochs", "batch_size"):
+            if getattr(self, field) < 1:
+                raise RecipeError(f"{field} is {getattr(self, field)}: it must be at least 1.")
+        for field in ("learning_rate", "head_learning_rate"):
+            if not getattr(self, field) > 0:
+                raise RecipeError(f"{field} is {getattr(self, field)}: it must be above 0.")
+        for field in ("erasing", "label_smoothing", "ema_decay", "validation_share"):
+            if not 0 <= getattr(self, field) < 1:
+                raise RecipeError(f"{field} is {getattr(self, field)}: it must be in [0, 1).")
+
+    @property
+    def total_epochs(self) -> int:
+        return self.head_epochs + self.epochs
+
+
+def _choose(field: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise RecipeError(f"Unknown {field} '{value}': choose one of {', '.join(choices)}.")
+
+
+def _vit(embed_dim: int, depth: int, num_heads: int, **options) -> ModelSpec:
+    sizes = {"patch_size": 4, "embed_dim": embed_dim, "depth": depth, "num_heads": num_heads}
+    return ModelSpec("vit", options=sizes | options)
+
+
+def _deit(image_size: int) -> ModelSpec:
+    return ModelSpec("timm", image_size=image_size, name="deit_tiny_patch16_224")
+
+
+_ALL = (
+    Recipe(
+        "vit-small-cpu",
+        "a small ViT from scratch, for two CPU cores and two hours",
+        _vit(128, 6, 4, init="mimetic"),
+        epochs=24,
+        learning_rate=1e-3,
+        warmup_epochs=1,
+        clip_norm=1.0,
+        label_smoothing=0.1,
+        ema_decay=0.998,
+    ),
+    Recipe(
+        "finetune-deit-tiny",
+        "DeiT-Tiny from ImageNet-1k, fine-tuned at 96 px",
+        _deit(96),
+        pretrained=True,
+        epochs=4,
+        batch_size=64,
+        learning_rate=5e-4,
+        warmup_epochs=0.5,
+        layer_decay=0.75,
+        clip_norm=1.0,
+        label_smoothing=0.1,
+        ema_decay=0.998,
+    ),
+)
+
+RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in _ALL}
+
+
+def get_recipe(name: str, **changes) -> Recipe:
+    """The recipe `name`, with fields replaced. Raises `RecipeError` naming the choices."""
+    if name not in RECIPES:
+        raise RecipeError(f"Unknown recipe '{name}': choose one of {', '.join(RECIPES)}.")
+    return replace(RECIPES[name], **changes)

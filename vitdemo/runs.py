@@ -1,0 +1,261 @@
+"""The run folder: the one contract between training and the page.
+
+`config.json`, `history.jsonl`, `model.safetensors`, `evaluation.npz`, `checkpoint.pt`. Writes are
+atomic (beside, then renamed), so a run that is killed at any moment can be read and resumed.
+"""
+
+import io
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from vitdemo.errors import RunError, VitdemoError
+from vitdemo.models import ModelSpec, build_model
+from vitdemo.training import Preprocessing
+
+CONFIG, HISTORY, WEIGHTS = "config.json", "history.jsonl", "model.safetensors"
+EVALUATION, CHECKPOINT = "evaluation.npz", "checkpoint.pt"
+RECORD_FIELDS = (
+    "epoch",
+    "stage",
+    "train_loss",
+    "train_accuracy",
+    "val_loss",
+    "val_accuracy",
+    "learning_rate",
+    "epoch_seconds",
+    "images_per_second",
+)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The test set, read once: `probabilities` (N, C) float32, `labels` (N,) int64, in its order."""
+
+    probabilities: np.ndarray
+    labels: np.ndarray
+    fingerprint: str
+    seconds_per_image: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder as it was when read. `history` has one dict an epoch, see `RECORD_FIELDS`."""
+
+    path: Path
+    config: dict
+    history: tuple[dict, ...]
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(self.config["classes"])
+
+    @property
+    def spec(self) -> ModelSpec:
+        return ModelSpec(**self.config["model"])
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        norm = self.config["normalisation"]
+        return Preprocessing(self.spec.image_size, tuple(norm["mean"]), tuple(norm["std"]))
+
+    @property
+    def has_weights(self) -> bool:
+        return (self.path / WEIGHTS).is_file()
+
+    @property
+    def has_evaluation(self) -> bool:
+        return (self.path / EVALUATION).is_file()
+
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        """Raises `RunError` where it is missing or damaged."""
+        return read_evaluation(self.path)
+
+
+def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
+    """Let `write` fill a file beside `path`, then put it in its place in one step."""
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(beside, 0o644)  # mkstemp's 0600 would hide a run from the page's user
+        os.replace(beside, path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+
+
+def write_config(folder: Path, config: dict) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+    write_atomically(folder / CONFIG, lambda file: file.write(text.encode()))
+
+
+def append_record(folder: Path, record: dict) -> None:
+    """Add one epoch's line, on disk before this returns."""
+    with open(folder / HISTORY, "a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def rewrite_history(folder: Path, records: list[dict] | tuple[dict, ...]) -> None:
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    write_atomically(folder / HISTORY, lambda file: file.write(text.encode()))
+
+
+def write_checkpoint(folder: Path, state: dict) -> None:
+    # Through memory: on a full disk torch.save hides the OSError in a RuntimeError of its own.
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    write_atomically(folder / CHECKPOINT, lambda file: file.write(buffer.getbuffer()))
+
+
+def write_weights(folder: Path, weights: dict[str, Tensor]) -> None:
+    """Float tensors go to float16; integers (BatchNorm's counters) stay as they are."""
+    half = {
+        name: (t.half() if t.is_floating_point() else t).detach().cpu().contiguous()
+        for name, t in weights.items()
+    }
+    write_atomically(folder / WEIGHTS, lambda file: file.write(save(half)))
+
+
+def write_evaluation(folder: Path, evaluation: Evaluation) -> None:
+    write_atomically(
+        folder / EVALUATION,
+        lambda file: np.savez_compressed(
+            file,
+            probabilities=evaluation.probabilities.astype(np.float32),
+            labels=evaluation.labels.astype(np.int64),
+            fingerprint=np.array(evaluation.fingerprint),
+            seconds_per_image=np.array(evaluation.seconds_per_image),
+        ),
+    )
+
+
+def read_config(folder: Path) -> dict:
+    """Raises `RunError` naming the folder and what is wrong with it."""
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise RunError(f"'{folder}' is not a run: it has no {CONFIG}.") from error
+    except (OSError, ValueError) as error:
+        raise RunError(f"'{folder / CONFIG}' cannot be read: {error}.") from error
+    wanted = ("recipe", "model", "classes", "normalisation")
+    missing = [key for key in wanted if not isinstance(config, dict) or key not in config]
+    if missing:
+        raise RunError(f"'{folder / CONFIG}' lacks '{missing[0]}': the run cannot be used.")
+    return config
+
+
+def read_history(folder: Path) -> tuple[dict, ...]:
+    """All whole lines; what a killed writer left torn is skipped, and no file means no epoch yet."""
+    try:
+        lines = (folder / HISTORY).read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return ()
+    records = (_parse_record(line) for line in lines)
+    return tuple(record for record in records if record)
+
+
+def _parse_record(line: str) -> dict | None:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    whole = isinstance(record, dict) and all(field in record for field in RECORD_FIELDS)
+    return record if whole else None
+
+
+def read_evaluation(folder: Path) -> Evaluation:
+    """Raises `RunError` where the file is missing or damaged."""
+    path = folder / EVALUATION
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return Evaluation(
+                file["probabilities"],
+                file["labels"],
+                str(file["fingerprint"]),
+                float(file["seconds_per_image"]),
+            )
+    except FileNotFoundError as error:
+        raise RunError(f"'{folder}' has no {EVALUATION}: the run is not finished.") from error
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise RunError(f"'{path}' is damaged: run `python train.py evaluate {folder}`.") from error
+
+
+def read_checkpoint(folder: Path) -> dict:
+    """Raises `RunError` where there is nothing to resume from."""
+    path = folder / CHECKPOINT
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError as error:
+        raise RunError(
+            f"'{folder}' has no {CHECKPOINT} to resume from: start it without --resume."
+        ) from error
+    except Exception as error:  # torch.load raises whatever pickle and zip do
+        raise RunError(f"'{path}' is damaged: delete '{folder}' and start again.") from error
+
+
+def read_run(folder: Path | str) -> Run:
+    """Raises `RunError` where `folder` is not a readable run."""
+    folder = Path(folder)
+    return Run(folder, read_config(folder), read_history(folder))
+
+
+def find_runs(*roots: Path | str) -> tuple[list[Run], list[str]]:
+    """All runs right below `roots`, by name, and one sentence for each folder that is damaged.
+
+    Where two roots hold a run of the same name, the first root's is taken.
+    """
+    runs, problems = {}, []
+    for root in map(Path, roots):
+        folders = sorted(e for e in root.iterdir() if e.is_dir()) if root.is_dir() else []
+        for folder in folders:
+            if folder.name.startswith(".") or folder.name in runs:
+                continue
+            try:
+                runs[folder.name] = read_run(folder)
+            except RunError as error:
+                problems.append(str(error))
+    return sorted(runs.values(), key=lambda run: run.name), problems
+
+
+def load_model(run: Run, device: torch.device | str = "cpu") -> nn.Module:
+    """The run's trained model, strictly loaded, float32, in evaluation mode, on `device`.
+
+    Raises `RunError` naming the run where its weights are missing or do not fit.
+    """
+    path = run.path / WEIGHTS
+    try:
+        weights = {
+            name: t.float() if t.is_floating_point() else t for name, t in load_file(path).items()
+        }
+        model = build_model(run.spec, len(run.classes))
+        model.load_state_dict(weights, strict=True)
+    except FileNotFoundError as error:
+        raise RunError(f"'{run.path}' has no {WEIGHTS}: the run ships without weights.") from error
+    except VitdemoError:
+        raise
+    except Exception as error:  # safetensors has its own base; load_state_dict a bare RuntimeError
+        reason = str(error).splitlines()[0][:160]
+        raise RunError(f"The weights of '{run.path}' cannot be loaded: {reason}.") from error
+    return model.eval().to(device)
