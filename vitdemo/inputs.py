@@ -6,7 +6,7 @@ picture or raises `ImageError` with one sentence for people, and it changes none
 globals, because other users decode at the same moment.
 
 Pillow bounds the pixels of a picture, not the work of reading it. `_screen` and `_Meter` bound
-that; the costs in their comments were measured with Pillow 12.3 on two CPU cores, November 2025.
+that; the costs in their comments were measured with Pillow 12.3 on two CPU cores, November 2026.
 What stays unbounded is a fault inside a C decoder: only a process of its own would contain it.
 """
 
@@ -57,9 +57,11 @@ def load_image(path: str | Path) -> Image.Image:
     except ImageError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise ImageError(_too_many_pixels(name, "even more")) from error
+        raise ImageError(_too_many_pixels(name)) from error
     except MemoryError as error:
-        raise ImageError(f"'{name}' needs more memory than is free; make it smaller.") from error
+        raise ImageError(
+            f"'{name}' needs more memory than is free; make it smaller and try again."
+        ) from error
     except UnidentifiedImageError as error:
         raise ImageError(
             f"'{name}' is not a picture that we can read; save it as PNG or JPEG and try again."
@@ -122,7 +124,7 @@ def _decode(data: bytes, name: str) -> Image.Image:
     with Image.open(meter, formats=FORMATS) as image:
         width, height = image.size
         if width * height > MAX_PIXELS:
-            raise ImageError(_too_many_pixels(name, f"{width} x {height}"))
+            raise ImageError(_too_many_pixels(name, f" ({width} x {height})"))
         _check_decoder(image, len(data))
         meter.reads_left = 300_000  # a large PNG comes in some 7,000 chunks, three reads each
         image.load()
@@ -133,9 +135,9 @@ def _decode(data: bytes, name: str) -> Image.Image:
     return rgb
 
 
-def _too_many_pixels(name: str, pixels: str) -> str:
+def _too_many_pixels(name: str, size: str = "") -> str:
     limit = f"{MAX_PIXELS / 1e6:g} megapixels"
-    return f"'{name}' is too large ({pixels} pixels, the limit is {limit}); make it smaller."
+    return f"'{name}' has more than {limit}{size}; make it smaller and try again."
 
 
 class _Meter(io.BytesIO):
@@ -182,7 +184,7 @@ def _screen_jpeg(data: bytes) -> bytes:
     if data.count(b"\xff\xda") > 1000:
         raise ValueError("too many scans")
     first, mark, rest = data.partition(b"Exif\0\0")
-    return first + mark + rest.replace(b"Exif\0\0", b"Exif\0?") if b"Exif\0\0" in rest else data
+    return first + mark + rest.replace(b"Exif\0\0", b"Exif\0?")
 
 
 def _check_tiff(data: bytes) -> None:
