@@ -88,9 +88,9 @@ def _deit(image_size: int) -> ModelSpec:
 _ALL = (
     Recipe(
         "vit-small-cpu",
-        "a small ViT from scratch, for two CPU cores and under two hours",
+        "a small ViT from scratch, for two CPU cores and about an hour",
         _vit(128, 6, 4, init="mimetic"),
-        epochs=16,
+        epochs=10,
         optimizer="muon",
         learning_rate=2e-3,
         momentum=0.95,

@@ -1,0 +1,66 @@
+"""Start the page: `python app.py`, then open the address that it prints.
+
+Without arguments it shows the models that ship and those in `runs/`, on CUDA, MPS or CPU, and
+honours gradio's own environment variables (GRADIO_SERVER_PORT, GRADIO_SERVER_NAME, ...).
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before gradio is imported
+
+from vitdemo.errors import VitdemoError
+from vitdemo.explorer import Explorer
+from vitdemo.training import pick_device
+from vitdemo.ui import CSS, THEME, build_page
+
+SHIPPED = Path(__file__).parent / "assets" / "runs"
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = build_parser().parse_args(argv)
+    try:
+        device = pick_device(args.device)
+    except VitdemoError as error:
+        print(f"app.py: {error}", file=sys.stderr)
+        return 2
+    page = build_page(Explorer(args.runs or [SHIPPED, Path("runs")], args.data, device))
+    try:
+        page.launch(
+            theme=THEME,
+            css=CSS,
+            server_name=args.host,
+            server_port=args.port,
+            share=args.share or None,
+            max_file_size="60mb",
+            footer_links=["api", "settings"],
+            run_history=False,
+            ssr_mode=False,
+        )
+    except OSError as error:  # the port is taken
+        print(f"app.py: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="app.py", description="See how a ViT learns and looks.")
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        action="append",
+        metavar="DIR",
+        help="a folder of run folders; may be given more than once (default: assets/runs and runs)",
+    )
+    parser.add_argument("--data", type=Path, help="the data set's folder (default: data)")
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
+    parser.add_argument("--port", type=int, help="default: GRADIO_SERVER_PORT, or 7860 and up")
+    parser.add_argument("--host", help="0.0.0.0 serves the whole network (default: this machine)")
+    parser.add_argument("--share", action="store_true", help="a public link through gradio.live")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

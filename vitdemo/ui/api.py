@@ -1,0 +1,85 @@
+"""Named API endpoints: what a script would want of the page, as JSON.
+
+from gradio_client import Client, handle_file
+Client("http://localhost:7860").predict(handle_file("cat.jpg"), api_name="/classify")
+"""
+
+import gradio as gr
+
+from vitdemo.attention import FUSIONS
+from vitdemo.evaluation import macro, per_class
+from vitdemo.explorer import Explorer, final_accuracy
+from vitdemo.inputs import load_image
+from vitdemo.ui.components import LIGHT_QUEUE, MODEL_QUEUE, PathImage, for_people
+
+
+def build(explorer: Explorer) -> None:
+    """Register `/runs`, `/classify`, `/attention` and `/metrics`; nothing of it is visible."""
+
+    @for_people
+    def runs() -> list:
+        """Every readable run: name, recipe, epochs, test accuracy (null before its evaluation)."""
+        return [
+            {
+                "name": run.name,
+                "recipe": run.config["recipe"].get("name"),
+                "epochs": len(run.history),
+                "has_weights": run.has_weights,
+                "test_accuracy": final_accuracy(run),
+            }
+            for run in explorer.runs()[0]
+        ]
+
+    @for_people
+    def classify(picture) -> dict:
+        """Class probabilities of every trained model for one picture."""
+        answers, _ = explorer.answers(load_image(picture))
+        return {
+            a.run.name: dict(zip(a.run.classes, map(float, a.probabilities), strict=True))
+            for a in answers
+        }
+
+    @for_people
+    def maps(picture, run, layer, fusion, discard_ratio) -> dict:
+        """Heads (H, rows, columns), their mean, and the rollout up to `layer` (1..L), as lists."""
+        look = explorer.look(explorer.run(run), load_image(picture))
+        if not 1 <= layer <= look.layers:
+            raise gr.Error(f"There is no layer {layer:g}: choose 1 to {look.layers}.")
+        heads = look.head_maps(int(layer))  # (H, rows, columns)
+        rollout = look.rollout_map(int(layer), fusion=fusion, discard_ratio=discard_ratio)
+        return {
+            "heads": heads.tolist(),
+            "mean": heads.mean(0).tolist(),
+            "rollout": rollout.tolist(),
+        }
+
+    @for_people
+    def metrics(run) -> dict:
+        """Per-class metrics on the test set, and their macro means."""
+        evaluation = explorer.run(run).evaluation
+        found = per_class(evaluation.probabilities, evaluation.labels)
+        names = ("support", "precision", "recall", "f1", "roc_auc")
+        classes = {
+            name: {n: _json_number(getattr(found, n)[i]) for n in names}
+            for i, name in enumerate(explorer.run(run).classes)
+        }
+        return {"classes": classes, "macro": {k: _json_number(v) for k, v in macro(found).items()}}
+
+    with gr.Row(visible=False):
+        picture = PathImage(type="filepath", image_mode=None, label="picture")
+        run = gr.Textbox(label="run")
+        layer = gr.Number(1, label="layer")
+        fusion = gr.Radio(list(FUSIONS), value="mean", label="fusion")
+        discard_ratio = gr.Slider(0, 0.95, 0, label="discard_ratio")
+        out = gr.JSON()
+        button = gr.Button()
+    button.click(runs, None, out, api_name="runs", **LIGHT_QUEUE)
+    button.click(classify, picture, out, api_name="classify", **MODEL_QUEUE)
+    map_inputs = [picture, run, layer, fusion, discard_ratio]
+    button.click(maps, map_inputs, out, api_name="attention", **MODEL_QUEUE)
+    button.click(metrics, run, out, api_name="metrics", **LIGHT_QUEUE)
+
+
+def _json_number(value: float) -> float | None:
+    """NaN (a metric that is not defined) has no JSON: null."""
+    return None if value != value else float(value)

@@ -1,0 +1,77 @@
+"""What several tabs share: the upload that decodes nothing, choices of runs, errors for people."""
+
+import base64
+import functools
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import gradio as gr
+
+from vitdemo.errors import ImageError, VitdemoError
+from vitdemo.runs import Run
+
+# One model works at a time: two forward passes at once on the same cores are no faster together.
+MODEL_QUEUE = {"concurrency_id": "model", "concurrency_limit": 1}
+# Reading run folders is quick and needs no turn.
+LIGHT_QUEUE = {"concurrency_limit": None}
+
+
+class PathImage(gr.Image):
+    """`gr.Image` whose handler gets the path of the upload, undecoded.
+
+    gradio's own opens the file with Pillow before any check of ours, and lets a data URL or a
+    `.gif` past its checks. Here every upload reaches `inputs.load_image` as it came.
+    """
+
+    is_template = True  # the browser draws it as gradio's own image component
+
+    def preprocess(self, payload) -> str | None:
+        if payload is None:
+            return None
+        if payload.url and payload.url.startswith("data:"):
+            return _save_data_url(payload.url, self.GRADIO_CACHE)
+        return payload.path
+
+
+def _save_data_url(url: str, folder: str) -> str:
+    try:
+        content = base64.b64decode(url.partition(",")[2], validate=True)
+    except ValueError as error:
+        raise gr.Error("The picture's data URL is not valid base64.") from error
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=".upload", delete=False) as file:
+        file.write(content)
+    return file.name
+
+
+def for_people(handler: Callable) -> Callable:
+    """Turn a `VitdemoError` of a handler into the page's own message; outputs stay as they were."""
+
+    @functools.wraps(handler)
+    def wrapped(*args):
+        try:
+            return handler(*args)
+        except ImageError as error:
+            raise gr.Error(str(error), title="Not a picture we can show", duration=8) from error
+        except VitdemoError as error:
+            raise gr.Error(str(error), title="That did not work", duration=8) from error
+
+    return wrapped
+
+
+def run_choices(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """(label, value) of each run: its name, and what it is."""
+    return [(run.name, run.name) for run in runs]
+
+
+def run_radio(runs: Sequence[Run], label: str = "Model") -> gr.Radio:
+    choices = run_choices(runs)
+    return gr.Radio(choices, value=choices[0][1] if choices else None, label=label)
+
+
+def fresh_radio(runs: Sequence[Run], current: str | None) -> dict:
+    """An update with the runs as they are now, keeping the choice where it is still there."""
+    values = [run.name for run in runs]
+    value = current if current in values else (values[0] if values else None)
+    return gr.update(choices=run_choices(runs), value=value)

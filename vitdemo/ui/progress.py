@@ -1,0 +1,169 @@
+"""The Training progress tab: curves of any runs side by side; a growing run updates by itself."""
+
+from collections.abc import Callable
+
+import gradio as gr
+import pandas as pd
+
+from vitdemo.explorer import final_accuracy
+from vitdemo.runs import Run
+from vitdemo.ui.components import LIGHT_QUEUE, run_choices
+
+SECONDS = 4  # between two looks at the run folders
+INTRO = (
+    "How each model learned, epoch by epoch: on the training pictures, and on validation pictures "
+    "that it never trains on. A run that is being written now grows here by itself."
+)
+# Strong for validation, light for training; the pairs differ for the colour-blind too.
+COLOURS = (
+    ("#0072b2", "#7fb8d9"),
+    ("#d55e00", "#f0ae7c"),
+    ("#009e73", "#7fcfb9"),
+    ("#a0527f", "#dca9c7"),
+    ("#8c6d00", "#d9c46c"),
+    ("#56606b", "#aab2bb"),
+)
+TABLE = (
+    "Run",
+    "Recipe",
+    "Million parameters",
+    "Epochs",
+    "Validation accuracy %",
+    "Test accuracy %",
+    "Minutes",
+    "Images/s",
+    "Trained on",
+)
+
+
+def build(page: gr.Blocks, *, runs: Callable[[], tuple[list[Run], list[str]]]) -> None:
+    """Lay out and wire the tab; `runs` reads the run folders as they are now."""
+    gr.Markdown(INTRO)
+    found = runs()[0]
+    values = [run.name for run in found]
+    chosen = gr.CheckboxGroup(run_choices(found), value=values, label="Runs", elem_id="runs")
+    known = gr.State(values)  # names this user has seen, so that a new run appears chosen
+    stamp = gr.State(None)  # what the curves were drawn from
+    empty = gr.Markdown(visible=False)
+    with gr.Row():
+        loss = _plot("Loss", "loss")
+        accuracy = _plot("Accuracy", "accuracy %")
+    with gr.Row():
+        rate = _plot("Learning rate at the epoch's end", "learning rate")
+        seconds = _plot("Time of an epoch", "seconds")
+    table = gr.Dataframe(
+        headers=list(TABLE), interactive=False, label="Final figures", elem_id="final"
+    )
+    timer = gr.Timer(SECONDS)
+
+    def refresh(selected, seen, drawn):
+        found = runs()[0]
+        names = [run.name for run in found]
+        selected = [n for n in names if n in selected or n not in seen]
+        now = signature(found, selected)
+        if now == drawn:
+            return gr.skip()
+        shown = [run for run in found if run.name in selected]
+        return (
+            gr.update(choices=run_choices(found), value=selected),
+            names,
+            now,
+            gr.update(value=empty_words(found, shown), visible=not any(r.history for r in shown)),
+            *[_update(frame, shown) for frame in curves(shown)],
+            final_figures(shown),
+        )
+
+    event = {
+        "fn": refresh,
+        "inputs": [chosen, known, stamp],
+        "outputs": [chosen, known, stamp, empty, loss, accuracy, rate, seconds, table],
+        "show_progress": "hidden",
+        "api_visibility": "private",
+        **LIGHT_QUEUE,
+    }
+    page.load(**event)
+    timer.tick(**event)
+    chosen.input(**event)
+
+
+def _plot(label: str, y_title: str) -> gr.LinePlot:
+    return gr.LinePlot(
+        x="epoch", y="value", color="curve", label=label, y_title=y_title, x_title="epoch", color_title=" "
+    )  # fmt: skip
+
+
+def _update(frame: pd.DataFrame, runs: list[Run]) -> gr.LinePlot:
+    return gr.LinePlot(value=frame, color_map=colours(runs))
+
+
+def colours(runs: list[Run]) -> dict[str, str]:
+    """Curve name -> colour; a run keeps one hue in every plot."""
+    chosen = {}
+    for i, run in enumerate(runs):
+        strong, light = COLOURS[i % len(COLOURS)]
+        chosen |= {
+            run.name: strong,
+            f"{run.name}, validation": strong,
+            f"{run.name}, training": light,
+        }
+    return chosen
+
+
+def signature(runs: list[Run], selected: list[str]) -> list:
+    """Differs as soon as a curve or a figure of the tab would."""
+    return [
+        [run.name, len(run.history), run.has_weights, run.has_evaluation, run.name in selected]
+        for run in runs
+    ]
+
+
+def empty_words(found: list[Run], shown: list[Run]) -> str:
+    if not found:
+        return (
+            "There is no run yet. Start one with `python train.py vit-small-cpu`: it shows up here."
+        )
+    if not shown:
+        return "Choose a run above to see its curves."
+    return "No epoch has ended yet: the first point of the curves comes with it."
+
+
+def curves(runs: list[Run]) -> tuple[pd.DataFrame, ...]:
+    """Long tables (epoch, value, curve) of loss, accuracy, learning rate and seconds an epoch."""
+    return (
+        _long(runs, {"training": "train_loss", "validation": "val_loss"}),
+        _long(runs, {"training": "train_accuracy", "validation": "val_accuracy"}, scale=100),
+        _long(runs, {"": "learning_rate"}),
+        _long(runs, {"": "epoch_seconds"}),
+    )
+
+
+def _long(runs: list[Run], fields: dict[str, str], scale: float = 1.0) -> pd.DataFrame:
+    rows = [
+        (record["epoch"], scale * record[field], f"{run.name}, {part}" if part else run.name)
+        for run in runs
+        for part, field in fields.items()
+        for record in run.history
+    ]
+    return pd.DataFrame(rows, columns=["epoch", "value", "curve"])
+
+
+def final_figures(runs: list[Run]) -> pd.DataFrame:
+    """One row a run, from its files alone; a figure that is not there yet is a dash."""
+    return pd.DataFrame([_figures_of(run) for run in runs], columns=list(TABLE))
+
+
+def _figures_of(run: Run) -> tuple:
+    last = run.history[-1] if run.history else None
+    test = final_accuracy(run)
+    dash = "–"
+    return (
+        run.name,
+        run.config["recipe"].get("name", dash),
+        f"{run.config['parameters'] / 1e6:.2f}" if "parameters" in run.config else dash,
+        last["epoch"] if last else 0,
+        f"{100 * last['val_accuracy']:.2f}" if last else dash,
+        f"{100 * test:.2f}" if test is not None else dash,
+        f"{sum(r['epoch_seconds'] for r in run.history) / 60:.1f}" if last else dash,
+        f"{last['images_per_second']:.0f}" if last else dash,
+        run.config.get("device", dash),
+    )
