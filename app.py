@@ -30,7 +30,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         page.launch(
             theme=THEME,
-            css=CSS,
+            css_paths=CSS,
             server_name=args.host,
             server_port=args.port,
             share=args.share or None,

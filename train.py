@@ -142,9 +142,10 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
     else:
         name = source.name if source else "synthetic"
         config = describe(trainer, classes, name, fingerprint, argv)
-        runs.write_config(folder, config)
+        folder.mkdir(parents=True, exist_ok=True)
         runs.rewrite_history(folder, ())
         runs.write_checkpoint(folder, trainer.state_dict())
+        runs.write_config(folder, config)  # last: a folder that has it can be resumed
     if not train_to_the_end(trainer, folder):
         print(f"Stopped. {trainer.epoch} of {recipe.total_epochs} epochs are saved in '{folder}'; "
               f"go on with: python train.py {recipe.name} --out {folder} --resume")  # fmt: skip
@@ -188,7 +189,7 @@ def recipe_from(saved: dict) -> Recipe:
 
 
 def run_folder(args: argparse.Namespace) -> Path:
-    """`--out`, or runs/RECIPE. Raises `RunError` where a run is there that nobody asked to touch."""
+    """`--out`, or runs/RECIPE. Raises `RunError` where a run is there already."""
     folder = args.out or Path("runs") / (args.recipe + ("-smoke" if args.smoke else ""))
     if (folder / runs.CONFIG).exists() and not args.resume and not args.smoke:
         raise RunError(
@@ -214,7 +215,7 @@ def preprocessing_of(
     if recipe.model.family == "timm":
         pretrained = timm.get_pretrained_cfg(recipe.model.name)
         mean, std = tuple(pretrained.mean), tuple(pretrained.std)
-    elif source is not None and source.name == "cifar10":
+    elif source is not None and source.is_cifar10:
         mean, std = data.CIFAR10_MEAN, data.CIFAR10_STD
     else:
         mean, std = data.pixel_statistics(pictures.images)
@@ -222,7 +223,7 @@ def preprocessing_of(
 
 
 def resumable(folder: Path, recipe: Recipe, fingerprint: str) -> dict:
-    """The checkpoint of `folder`. Raises `RunError` where the data is not what it was begun with."""
+    """The checkpoint of `folder`. Raises `RunError` where it was begun on other data."""
     begun = runs.read_config(folder).get("data", {}).get("fingerprint")
     if begun != fingerprint:
         raise RunError(

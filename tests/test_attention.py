@@ -304,6 +304,17 @@ def test_train_mode_is_left_to_the_modules():
     torch.testing.assert_close(attention.sum(-1), torch.ones(3, 3, 3, 17))  # ... after the weights
 
 
+@torch.no_grad()
+def test_train_mode_draws_what_the_model_draws():
+    rates = dict.fromkeys(("drop_rate", "pos_drop_rate", "proj_drop_rate", "patch_drop_rate"), 0.3)
+    model = build_timm(drop_path_rate=0.5, **rates).train()
+    images = pictures(model)
+    torch.manual_seed(3)
+    expected = model(images)
+    torch.manual_seed(3)
+    torch.testing.assert_close(trace(model, images).logits, expected, atol=1e-4, rtol=1e-4)
+
+
 def snapshot(model):
     parts = [(n, set(vars(m)), m.training) for n, m in model.named_modules()]
     hooks = [h for m in model.modules() for h in (*m._forward_hooks, *m._forward_pre_hooks)]

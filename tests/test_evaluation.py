@@ -16,7 +16,7 @@ PROBABILITIES = np.array(
 )
 LABELS = np.array([0, 0, 1, 2, 2])
 NAMES = ("precision", "recall", "f1", "roc_auc")
-CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck".split()
+CIFAR10 = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 
 
 def draw(seed, n=300, c=7):

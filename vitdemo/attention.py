@@ -24,8 +24,10 @@ FUSIONS = ("mean", "max", "min")
 # change the result unseen (a gate, rope, relative positions), so a model that has one is refused.
 _MODEL = (
     ("patch_embed", "_pos_embed", "blocks", "norm", "forward_head"),
-    ("cls_token", "dist_token", "reg_token", "pos_embed", "pos_drop", "patch_drop", "norm_pre")
-    + ("fc_norm", "head_drop", "head", "head_dist"),
+    (
+        *("cls_token", "dist_token", "reg_token", "pos_embed", "pos_drop", "patch_drop"),
+        *("norm_pre", "fc_norm", "head_drop", "head", "head_dist"),
+    ),
 )
 _BLOCK = (("norm1", "attn", "norm2", "mlp"), ("ls1", "drop_path1", "ls2", "drop_path2"))
 _ATTENTION = (("qkv", "proj"), ("q_norm", "k_norm", "attn_drop", "norm", "proj_drop"))

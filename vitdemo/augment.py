@@ -17,7 +17,7 @@ def random_flip(images: Tensor) -> Tensor:
 
 
 def random_crop(images: Tensor, padding: int) -> Tensor:
-    """Shift each picture (B, 3, S, S) by up to `padding` pixels each way, over reflected borders."""
+    """Shift each picture (B, 3, S, S) by up to `padding` pixels, over reflected borders."""
     B, _, S, _ = images.shape
     device = images.device
     padded = F.pad(images, (padding,) * 4, mode="reflect")  # (B, 3, S+2p, S+2p)

@@ -21,7 +21,10 @@ from torchvision.datasets.folder import IMG_EXTENSIONS, make_dataset
 from vitdemo.errors import DataError, ImageError
 from vitdemo.inputs import load_image, square_crop, to_uint8
 
-CIFAR10_CLASSES = tuple("airplane automobile bird cat deer dog frog horse ship truck".split())
+CIFAR10_CLASSES = (
+    *("airplane", "automobile", "bird", "cat", "deer"),
+    *("dog", "frog", "horse", "ship", "truck"),
+)
 # Over all pixels of the 50,000 training pictures. The std (0.2023, 0.1994, 0.2010) that many
 # repositories carry is the mean of the per-picture stds, which is smaller.
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
@@ -52,7 +55,7 @@ class Source:
     name: str
     root: Path
     classes: tuple[str, ...]
-    native_size: int | None  # CIFAR-10: 32; None: a folder, read at the size that is asked for
+    is_cifar10: bool = False
 
     def load(self, part: str, size: int = 32) -> Pictures:
         """Read `part` ("train" or "test"); a folder's pictures become size x size squares.
@@ -61,7 +64,7 @@ class Source:
         """
         if part not in ("train", "test"):
             raise DataError(f"Unknown part '{part}' of a data set: choose 'train' or 'test'.")
-        if self.name == "cifar10":
+        if self.is_cifar10:
             return _load_cifar10(self.root, part)
         return _load_folder(self.root / part, self.classes, size)
 
@@ -78,9 +81,9 @@ def open_source(root: Path | str | None = None, *, download: bool = True) -> Sou
     """
     root = Path(root) if root is not None else default_root()
     if (root / "train").is_dir():
-        return Source(root.resolve().name, root, _folder_classes(root / "train"), None)
+        return Source(root.resolve().name, root, _folder_classes(root / "train"))
     if not (root / CIFAR10.base_folder).is_dir():
-        if root.is_file() or (root.is_dir() and any(root.iterdir())):
+        if root.is_file() or (root.is_dir() and _holds_something_else(root)):
             raise DataError(
                 f"'{root}' holds neither {CIFAR10.base_folder}/ nor train/<class>/ and "
                 "test/<class>/ folders of pictures: pass --data a folder that does."
@@ -91,7 +94,12 @@ def open_source(root: Path | str | None = None, *, download: bool = True) -> Sou
                 "a network, or pass --data a folder of train/<class>/ and test/<class>/ pictures."
             )
         _download_cifar10(root)
-    return Source("cifar10", root, CIFAR10_CLASSES, 32)
+    return Source("cifar10", root, CIFAR10_CLASSES, is_cifar10=True)
+
+
+def _holds_something_else(root: Path) -> bool:
+    """Whether more lies there than the archive of a download that broke off, to be tried again."""
+    return any(entry.name != CIFAR10.filename for entry in root.iterdir())
 
 
 def _download_cifar10(root: Path) -> None:
@@ -181,7 +189,7 @@ def fingerprint(pictures: Pictures, classes: tuple[str, ...]) -> str:
 
 
 def pixel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each channel over all pixels of (N, 3, S, S) uint8, in 0..1."""
+    """Mean and standard deviation of each channel over (N, 3, S, S) uint8 pixels, in 0..1."""
     total, square, count = torch.zeros(3), torch.zeros(3), 0
     total, square = total.double(), square.double()
     for part in images.split(1024):
@@ -213,7 +221,7 @@ def prepare(images: Tensor, size: int, mean: tuple[float, ...], std: tuple[float
 
 
 def synthetic(classes: int = 4, each: int = 24, size: int = 32, seed: int = 0) -> Pictures:
-    """Coloured stripes on noise, one angle and colour a class: learnable in seconds, for `--smoke`."""
+    """Coloured stripes on noise, one angle and colour a class: `--smoke` learns it in seconds."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.arange(classes).repeat(each)  # (N,)
     rows, columns = torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")

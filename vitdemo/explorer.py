@@ -170,6 +170,10 @@ class Explorer:
                 self._tests = self.source().load("test", size=224)
             return self._tests
 
+    def test_size(self) -> int:
+        """The number of test pictures. Raises `DataError`."""
+        return len(self.test_pictures())
+
     def test_picture(self, index: int) -> TestPicture:
         """The test picture `index`, 0 to N-1. Raises `DataError` naming the range."""
         tests = self.test_pictures()

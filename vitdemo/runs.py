@@ -8,7 +8,6 @@ import io
 import json
 import os
 import tempfile
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,7 +40,7 @@ RECORD_FIELDS = (
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The test set, read once: `probabilities` (N, C) float32, `labels` (N,) int64, in its order."""
+    """The test set, in its order: `probabilities` (N, C) float32, `labels` (N,) int64."""
 
     probabilities: np.ndarray
     labels: np.ndarray
@@ -167,7 +166,7 @@ def read_config(folder: Path) -> dict:
 
 
 def read_history(folder: Path) -> tuple[dict, ...]:
-    """All whole lines; what a killed writer left torn is skipped, and no file means no epoch yet."""
+    """All whole lines; what a killed writer left torn is skipped. No file: no epoch yet."""
     try:
         lines = (folder / HISTORY).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
@@ -189,7 +188,8 @@ def read_evaluation(folder: Path) -> Evaluation:
     """Raises `RunError` where the file is missing or damaged."""
     path = folder / EVALUATION
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here, because np.load leaves a damaged zip file open.
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
             return Evaluation(
                 file["probabilities"],
                 file["labels"],
@@ -198,7 +198,7 @@ def read_evaluation(folder: Path) -> Evaluation:
             )
     except FileNotFoundError as error:
         raise RunError(f"'{folder}' has no {EVALUATION}: the run is not finished.") from error
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:  # those of zipfile, zlib and numpy share no base
         raise RunError(f"'{path}' is damaged: run `python train.py evaluate {folder}`.") from error
 
 
@@ -256,6 +256,6 @@ def load_model(run: Run, device: torch.device | str = "cpu") -> nn.Module:
     except VitdemoError:
         raise
     except Exception as error:  # safetensors has its own base; load_state_dict a bare RuntimeError
-        reason = str(error).splitlines()[0][:160]
+        reason = next(iter(str(error).splitlines()), type(error).__name__)[:160]
         raise RunError(f"The weights of '{run.path}' cannot be loaded: {reason}.") from error
     return model.eval().to(device)

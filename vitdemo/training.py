@@ -61,7 +61,7 @@ class Best:
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """ "auto" is CUDA, else Apple's MPS, else the CPU. Raises `VitdemoError` where `name` is absent."""
+    """CUDA, else Apple's MPS, else the CPU for "auto"; `VitdemoError` where `name` is absent."""
     found = {
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),
@@ -343,7 +343,7 @@ class Trainer:
         )
 
     def _validate(self) -> tuple[float, float]:
-        """Plain cross-entropy and accuracy on the validation pictures, without smoothing or mixing."""
+        """Plain cross-entropy and accuracy on the validation pictures: no smoothing, no mixing."""
         logits = predict(self.averaged_model(), self.validation.images, self.preprocessing)
         labels = self.validation.labels.cpu()
         loss = F.cross_entropy(logits, labels).item()

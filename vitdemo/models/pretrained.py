@@ -44,8 +44,9 @@ def build_timm(
     except Exception as error:  # hub, network and safetensors errors share no base
         if not pretrained:
             raise
+        reason = next(iter(str(error).splitlines()), "")[:200]  # a timeout may say nothing
         raise ModelError(
             f"The pretrained weights of '{name}' could not be loaded "
-            f"({type(error).__name__}: {str(error).splitlines()[0][:200]}): check the network, or "
+            f"({type(error).__name__}: {reason}): check the network, or "
             "pass --weights a local file of them."
         ) from error

@@ -172,7 +172,7 @@ class VisionTransformer(nn.Module):
 
 
 def sincos_position(rows: int, columns: int, embed_dim: int) -> Tensor:
-    """Two-dimensional sine-cosine position embedding, (rows*columns, D) (MoCo v3, Chen et al. 2021)."""
+    """Sine-cosine position embedding of a grid, (rows*columns, D) (Chen et al. 2021, MoCo v3)."""
     if embed_dim % 4:
         raise ValueError(f"embed_dim {embed_dim} is not a multiple of 4.")
     frequency = 10000 ** -(torch.arange(embed_dim // 4) / (embed_dim // 4))  # (D/4,)
@@ -205,7 +205,7 @@ def mimetic_init(model: VisionTransformer, scale: float = 0.7, value_scale: floa
 
 
 def _factor(noise: float, identity: float, width: int, rank: int) -> tuple[Tensor, Tensor]:
-    """Matrices L, R (rank, D) with L.T @ R as near as that rank allows to noise * Z + identity * I."""
+    """L, R (rank, D) with L.T @ R as near as that rank allows to noise * Z + identity * I."""
     target = noise * torch.randn(width, width) / width**0.5 + identity * torch.eye(width)
     u, s, vh = torch.linalg.svd(target)  # (D, D), (D,), (D, D)
     root = s[:rank].sqrt()

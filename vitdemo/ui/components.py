@@ -67,7 +67,7 @@ def run_choices(runs: Sequence[Run]) -> list[tuple[str, str]]:
 
 def run_radio(runs: Sequence[Run], label: str = "Model") -> gr.Radio:
     choices = run_choices(runs)
-    return gr.Radio(choices, value=choices[0][1] if choices else None, label=label)
+    return gr.Radio(choices, value=choices[0][1] if choices else None, label=label, min_width=300)
 
 
 def fresh_radio(runs: Sequence[Run], current: str | None) -> dict:

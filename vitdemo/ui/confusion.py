@@ -27,7 +27,7 @@ def build(page: gr.Blocks, *, evaluated_runs: Callable[[], list[Run]]) -> None:
     gr.Markdown(INTRO)
     with gr.Row():
         model = run_radio(evaluated_runs())
-        unit = gr.Radio([COUNTS, SHARES], value=COUNTS, label="Cells show")
+        unit = gr.Radio([COUNTS, SHARES], value=COUNTS, label="Cells show", min_width=300)
     view = gr.HTML(elem_id="confusion-matrix", apply_default_css=False)
 
     def show(name, unit):

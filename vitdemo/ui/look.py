@@ -108,7 +108,7 @@ def build(
     def offer():
         try:
             numbers = random.sample(range(test_size()), SHOWN)
-            items = [offered_item(number, test_picture(number)) for number in numbers]
+            items = [offered_item(test_picture(number)) for number in numbers]
         except DataError as error:
             return [], gr.update(visible=False), html.notice(str(error)), gr.update(visible=False)
         return numbers, gr.update(value=items, visible=True), "", gr.update(visible=True)
@@ -189,15 +189,22 @@ def lay_out(runs: list[Run]) -> Parts:
     gr.Markdown(f"### Where it looks\n{CAVEAT}")
     with gr.Row():
         model = run_radio(runs)
-        layer = gr.Slider(1, 12, 12, step=1, label="Layer", elem_id="layer")
+        layer = gr.Slider(1, 12, 12, step=1, label="Layer", elem_id="layer", min_width=300)
     with gr.Row():
-        view = gr.Radio([OVERLAY, RAW], value=OVERLAY, label="View")
-        opacity = gr.Slider(0, 1, 0.6, step=0.05, label="Opacity of the overlay")
+        view = gr.Radio([OVERLAY, RAW], value=OVERLAY, label="View", min_width=300)
+        opacity = gr.Slider(0, 1, 0.6, step=0.05, label="Opacity of the overlay", min_width=300)
     heads = gr.HTML(elem_id="heads", apply_default_css=False)
     with gr.Row():
-        fusion = gr.Radio(list(FUSIONS), value="mean", label="Rollout: heads joined by their")
+        fusion = gr.Radio(
+            list(FUSIONS), value="mean", label="Rollout: heads joined by their", min_width=300
+        )
         discard_ratio = gr.Slider(
-            0, 0.95, 0, step=0.05, label="Rollout: share of weakest patches discarded"
+            0,
+            0.95,
+            0,
+            step=0.05,
+            label="Rollout: share of weakest patches discarded",
+            min_width=300,
         )
     summary = gr.HTML(elem_id="rollout", apply_default_css=False)
     return Parts(
@@ -227,13 +234,13 @@ def example_files() -> list[str]:
     return [str(folder / name) for name in EXAMPLES if (folder / name).is_file()]
 
 
-def offered_item(number: int, picture: TestPicture) -> tuple[np.ndarray, str]:
-    return figures.enlarge(np.asarray(picture.image), 128), f"{number}: {picture.label}"
+def offered_item(picture: TestPicture) -> tuple[np.ndarray, str]:
+    return figures.enlarge(np.asarray(picture.image), 128), picture.label
 
 
 def answers_html(answers: list[Answer], problems: list[str]) -> str:
     """A card for each model, and a line for each that could not answer."""
-    return html.row(map(card, answers)) + html.notices(problems)
+    return f'<div class="vd-cards">{"".join(map(card, answers))}</div>' + html.notices(problems)
 
 
 def card(answer: Answer) -> str:
@@ -252,7 +259,7 @@ def card(answer: Answer) -> str:
     return (
         f'<section class="vd-card"><h3>{html.escape(run.name)}</h3>'
         f'<p class="vd-quiet">{html.escape(describe(run))}</p>'
-        f'<div class="vd-row">{seen}<div class="vd-bars">{bars}</div></div></section>'
+        f'<div>{seen}<div class="vd-bars">{bars}</div></div></section>'
     )
 
 
@@ -317,5 +324,5 @@ def map_figure(
 
 
 def display_side(side: int, target: int) -> int:
-    """The smallest whole multiple of `side` that is at least `target`: pixels stay equal squares."""
+    """The smallest whole multiple of `side` from `target` on: pixels stay equal squares."""
     return side * -(-target // side)

@@ -31,7 +31,9 @@ def build(page: gr.Blocks, *, evaluated_runs: Callable[[], list[Run]]) -> None:
     gr.Markdown(INTRO)
     with gr.Row():
         model = run_radio(evaluated_runs())
-        order = gr.Radio([CLASS_ORDER, WORST_FIRST], value=CLASS_ORDER, label="Order")
+        order = gr.Radio(
+            [CLASS_ORDER, WORST_FIRST], value=CLASS_ORDER, label="Order", min_width=300
+        )
     view = gr.HTML(elem_id="per-class", apply_default_css=False)
 
     def show(name, order):
@@ -86,7 +88,8 @@ def csv_row(name: str, metrics: ClassMetrics, i: int) -> tuple:
 
 def class_row(name: str, metrics: ClassMetrics, i: int) -> str:
     cells = "".join(f"<td>{bar(getattr(metrics, column)[i])}</td>" for column in COLUMNS)
-    return f'<tr><th scope="row">{html.escape(name)}</th><td>{int(metrics.support[i]):,}</td>{cells}</tr>'
+    support = f"<td>{int(metrics.support[i]):,}</td>"
+    return f'<tr><th scope="row">{html.escape(name)}</th>{support}{cells}</tr>'
 
 
 def macro_row(metrics: ClassMetrics) -> str:

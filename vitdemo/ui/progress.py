@@ -1,5 +1,6 @@
 """The Training progress tab: curves of any runs side by side; a growing run updates by itself."""
 
+import itertools
 from collections.abc import Callable
 
 import gradio as gr
@@ -7,6 +8,7 @@ import pandas as pd
 
 from vitdemo.explorer import final_accuracy
 from vitdemo.runs import Run
+from vitdemo.ui import html
 from vitdemo.ui.components import LIGHT_QUEUE, run_choices
 
 SECONDS = 4  # between two looks at the run folders
@@ -25,7 +27,6 @@ COLOURS = (
 )
 TABLE = (
     "Run",
-    "Recipe",
     "Million parameters",
     "Epochs",
     "Validation accuracy %",
@@ -44,7 +45,7 @@ def build(page: gr.Blocks, *, runs: Callable[[], tuple[list[Run], list[str]]]) -
     chosen = gr.CheckboxGroup(run_choices(found), value=values, label="Runs", elem_id="runs")
     known = gr.State(values)  # names this user has seen, so that a new run appears chosen
     stamp = gr.State(None)  # what the curves were drawn from
-    empty = gr.Markdown(visible=False)
+    legend = gr.HTML(apply_default_css=False)
     with gr.Row():
         loss = _plot("Loss", "loss")
         accuracy = _plot("Accuracy", "accuracy %")
@@ -68,7 +69,7 @@ def build(page: gr.Blocks, *, runs: Callable[[], tuple[list[Run], list[str]]]) -
             gr.update(choices=run_choices(found), value=selected),
             names,
             now,
-            gr.update(value=empty_words(found, shown), visible=not any(r.history for r in shown)),
+            legend_html(shown) if any(run.history for run in shown) else empty_words(found, shown),
             *[_update(frame, shown) for frame in curves(shown)],
             final_figures(shown),
         )
@@ -76,7 +77,7 @@ def build(page: gr.Blocks, *, runs: Callable[[], tuple[list[Run], list[str]]]) -
     event = {
         "fn": refresh,
         "inputs": [chosen, known, stamp],
-        "outputs": [chosen, known, stamp, empty, loss, accuracy, rate, seconds, table],
+        "outputs": [chosen, known, stamp, legend, loss, accuracy, rate, seconds, table],
         "show_progress": "hidden",
         "api_visibility": "private",
         **LIGHT_QUEUE,
@@ -88,8 +89,15 @@ def build(page: gr.Blocks, *, runs: Callable[[], tuple[list[Run], list[str]]]) -
 
 def _plot(label: str, y_title: str) -> gr.LinePlot:
     return gr.LinePlot(
-        x="epoch", y="value", color="curve", label=label, y_title=y_title, x_title="epoch", color_title=" "
-    )  # fmt: skip
+        x="epoch",
+        y="value",
+        color="curve",
+        label=label,
+        x_title="epoch",
+        y_title=y_title,
+        color_title=" ",
+        elem_classes="vd-plot",
+    )
 
 
 def _update(frame: pd.DataFrame, runs: list[Run]) -> gr.LinePlot:
@@ -99,13 +107,9 @@ def _update(frame: pd.DataFrame, runs: list[Run]) -> gr.LinePlot:
 def colours(runs: list[Run]) -> dict[str, str]:
     """Curve name -> colour; a run keeps one hue in every plot."""
     chosen = {}
-    for i, run in enumerate(runs):
-        strong, light = COLOURS[i % len(COLOURS)]
-        chosen |= {
-            run.name: strong,
-            f"{run.name}, validation": strong,
-            f"{run.name}, training": light,
-        }
+    for run, (strong, light) in zip(runs, itertools.cycle(COLOURS), strict=False):
+        names = {run.name: strong, f"{run.name}, validation": strong}
+        chosen |= names | {f"{run.name}, training": light}
     return chosen
 
 
@@ -117,14 +121,27 @@ def signature(runs: list[Run], selected: list[str]) -> list:
     ]
 
 
+def legend_html(runs: list[Run]) -> str:
+    """Which colour is which run, once for all four plots."""
+    swatch = '<i style="background: {}"></i>{}'
+    items = (
+        f"<span><strong>{html.escape(run.name)}</strong>"
+        + swatch.format(strong, "validation")
+        + swatch.format(light, "training")
+        + "</span>"
+        for run, (strong, light) in zip(runs, itertools.cycle(COLOURS), strict=False)
+    )
+    return f'<div class="vd-curves">{"".join(items)}</div>'
+
+
 def empty_words(found: list[Run], shown: list[Run]) -> str:
     if not found:
-        return (
-            "There is no run yet. Start one with `python train.py vit-small-cpu`: it shows up here."
+        return html.notice(
+            "There is no run yet. Start one with `python train.py vit-small-cpu`: it appears here."
         )
     if not shown:
-        return "Choose a run above to see its curves."
-    return "No epoch has ended yet: the first point of the curves comes with it."
+        return html.notice("Choose a run above to see its curves.")
+    return html.notice("No epoch has ended yet: the first point of the curves comes with it.")
 
 
 def curves(runs: list[Run]) -> tuple[pd.DataFrame, ...]:
@@ -158,7 +175,6 @@ def _figures_of(run: Run) -> tuple:
     dash = "–"
     return (
         run.name,
-        run.config["recipe"].get("name", dash),
         f"{run.config['parameters'] / 1e6:.2f}" if "parameters" in run.config else dash,
         last["epoch"] if last else 0,
         f"{100 * last['val_accuracy']:.2f}" if last else dash,

@@ -1,0 +1,112 @@
+"""What several test files share: tiny recipes, a finished run, folders of pictures, CIFAR-10."""
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from torchvision.datasets import CIFAR10
+
+import train
+from tests.making import RESNET, TIMM, VIT, make_run
+from tests.serving import serve
+from vitdemo import data
+from vitdemo.models import ModelSpec
+from vitdemo.recipes import RECIPES, Recipe
+
+SIZES = {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2}
+TINY = Recipe(
+    "tiny",
+    "for tests",
+    ModelSpec("vit", image_size=16, options=SIZES),
+    epochs=3,
+    batch_size=16,
+    ema_decay=0.9,
+    mixup=0.2,
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_download():
+    """No test reaches for the network, whatever the code under test thinks that it lacks."""
+
+    def refuse(self):
+        raise AssertionError("a test tried to download CIFAR-10")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CIFAR10, "download", refuse)
+        yield
+
+
+@pytest.fixture
+def tiny_recipe(monkeypatch):
+    """The recipe "tiny", known to the command line while the test runs."""
+    monkeypatch.setitem(RECIPES, "tiny", TINY)
+    return TINY
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tmp_path_factory) -> Path:
+    """A finished run folder of a tiny ViT on synthetic pictures, by train.py; not to be changed."""
+    folder = tmp_path_factory.mktemp("runs") / "tiny"
+    handler = signal.getsignal(signal.SIGTERM)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(RECIPES, "tiny", TINY)
+        options = ["--smoke", "--epochs", "3", "--device", "cpu", "--out", str(folder)]
+        assert train.main(["tiny", *options]) == 0
+    signal.signal(signal.SIGTERM, handler)
+    return folder
+
+
+@pytest.fixture
+def run_copy(tiny_run, tmp_path) -> Path:
+    """A copy of `tiny_run` that the test may damage."""
+    return Path(shutil.copytree(tiny_run, tmp_path / "runs" / "tiny"))
+
+
+@pytest.fixture
+def put_pictures(tmp_path):
+    """put_pictures({"train/cat": 3, ...}) -> the folder, with noise pictures of unequal sizes."""
+
+    def put(counts, name="pictures"):
+        random = np.random.default_rng(0)
+        for place, count in counts.items():
+            folder = tmp_path / name / place
+            folder.mkdir(parents=True)
+            for i in range(count):
+                pixels = random.integers(0, 256, (20 + i % 5, 17, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / f"{i}.png")
+        return tmp_path / name
+
+    return put
+
+
+@pytest.fixture(scope="session")
+def cifar10() -> data.Source:
+    """The real CIFAR-10; its tests skip where it is not on this machine."""
+    root = Path(os.environ.get("VITDEMO_DATA") or Path(__file__).parents[1] / "data")
+    if not (root / CIFAR10.base_folder / "test_batch").is_file():
+        pytest.skip(f"CIFAR-10 is not in '{root}': run `python train.py download` to test with it")
+    return data.open_source(root, download=False)
+
+
+@pytest.fixture(scope="session")
+def shown_runs(tmp_path_factory) -> Path:
+    """Three finished runs for the page: a ViT, one of timm's, a ResNet; and a damaged folder."""
+    root = tmp_path_factory.mktemp("shown")
+    for seed, (name, spec) in enumerate({"vit": VIT, "timm": TIMM, "resnet": RESNET}.items()):
+        make_run(root / name, spec, seed=seed)
+    (root / "damaged").mkdir()
+    (root / "damaged" / "config.json").write_text('{"recipe": ')
+    return root
+
+
+@pytest.fixture(scope="session")
+def page_url(shown_runs, tmp_path_factory):
+    """The address of a page over `shown_runs`, without a data set."""
+    nowhere = tmp_path_factory.mktemp("data") / "none"
+    with serve("--runs", str(shown_runs), "--data", str(nowhere)) as address:
+        yield address

@@ -1,0 +1,60 @@
+"""Run folders for the tests of the page: real files, tiny models with random weights."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from vitdemo import data, runs
+from vitdemo.models import ModelSpec, build_model, count_parameters
+from vitdemo.recipes import Recipe
+
+CLASSES = data.CIFAR10_CLASSES
+VIT = ModelSpec("vit", 16, options={"patch_size": 4, "embed_dim": 24, "depth": 3, "num_heads": 2})
+TIMM = ModelSpec(
+    "timm", 32, "deit_tiny_patch16_224", {"patch_size": 8, "depth": 2, "embed_dim": 48}
+)
+RESNET = ModelSpec("resnet18", 16)
+
+
+def make_run(folder: Path, spec: ModelSpec = VIT, *, epochs: int = 3, seed: int = 0) -> runs.Run:
+    """A finished run in `folder`, its evaluation made of numbers that no model gave."""
+    torch.manual_seed(seed)
+    model = build_model(spec, len(CLASSES))
+    if spec.family != "resnet18":
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)  # so that heads and pictures differ
+    runs.write_config(
+        folder,
+        {
+            "recipe": asdict(Recipe(folder.name, f"a {spec.family} for tests", spec)),
+            "model": asdict(spec),
+            "classes": list(CLASSES),
+            "normalisation": {"mean": data.CIFAR10_MEAN, "std": data.CIFAR10_STD},
+            "parameters": count_parameters(model),
+            "device": "a test machine",
+        },
+    )
+    runs.rewrite_history(folder, [record(epoch) for epoch in range(1, epochs + 1)])
+    runs.write_weights(folder, model.state_dict())
+    runs.write_evaluation(folder, evaluation(seed))
+    return runs.read_run(folder)
+
+
+def record(epoch: int) -> dict:
+    values = {"train_loss": 2 / epoch, "val_loss": 2.2 / epoch, "learning_rate": 0.1 / epoch}
+    rates = {"train_accuracy": 1 - 0.5 / epoch, "val_accuracy": 1 - 0.6 / epoch}
+    times = {"epoch_seconds": 30.0, "images_per_second": 100.0}
+    return {"epoch": epoch, "stage": "all"} | values | rates | times
+
+
+def evaluation(seed: int, each: int = 20) -> runs.Evaluation:
+    """20 pictures a class; five of the cats are called dogs, all else is right."""
+    labels = np.repeat(np.arange(len(CLASSES)), each)  # (N,)
+    said = labels.copy()
+    said[np.flatnonzero(labels == 3)[:5]] = 5
+    logits = np.random.default_rng(seed).normal(size=(len(labels), len(CLASSES)))
+    logits[np.arange(len(labels)), said] = 6
+    shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    return runs.Evaluation(shares.astype(np.float32), labels, "0" * 16, 0.001)

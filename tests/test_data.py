@@ -1,0 +1,225 @@
+"""Data sets as tensors: what is read is what lies there, and every mistake is named."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision.datasets import CIFAR10
+
+from vitdemo import data
+from vitdemo.data import Pictures, open_source, prepare, stratified_split
+from vitdemo.errors import DataError
+from vitdemo.inputs import square_crop, to_uint8
+
+THREE = {"train/ant": 4, "train/bee": 3, "train/cow": 2, "test/ant": 2, "test/cow": 1}
+
+
+def noise(count=1, size=40, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 256, (count, 3, size, size), generator=generator, dtype=torch.uint8)
+
+
+def test_classes_come_from_the_folders(put_pictures):
+    source = open_source(put_pictures(THREE))
+    assert source.classes == ("ant", "bee", "cow")
+    assert (source.name, source.is_cifar10) == ("pictures", False)
+
+
+def test_pictures_of_any_size_become_squares_of_one_size(put_pictures):
+    train = open_source(put_pictures(THREE)).load("train", 16)
+    assert train.images.shape == (9, 3, 16, 16)
+    assert train.images.dtype == torch.uint8
+    assert train.labels.tolist() == [0, 0, 0, 0, 1, 1, 1, 2, 2]
+
+
+def test_folder_pictures_are_what_the_page_would_show(put_pictures):
+    root = put_pictures(THREE)
+    first = Image.open(root / "train" / "bee" / "1.png")
+    loaded = open_source(root).load("train", 16).images[5]
+    assert np.array_equal(loaded.numpy(), to_uint8(square_crop(first, 16)))
+
+
+def test_a_test_set_without_some_class_keeps_the_labels_of_training(put_pictures):
+    assert open_source(put_pictures(THREE)).load("test", 16).labels.tolist() == [0, 0, 2]
+
+
+def test_a_class_in_test_alone_is_named(put_pictures):
+    source = open_source(put_pictures({**THREE, "test/dodo": 1}))
+    with pytest.raises(DataError, match="'dodo'"):
+        source.load("test")
+
+
+def test_an_unreadable_picture_is_named(put_pictures):
+    root = put_pictures(THREE)
+    (root / "train" / "bee" / "broken.png").write_bytes(b"no picture")
+    with pytest.raises(DataError, match=r"bee/broken\.png"):
+        open_source(root).load("train")
+
+
+def test_a_folder_with_no_test_pictures_says_where_to_put_them(put_pictures):
+    source = open_source(put_pictures({"train/ant": 1, "train/bee": 1, "test/ant": 0}))
+    with pytest.raises(DataError, match=r"no pictures: put them into .*/test/<class>/"):
+        source.load("test")
+
+
+def test_a_folder_without_test_says_so(put_pictures):
+    source = open_source(put_pictures({"train/ant": 1, "train/bee": 1}))
+    with pytest.raises(DataError, match="test' does not exist"):
+        source.load("test")
+
+
+def test_one_class_is_not_enough(put_pictures):
+    with pytest.raises(DataError, match="at least two"):
+        open_source(put_pictures({"train/ant": 1}))
+
+
+def test_an_unknown_part_is_refused(put_pictures):
+    with pytest.raises(DataError, match="'validation'"):
+        open_source(put_pictures(THREE)).load("validation")
+
+
+@pytest.mark.parametrize("download", [True, False])
+def test_a_folder_of_something_else_is_refused_without_a_download(put_pictures, download):
+    with pytest.raises(DataError, match="train/<class>/"):
+        open_source(put_pictures({"holiday": 2}), download=download)
+
+
+def test_an_absent_data_set_names_the_command_that_fetches_it(tmp_path):
+    with pytest.raises(DataError, match=r"python train\.py download"):
+        open_source(tmp_path / "nothing", download=False)
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_the_environment_names_the_folder(monkeypatch, put_pictures):
+    monkeypatch.setenv("VITDEMO_DATA", str(put_pictures(THREE)))
+    assert open_source().classes == ("ant", "bee", "cow")
+
+
+def fail_to_download(self, leave=""):
+    self.root = data.Path(self.root)
+    self.root.mkdir(exist_ok=True)
+    if leave:
+        (self.root / leave).write_bytes(b"half of it")
+    raise OSError("no route to host")
+
+
+def test_a_failed_download_says_why_and_leaves_nothing(monkeypatch, tmp_path):
+    monkeypatch.setattr(CIFAR10, "download", fail_to_download)
+    with pytest.raises(DataError, match=r"no route to host.*--data"):
+        open_source(tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_download_that_broke_off_is_tried_again(monkeypatch, tmp_path):
+    monkeypatch.setattr(CIFAR10, "download", lambda self: fail_to_download(self, CIFAR10.filename))
+    for _ in range(2):
+        with pytest.raises(DataError, match="no route to host"):
+            open_source(tmp_path / "data")
+
+
+def test_a_damaged_cifar10_names_what_to_delete(tmp_path):
+    (tmp_path / CIFAR10.base_folder).mkdir()
+    with pytest.raises(DataError, match=f"delete '.*{CIFAR10.base_folder}'"):
+        open_source(tmp_path).load("train")
+
+
+def test_split_holds_out_each_class_in_proportion():
+    labels = torch.tensor([0] * 60 + [1] * 30 + [2] * 10)
+    kept, held = stratified_split(labels, 0.2, seed=0)
+    assert labels[held].bincount().tolist() == [12, 6, 2]
+    assert sorted(kept.tolist() + held.tolist()) == list(range(100))
+
+
+def test_split_is_the_same_for_one_seed_and_another_for_another():
+    labels = torch.arange(4).repeat(25)
+    first, again, other = (stratified_split(labels, 0.2, seed)[1] for seed in (3, 3, 4))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_split_takes_a_number_of_pictures_too():
+    _, held = stratified_split(torch.arange(4).repeat(25), 12, seed=0)
+    assert len(held) == 12
+
+
+def test_split_refuses_a_class_of_one_picture():
+    with pytest.raises(DataError, match="smallest class"):
+        stratified_split(torch.tensor([0, 0, 0, 0, 1]), 0.4, seed=0)
+
+
+def changed(pictures, what):
+    images, labels = pictures.images.clone(), pictures.labels.clone()
+    if what == "pixel":
+        images[2, 1, 0, 0] += 1
+    if what == "label":
+        labels[2] += 1
+    if what == "order":
+        images[[0, 1]] = images[[1, 0]]
+    return Pictures(images, labels)
+
+
+@pytest.mark.parametrize("what", ["pixel", "label", "order"])
+def test_fingerprint_notices_every_change(what):
+    pictures = Pictures(noise(4, 8), torch.tensor([0, 0, 1, 1]))
+    names = ("ant", "bee")
+    assert data.fingerprint(changed(pictures, ""), names) == data.fingerprint(pictures, names)
+    assert data.fingerprint(changed(pictures, what), names) != data.fingerprint(pictures, names)
+
+
+def test_fingerprint_notices_a_class_name():
+    pictures = Pictures(noise(2, 8), torch.tensor([0, 1]))
+    prints = {data.fingerprint(pictures, n) for n in [("a", "bc"), ("ab", "c"), ("bc", "a")]}
+    assert len(prints) == 3
+
+
+def test_pixel_statistics_are_numpys():
+    images = noise(1500, 4)  # more than one part
+    images[:, 1] //= 2
+    pixels = images.numpy().astype(np.float64) / 255
+    mean, std = data.pixel_statistics(images)
+    assert mean == pytest.approx(pixels.mean((0, 2, 3)), abs=6e-5)
+    assert std == pytest.approx(pixels.std((0, 2, 3)), abs=6e-5)
+
+
+def test_pixel_statistics_of_one_colour_can_be_divided_by():
+    assert min(data.pixel_statistics(torch.full((2, 3, 4, 4), 7, dtype=torch.uint8))[1]) > 0
+
+
+@pytest.mark.parametrize("size", [16, 40, 64, 96])
+def test_training_sees_what_the_page_sees(size):
+    images = noise()
+    shown = square_crop(Image.fromarray(images[0].permute(1, 2, 0).numpy()), size)
+    seen = 255 * prepare(images, size, (0, 0, 0), (1, 1, 1))[0]
+    assert (seen - torch.from_numpy(to_uint8(shown)).float()).abs().max() <= 1
+
+
+def test_prepare_normalises_each_channel():
+    images = torch.tensor([0, 255, 51], dtype=torch.uint8).view(1, 3, 1, 1).expand(1, 3, 4, 4)
+    seen = prepare(images, 4, (0.5, 0.5, 0.1), (0.5, 0.25, 0.1))
+    assert seen[0, :, 0, 0].tolist() == pytest.approx([-1, 2, 1])
+
+
+def test_synthetic_pictures_depend_on_the_seed_alone():
+    first, again, other = data.synthetic(), data.synthetic(), data.synthetic(seed=1)
+    assert torch.equal(first.images, again.images)
+    assert not torch.equal(first.images, other.images)
+    assert first.labels.bincount().tolist() == [24] * 4
+
+
+def test_pictures_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        data.synthetic().labels = None
+
+
+def test_cifar10_holds_10000_test_pictures_of_ten_classes(cifar10):
+    pictures = cifar10.load("test")
+    assert pictures.images.shape == (10_000, 3, 32, 32)
+    assert pictures.labels.bincount().tolist() == [1000] * len(cifar10.classes)
+
+
+def test_cifar10_constants_are_those_of_its_50000_training_pictures(cifar10):
+    pictures = cifar10.load("train")
+    assert pictures.labels.bincount().tolist() == [5000] * 10
+    assert data.pixel_statistics(pictures.images) == (data.CIFAR10_MEAN, data.CIFAR10_STD)

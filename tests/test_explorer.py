@@ -1,0 +1,164 @@
+"""What the page asks of runs and models: answers, maps, test pictures, and honest errors."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tests.making import RESNET, TIMM, VIT, make_run
+from vitdemo import attention, runs
+from vitdemo.errors import DataError, RunError
+from vitdemo.explorer import Explorer, final_accuracy
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    make_run(root / "vit", VIT)
+    make_run(root / "timm", TIMM, seed=1)
+    make_run(root / "resnet", RESNET, seed=2)
+    return root
+
+
+@pytest.fixture(scope="module")
+def explorer(root, tmp_path_factory):
+    return Explorer([root], tmp_path_factory.mktemp("data") / "none", CPU)
+
+
+def picture(seed: int, size=(50, 40)) -> Image.Image:
+    pixels = np.random.default_rng(seed).integers(0, 256, (*size[::-1], 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+def test_every_trained_model_answers(explorer):
+    answers, problems = explorer.answers(picture(0))
+    assert problems == []
+    assert {a.run.name: a.grid for a in answers} == {
+        "vit": (4, 4), "timm": (4, 4), "resnet": None
+    }  # fmt: skip
+    for answer in answers:
+        side = answer.run.spec.image_size
+        assert answer.seen.shape == (side, side, 3)
+        assert answer.probabilities.sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_answer_is_the_model_on_what_it_saw(explorer):
+    run = explorer.run("vit")
+    answer = explorer.answer(run, picture(1))
+    seen = torch.from_numpy(answer.seen).permute(2, 0, 1)[None]  # (1, 3, S, S)
+    with torch.no_grad():
+        wanted = explorer.model(run)(run.preprocessing(seen)).softmax(1)[0]
+    assert np.allclose(answer.probabilities, wanted, atol=1e-6)
+
+
+def test_only_transformers_are_explained(explorer):
+    assert [run.name for run in explorer.explained_runs()] == ["timm", "vit"]
+    with pytest.raises(RunError, match="'resnet' is no Vision Transformer"):
+        explorer.look(explorer.run("resnet"), picture(0))
+
+
+@pytest.mark.parametrize(("name", "layers", "heads"), [("vit", 3, 2), ("timm", 2, 3)])
+def test_look_has_every_layer_and_head(explorer, name, layers, heads):
+    look = explorer.look(explorer.run(name), picture(2))
+    assert look.layers == layers
+    for layer in range(1, layers + 1):
+        assert look.head_maps(layer).shape == (heads, 4, 4)
+
+
+def test_head_maps_are_the_class_token_row(explorer):
+    look = explorer.look(explorer.run("vit"), picture(3))
+    wanted = look.attention[1, 1, 0, 1:].reshape(4, 4)  # layer 2, head 2
+    assert np.array_equal(look.head_maps(2)[1], wanted)
+
+
+def test_rollout_map_stops_at_its_layer(explorer):
+    look = explorer.look(explorer.run("vit"), picture(4))
+    first = look.rollout_map(1, fusion="mean", discard_ratio=0.0)
+    matrix = attention.rollout(look.attention[:1, None])  # (1, N, N)
+    assert np.allclose(first, matrix[0, 0, 1:].reshape(4, 4), atol=1e-6)
+    assert not np.allclose(first, look.rollout_map(3, fusion="mean", discard_ratio=0.0))
+
+
+def test_two_users_at_once_get_their_own_maps(explorer):
+    run = explorer.run("vit")
+    alone = [explorer.look(run, picture(seed)).attention for seed in range(6)]
+    with ThreadPoolExecutor(4) as pool:
+        looks = list(pool.map(lambda seed: explorer.look(run, picture(seed)), range(6)))
+    for look, wanted in zip(looks, alone, strict=True):
+        assert torch.allclose(look.attention, wanted, atol=1e-6)
+
+
+def test_a_model_is_loaded_once(explorer):
+    run = explorer.run("vit")
+    assert explorer.model(run) is explorer.model(run)
+
+
+def test_new_weights_are_noticed(tmp_path):
+    run = make_run(tmp_path / "vit")
+    explorer = Explorer([tmp_path], None, CPU)
+    before = explorer.answer(run, picture(5)).probabilities
+    make_run(tmp_path / "vit", seed=9)
+    assert not np.allclose(before, explorer.answer(run, picture(5)).probabilities)
+
+
+def test_damaged_weights_are_named_and_the_others_answer(tmp_path):
+    make_run(tmp_path / "good")
+    (make_run(tmp_path / "bad").path / runs.WEIGHTS).write_bytes(b"no weights")
+    answers, problems = Explorer([tmp_path], None, CPU).answers(picture(6))
+    assert [a.run.name for a in answers] == ["good"]
+    assert len(problems) == 1
+    assert "bad" in problems[0]
+
+
+def test_a_run_without_config_is_named(tmp_path):
+    make_run(tmp_path / "good")
+    (tmp_path / "empty").mkdir()
+    found, problems = Explorer([tmp_path], None, CPU).runs()
+    assert [run.name for run in found] == ["good"]
+    assert "empty" in problems[0]
+
+
+def test_unknown_run_names_the_choices(explorer):
+    with pytest.raises(RunError, match="resnet, timm, vit"):
+        explorer.run("nope")
+
+
+def test_best_model_comes_first(tmp_path):
+    make_run(tmp_path / "a")
+    make_run(tmp_path / "b")
+    worse = runs.read_evaluation(tmp_path / "a")
+    rolled = np.roll(worse.probabilities, 1, axis=1)
+    runs.write_evaluation(tmp_path / "a", runs.Evaluation(rolled, worse.labels, "0", 0.1))
+    assert [r.name for r in Explorer([tmp_path], None, CPU).trained_runs()] == ["b", "a"]
+
+
+def test_final_accuracy(root):
+    assert final_accuracy(runs.read_run(root / "vit")) == pytest.approx(195 / 200)
+
+
+def test_final_accuracy_of_a_damaged_evaluation_is_none(tmp_path):
+    run = make_run(tmp_path / "vit")
+    (run.path / runs.EVALUATION).write_bytes(b"PK")
+    assert final_accuracy(run) is None
+
+
+def test_test_pictures_without_data_name_the_way_out(explorer):
+    with pytest.raises(DataError, match="--data"):
+        explorer.test_picture(0)
+
+
+def test_test_picture_of_a_folder(tmp_path):
+    for part in ("train", "test"):
+        for name in ("black", "white"):
+            (tmp_path / part / name).mkdir(parents=True)
+            shade = 255 * (name == "white")
+            Image.new("RGB", (9, 7), (shade,) * 3).save(tmp_path / part / name / "one.png")
+    found = Explorer([], tmp_path, CPU).test_picture(1)
+    assert found.label == "white"
+    assert found.image.getextrema() == ((255, 255),) * 3
+    with pytest.raises(DataError, match="choose 0 to 1"):
+        Explorer([], tmp_path, CPU).test_picture(2)

@@ -1,0 +1,115 @@
+"""The house: imports point down only, and each large library has one room."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LAYERS = (  # bottom to top
+    "errors inputs data models augment recipes training runs evaluation attention attributions"
+    " faithfulness figures explorer ui app"
+).split()
+ROOMS = {  # library: the only layers that may import it
+    "gradio": {"ui", "app"},
+    "captum": {"attributions"},
+    "matplotlib": {"figures"},
+}
+TRAIN = LAYERS.index("evaluation") + 0.5  # train.py stands between evaluation and what is above
+
+
+def imports(source: str) -> set[str]:
+    """Dotted names of all that `source` imports, at the top or inside a function."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            home = "." * node.level + (node.module or "")
+            names |= {f"{home}.{alias.name}" for alias in node.names}
+    return names
+
+
+def layer_of(name: str) -> str:
+    """ "vitdemo.models.vit" -> "models"; "app" -> "app"."""
+    parts = name.split(".")
+    return parts[1] if parts[0] == "vitdemo" and len(parts) > 1 else parts[0]
+
+
+def height(layer: str) -> float:
+    return TRAIN if layer == "train" else LAYERS.index(layer)
+
+
+def faults(module: str, source: str) -> list[str]:
+    """What is wrong with the imports of `module`, a sentence each."""
+    here, found = layer_of(module), []
+    for name in sorted(imports(source)):
+        library, there = name.split(".")[0], layer_of(name)
+        if not library:
+            found.append(f"{module} imports {name}: write it from vitdemo on")
+        elif library in ROOMS and here not in ROOMS[library]:
+            found.append(f"{module} imports {library}, which belongs to {ROOMS[library]}")
+        elif "pyplot" in name:
+            found.append(f"{module} imports pyplot, which leaks figures in a server")
+        elif library not in ("vitdemo", "app", "train"):
+            continue
+        elif there not in (*LAYERS, "train"):
+            found.append(f"{module} imports {name}, which has no place in the house")
+        elif there != here and height(there) >= height(here):
+            found.append(f"{module} imports {name}, which is above it")
+    return found
+
+
+def modules() -> dict[str, Path]:
+    """Dotted name -> file, of the package, app.py and train.py."""
+    files = [*(ROOT / "vitdemo").rglob("*.py"), *(ROOT / n for n in ("app.py", "train.py"))]
+    names = [".".join(f.relative_to(ROOT).with_suffix("").parts) for f in files]
+    named = {n.removesuffix(".__init__"): f for n, f in zip(names, files, strict=True)}
+    return {name: file for name, file in named.items() if name != "vitdemo" and file.is_file()}
+
+
+@pytest.mark.parametrize("module", modules())
+def test_imports_point_down_and_libraries_stay_in_their_rooms(module):
+    assert layer_of(module) in (*LAYERS, "train"), "give the new module a place in LAYERS"
+    assert faults(module, modules()[module].read_text(encoding="utf-8")) == []
+
+
+def test_the_package_itself_imports_nothing():
+    assert imports((ROOT / "vitdemo" / "__init__.py").read_text()) == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("vitdemo.data", "from vitdemo.training import Trainer"),
+        ("vitdemo.data", "from vitdemo import errors, runs"),
+        ("vitdemo.data", "def late():\n    import vitdemo.runs"),
+        ("vitdemo.data", "from .errors import DataError"),
+        ("vitdemo.data", "import train"),
+        ("vitdemo.models.vit", "from vitdemo.recipes import Recipe"),
+        ("vitdemo.explorer", "import gradio as gr"),
+        ("vitdemo.attention", "from captum.attr import Saliency"),
+        ("vitdemo.ui.look", "from matplotlib.figure import Figure"),
+        ("vitdemo.figures", "import matplotlib.pyplot as plt"),
+        ("vitdemo.figures", "from matplotlib import pyplot"),
+        ("vitdemo.ui.look", "from app import main"),
+        ("vitdemo.ui.look", "from vitdemo.stranger import thing"),
+        ("train", "from vitdemo import attention"),
+    ],
+)
+def test_a_made_up_violation_is_found(module, source):
+    assert len(faults(module, source)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("vitdemo.runs", "from vitdemo.training import Preprocessing\nimport numpy"),
+        ("vitdemo.models", "from vitdemo.models.vit import VisionTransformer"),
+        ("vitdemo.figures", "from matplotlib.figure import Figure"),
+        ("train", "from vitdemo.evaluation import accuracy"),
+        ("app", "from vitdemo.ui import build_page\nimport gradio"),
+    ],
+)
+def test_what_the_house_allows_passes(module, source):
+    assert faults(module, source) == []

@@ -1,0 +1,163 @@
+"""The models against timm's, and against numbers worked by hand."""
+
+import pytest
+import timm
+import torch
+from timm.models.vision_transformer import VisionTransformer as TimmViT
+
+from vitdemo.errors import ModelError
+from vitdemo.models import (
+    ModelSpec,
+    build_model,
+    classifier,
+    count_macs,
+    count_parameters,
+    is_vision_transformer,
+)
+from vitdemo.models.vit import VisionTransformer, sincos_position
+
+SIZES = {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2}
+TINY = ModelSpec("vit", image_size=16, options=SIZES)
+DEIT = ModelSpec("timm", image_size=32, name="deit_tiny_patch16_224", options={"depth": 1})
+
+
+def scrambled(model):
+    torch.manual_seed(0)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model.eval()
+
+
+def timm_twin():
+    return TimmViT(img_size=16, num_classes=5, **SIZES)
+
+
+def test_logits_equal_timms_with_the_same_weights():
+    ours, twin = scrambled(build_model(TINY, 5)), timm_twin().eval()
+    twin.load_state_dict(ours.state_dict(), strict=True)
+    images = torch.randn(3, 3, 16, 16)
+    with torch.no_grad():
+        assert torch.allclose(ours(images), twin(images), atol=1e-5)
+
+
+def test_timms_weights_load_strictly_into_ours():
+    build_model(TINY, 5).load_state_dict(timm_twin().state_dict(), strict=True)
+
+
+def test_parameters_of_the_tiny_vit():
+    patches, tokens = 3 * 8 * 8 * 16 + 16, 16 + 5 * 16
+    attention = (16 * 48 + 48) + (16 * 16 + 16)
+    mlp = (16 * 64 + 64) + (64 * 16 + 16)
+    block = 2 * 32 + attention + mlp
+    assert count_parameters(build_model(TINY, 5)) == patches + tokens + 2 * block + 32 + 85
+
+
+@pytest.mark.parametrize("build", [lambda: build_model(TINY, 5), timm_twin])
+def test_macs_of_the_tiny_vit(build):
+    patches = 4 * (3 * 8 * 8) * 16
+    attention = 5 * 16 * 48 + 2 * (5 * 5 * 16) + 5 * 16 * 16
+    mlp = 2 * 5 * 16 * 64
+    assert count_macs(build(), 16) == patches + 2 * (attention + mlp) + 16 * 5
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_counting_leaves_the_mode_as_found(training):
+    model = build_model(TINY, 5).train(training)
+    count_macs(model, 16)
+    assert model.training == training
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_resnet_keeps_32_pixels_to_a_map_of_4():
+    model, seen = build_model(ModelSpec("resnet18"), 10).eval(), []
+    assert count_parameters(model) == 11_173_962
+    model.layer4.register_forward_hook(lambda module, args, output: seen.append(output.shape))
+    assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 10)
+    assert seen == [(1, 512, 4, 4)]
+
+
+@pytest.mark.parametrize(("spec", "tokens"), [(TINY, True), (DEIT, True)])
+def test_vision_transformers_are_known_by_their_tokens(spec, tokens):
+    model = build_model(spec, 7)
+    assert is_vision_transformer(model)
+    assert classifier(model).out_features == 7
+
+
+def test_resnet_has_no_tokens_and_a_classifier():
+    model = build_model(ModelSpec("resnet18"), 7)
+    assert not is_vision_transformer(model)
+    assert classifier(model) is model.fc
+
+
+def test_timms_model_takes_the_size_of_our_pictures():
+    assert build_model(DEIT, 7)(torch.zeros(2, 3, 32, 32)).shape == (2, 7)
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_drop_path_rises_to_its_rate(depth):
+    model = VisionTransformer(**SIZES | {"depth": depth}, image_size=16, drop_path_rate=0.2)
+    rates = [getattr(block.drop_path2, "drop_prob", 0.0) for block in model.blocks]
+    assert rates == pytest.approx([0.0, 0.1, 0.2][:depth])
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"image_size": 17}, {"embed_dim": 15}, {"init": "zeros"}], ids=str
+)
+def test_sizes_that_do_not_divide_are_refused(wrong):
+    with pytest.raises(ValueError, match=str(next(iter(wrong.values())))):
+        VisionTransformer(**{"image_size": 16, **SIZES, **wrong})
+
+
+def test_an_unknown_family_names_the_choices():
+    with pytest.raises(ModelError, match=r"'cnn': choose one of vit, resnet18, timm"):
+        build_model(ModelSpec("cnn"), 10)
+
+
+def test_an_unknown_timm_name_is_named():
+    with pytest.raises(ModelError, match="'vit_huge_patch1'"):
+        build_model(ModelSpec("timm", name="vit_huge_patch1"), 10)
+
+
+def test_a_missing_weights_file_is_named(tmp_path):
+    with pytest.raises(ModelError, match=r"none\.safetensors"):
+        build_model(DEIT, 10, pretrained=True, weights=tmp_path / "none.safetensors")
+
+
+@pytest.mark.parametrize("error", [OSError("no route to host"), TimeoutError()])
+def test_weights_that_cannot_be_had_name_the_way_out(monkeypatch, error):
+    def refuse(*args, **options):
+        raise error
+
+    monkeypatch.setattr(timm, "create_model", refuse)
+    with pytest.raises(ModelError, match=rf"{type(error).__name__}: {error}.*--weights"):
+        build_model(DEIT, 10, pretrained=True)
+
+
+def mimetic():
+    torch.manual_seed(0)
+    sizes = {"patch_size": 4, "embed_dim": 64, "depth": 1, "num_heads": 2}
+    return VisionTransformer(image_size=16, init="mimetic", **sizes)
+
+
+def test_mimetic_queries_meet_their_own_keys():
+    query, key, _ = mimetic().blocks[0].attn.qkv.weight.chunk(3)
+    for head in range(2):
+        span = slice(32 * head, 32 * head + 32)
+        product = query[span].T @ key[span]  # (D, D), 0.7 I cut to half its rank
+        assert product.diagonal().mean() > 0.25
+        assert abs(product.mean()) < 0.02
+
+
+def test_mimetic_values_are_taken_away_again():
+    attention = mimetic().blocks[0].attn
+    product = attention.proj.weight.detach() @ attention.qkv.weight[-64:].detach()
+    assert product.diagonal().mean().item() == pytest.approx(-0.4, abs=0.03)
+    assert abs(product.fill_diagonal_(0).mean()) < 0.01
+
+
+def test_sincos_positions_are_all_different_and_of_one_length():
+    positions = sincos_position(4, 6, 16)
+    assert positions.shape == (24, 16)
+    assert torch.allclose(positions.norm(dim=1), torch.tensor(8.0).sqrt())
+    assert torch.cdist(positions, positions).fill_diagonal_(9).min() > 0.1
+    assert torch.equal(positions[0, :4], positions[18, :4])  # x is the same, y is not

@@ -1,0 +1,238 @@
+"""train.py as its user meets it: exit codes, one-line errors, and runs that can be gone on with."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import train
+from vitdemo import runs
+from vitdemo.data import synthetic
+from vitdemo.recipes import RECIPES
+
+THREE = {f"{part}/{name}": 10 for part in ("train", "test") for name in ("ant", "bee", "cow")}
+ROOT = Path(train.__file__).parent
+
+pytestmark = pytest.mark.usefixtures("tiny_recipe")
+
+
+@pytest.fixture
+def cli(capsys):
+    """cli(*arguments) -> (exit code, stdout, stderr)."""
+    handler = signal.getsignal(signal.SIGTERM)
+
+    def call(*arguments):
+        code = train.main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    yield call
+    signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.fixture
+def smoke(cli, tmp_path):
+    """smoke(*options) runs the tiny recipe for three epochs into tmp_path / "run"."""
+    return lambda *more: cli("tiny", "--smoke", "--epochs", 3, "--out", tmp_path / "run", *more)
+
+
+@pytest.fixture
+def folder_run(cli, put_pictures, tmp_path):
+    """(run folder, data folder) of a run on pictures of three classes."""
+    data, out = put_pictures(THREE), tmp_path / "run"
+    assert cli("tiny", "--data", data, "--out", out, "--epochs", 1)[0] == 0
+    return out, data
+
+
+def epochs(folder):
+    return [record["epoch"] for record in runs.read_history(folder)]
+
+
+def losses(folder):
+    return [(r["train_loss"], r["val_loss"]) for r in runs.read_history(folder)]
+
+
+def assert_refused(result, *words):
+    code, out, err = result
+    assert (code, out) == (2, "")
+    assert err.startswith("train.py: ") and err.count("\n") == 1
+    assert all(str(word) in err for word in words), err
+
+
+@pytest.mark.parametrize("arguments", [(), ("--list",)])
+def test_the_recipes_are_listed(cli, arguments):
+    code, out, _ = cli(*arguments)
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == list(RECIPES)
+
+
+def test_an_unknown_recipe_names_the_choices(cli):
+    assert_refused(cli("vit-enormous"), "'vit-enormous'", *RECIPES)
+
+
+def test_a_data_folder_without_train_is_refused(cli, put_pictures, tmp_path):
+    data = put_pictures({"holiday": 1})
+    assert_refused(cli("tiny", "--data", data, "--out", tmp_path / "run"), data, "train/<class>/")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "word"),
+    [("--epochs", 0, "epochs"), ("--optimizer", "adagrad", "adamw"), ("--device", "tpu", "cuda")],
+)
+def test_a_bad_value_is_named(smoke, option, value, word):
+    assert_refused(smoke(option, value), value, word)
+
+
+@pytest.mark.parametrize("recipe", ["vit-small-cpu", "finetune-deit-tiny"])
+def test_smoke_leaves_a_whole_run(cli, tmp_path, recipe):
+    code, out, _ = cli(recipe, "--smoke", "--epochs", 1, "--device", "cpu", "--out", tmp_path / "r")
+    files = {runs.CONFIG, runs.HISTORY, runs.WEIGHTS, runs.EVALUATION, runs.CHECKPOINT}
+    assert code == 0
+    assert {path.name for path in (tmp_path / "r").iterdir()} == files
+    assert json.loads(out.splitlines()[-1])["test_pictures"] == len(synthetic())
+
+
+def test_a_recipes_field_can_be_set(smoke, tmp_path):
+    assert smoke("--learning-rate", "0.01", "--label-smoothing", "0.2")[0] == 0
+    recipe = runs.read_config(tmp_path / "run")["recipe"]
+    assert (recipe["learning_rate"], recipe["label_smoothing"]) == (0.01, 0.2)
+
+
+def test_a_run_is_not_overwritten(cli, run_copy, put_pictures):
+    before = (run_copy / runs.WEIGHTS).read_bytes()
+    assert_refused(cli("tiny", "--data", put_pictures(THREE), "--out", run_copy), "--resume")
+    assert (run_copy / runs.WEIGHTS).read_bytes() == before
+
+
+def test_resume_of_another_recipe_is_refused(cli, run_copy):
+    result = cli("vit-small-cpu", "--resume", "--smoke", "--out", run_copy)
+    assert_refused(result, "'tiny'", "'vit-small-cpu'")
+
+
+def test_resume_with_another_value_is_refused(cli, run_copy):
+    result = cli("tiny", "--resume", "--smoke", "--learning-rate", 0.5, "--out", run_copy)
+    assert_refused(result, "learning_rate 0.001, not 0.5")
+
+
+def test_resume_on_other_pictures_is_refused(cli, run_copy, put_pictures):
+    result = cli("tiny", "--resume", "--data", put_pictures(THREE), "--out", run_copy)
+    assert_refused(result, "other training pictures")
+
+
+def test_resume_of_nothing_is_refused(cli, tmp_path):
+    assert_refused(cli("tiny", "--resume", "--smoke", "--out", tmp_path), "not a run")
+
+
+def test_resume_of_a_recipe_from_another_version_is_refused(cli, run_copy):
+    config = runs.read_config(run_copy)
+    config["recipe"]["colour"] = 1
+    runs.write_config(run_copy, config)
+    assert_refused(cli("tiny", "--resume", "--smoke", "--out", run_copy), "'colour'")
+
+
+def test_resume_of_a_finished_run_only_writes_what_is_missing(cli, run_copy, tiny_run):
+    (run_copy / runs.WEIGHTS).unlink()
+    assert cli("tiny", "--resume", "--smoke", "--out", run_copy)[0] == 0
+    assert (run_copy / runs.WEIGHTS).read_bytes() == (tiny_run / runs.WEIGHTS).read_bytes()
+    assert epochs(run_copy) == [1, 2, 3]
+
+
+def interrupt_at(monkeypatch, owner, name, call, error):
+    """Let the function `owner.name` raise `error` in place of its call number `call` (from 1)."""
+    function, calls = getattr(owner, name), iter(range(1, 10_000))
+
+    def wrapped(*arguments, **options):
+        if next(calls) == call:
+            raise error
+        return function(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, wrapped)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "call"),
+    [(train, "show", 2), (runs, "append_record", 2), (runs, "write_checkpoint", 3)],
+    ids=["in an epoch", "before its record", "before its checkpoint"],
+)
+def test_ctrl_c_loses_nothing_finished(smoke, monkeypatch, tmp_path, tiny_run, owner, name, call):
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, owner, name, call, KeyboardInterrupt)
+        code, out, _ = smoke()
+    assert code == 130
+    assert "1 of 3 epochs" in out and "--resume" in out
+    assert smoke("--resume")[0] == 0
+    assert epochs(tmp_path / "run") == [1, 2, 3]
+    assert losses(tmp_path / "run") == losses(tiny_run)
+    weights = [(run / runs.WEIGHTS).read_bytes() for run in (tmp_path / "run", tiny_run)]
+    assert weights[0] == weights[1]
+
+
+@pytest.mark.parametrize("name", ["rewrite_history", "write_checkpoint", "write_config"])
+def test_a_run_killed_before_it_began_can_be_begun(cli, monkeypatch, put_pictures, tmp_path, name):
+    options = ("tiny", "--epochs", 1, "--data", put_pictures(THREE), "--out", tmp_path / "run")
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, runs, name, 1, SystemExit)
+        with pytest.raises(SystemExit):
+            cli(*options)
+    assert cli(*options)[0] == 0
+
+
+@pytest.mark.parametrize("call", [1, 4, 7], ids=["at once", "in training", "at the end"])
+def test_a_full_disk_is_one_sentence_and_the_run_goes_on(smoke, monkeypatch, tmp_path, call):
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, os, "replace", call, full)
+        code, _, err = smoke()
+    assert code == 2
+    assert "train.py: No space left on device" in err and "Traceback" not in err
+    assert smoke(*["--resume"] * (call > 1))[0] == 0
+    assert epochs(tmp_path / "run") == [1, 2, 3]
+    assert not [path for path in (tmp_path / "run").iterdir() if path.name.startswith(".")]
+
+
+def test_a_folder_of_three_classes_is_trained_end_to_end(folder_run):
+    run = runs.read_run(folder_run[0])
+    assert run.classes == ("ant", "bee", "cow")
+    assert run.evaluation.probabilities.shape == (30, 3)
+    assert runs.load_model(run).head.out_features == 3
+
+
+def test_evaluate_writes_the_evaluation_again(cli, folder_run):
+    folder, data = folder_run
+    first = runs.read_evaluation(folder)
+    (folder / runs.EVALUATION).unlink()
+    code, out, _ = cli("evaluate", folder, "--data", data)
+    again = runs.read_evaluation(folder)
+    share = (again.probabilities.argmax(1) == again.labels).mean()
+    assert code == 0
+    assert json.loads(out)["test_accuracy"] == pytest.approx(share)
+    assert again.probabilities.tolist() == first.probabilities.tolist()
+    assert again.fingerprint == first.fingerprint
+
+
+def test_evaluate_on_other_classes_is_refused(cli, folder_run, put_pictures):
+    other = put_pictures({"train/cat": 2, "train/dog": 2, "test/cat": 2}, "other")
+    assert_refused(cli("evaluate", folder_run[0], "--data", other), "ant, bee, cow")
+
+
+def test_evaluate_needs_a_run(cli, tmp_path):
+    assert_refused(cli("evaluate"), "train.py evaluate runs/NAME")
+    assert_refused(cli("evaluate", tmp_path / "none"), tmp_path / "none", "not a run")
+
+
+def test_download_tells_where_the_data_is(cli, put_pictures):
+    code, out, _ = cli("download", "--data", put_pictures(THREE))
+    assert code == 0
+    assert "3 classes" in out
+
+
+def test_training_needs_no_library_of_the_page():
+    code = "import sys, train; print(*{'gradio', 'captum', 'matplotlib'} & set(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == ""

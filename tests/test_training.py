@@ -1,0 +1,309 @@
+"""Training: an interruption changes nothing, and every parameter moves as its recipe says."""
+
+import io
+import math
+import time
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+import torch
+
+from vitdemo.data import synthetic
+from vitdemo.errors import VitdemoError
+from vitdemo.models import ModelSpec, build_model
+from vitdemo.recipes import OPTIMIZERS, Recipe
+from vitdemo.runs import RECORD_FIELDS
+from vitdemo.training import (
+    Preprocessing,
+    Progress,
+    Trainer,
+    build_optimizer,
+    learning_rate_factor,
+    pick_device,
+    predict,
+)
+
+SIZES = {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2, "drop_path_rate": 0.2}
+TINY = ModelSpec("vit", image_size=16, options=SIZES)
+PLAIN = Recipe("plain", "", TINY, epochs=3, batch_size=8, learning_rate=3e-3)
+RICH = replace(
+    PLAIN,
+    ema_decay=0.9,
+    mixup=0.5,
+    cutmix=0.5,
+    unmixed_epochs=1,
+    erasing=0.3,
+    label_smoothing=0.1,
+    warmup_epochs=0.5,
+    clip_norm=1.0,
+)
+TWO_STAGE = replace(RICH, head_epochs=2, epochs=2, layer_decay=0.7, patience=5)
+
+
+def make_trainer(recipe=PLAIN, seed=0, on_step=None):
+    torch.manual_seed(seed)
+    model = build_model(recipe.model, 4)
+    preprocessing = Preprocessing(16, (0.5,) * 3, (0.25,) * 3)
+    train, validation = synthetic(4, 6, 16), synthetic(4, 2, 16, seed=1)
+    return Trainer(
+        model,
+        recipe,
+        train,
+        validation,
+        num_classes=4,
+        preprocessing=preprocessing,
+        on_step=on_step,
+    )
+
+
+def through_disk(state):
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+def untimed(records):
+    return [{k: r[k] for k in RECORD_FIELDS[:-2]} for r in records]
+
+
+def copied(model):
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def assert_same(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    for name, tensor in ours.items():
+        assert torch.equal(tensor, theirs[name]), name
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd", "muon"])
+@pytest.mark.parametrize(
+    ("recipe", "stop"),
+    [(RICH, 0), (RICH, 1), (RICH, 2), (TWO_STAGE, 1), (TWO_STAGE, 2), (TWO_STAGE, 3)],
+    ids=lambda value: value if isinstance(value, int) else f"{value.head_epochs}+{value.epochs}",
+)
+def test_an_interrupted_run_ends_where_a_whole_one_does(recipe, stop, optimizer):
+    recipe = replace(recipe, optimizer=optimizer)
+    whole, first, second = make_trainer(recipe), make_trainer(recipe), make_trainer(recipe, seed=9)
+    expected = untimed(whole.fit())
+    records = list(islice(first.fit(), stop))
+    second.load_state_dict(through_disk(first.state_dict()))
+    assert untimed(records + list(second.fit())) == expected
+    assert_same(second.model.state_dict(), whole.model.state_dict())
+    assert_same(second.final_weights(), whole.final_weights())
+
+
+def test_a_record_has_the_fields_of_the_run_folder():
+    records = list(make_trainer().fit())
+    assert all(tuple(record) == RECORD_FIELDS for record in records)
+    assert [record["epoch"] for record in records] == [1, 2, 3]
+
+
+def test_stages_follow_each_other():
+    stages = [record["stage"] for record in make_trainer(TWO_STAGE).fit()]
+    assert stages == ["head", "head", "all", "all"]
+
+
+def test_loss_falls():
+    recipe = replace(PLAIN, epochs=20, learning_rate=1e-2, flip=False, crop_padding=0)
+    records = list(make_trainer(recipe).fit())
+    assert records[-1]["train_loss"] < 0.5 * records[0]["train_loss"]
+    assert records[-1]["train_accuracy"] > 0.7
+
+
+def test_epochs_differ_in_their_order_of_pictures():
+    trainer, seen = make_trainer(), []
+    step = trainer._step
+    trainer._step = lambda images, labels: seen.append(labels.tolist()) or step(images, labels)
+    list(islice(trainer.fit(), 2))
+    assert seen[:3] != seen[3:]
+
+
+def test_validation_is_plain_cross_entropy_of_the_averaged_model():
+    trainer = make_trainer(RICH)
+    record = next(trainer.fit())
+    logits = predict(trainer.ema.module, trainer.validation.images, trainer.preprocessing)
+    loss = torch.nn.functional.cross_entropy(logits, trainer.validation.labels)
+    assert record["val_loss"] == pytest.approx(loss.item())
+
+
+def script_validation(trainer, losses):
+    losses = iter(losses)
+    trainer._validate = lambda: (next(losses), 0.5)
+
+
+def test_stopping_early_keeps_the_best_weights():
+    trainer, weights = make_trainer(replace(RICH, epochs=9, patience=2)), []
+    script_validation(trainer, [1.0, 0.5, 0.7, 0.8, 0.1])
+    for _ in trainer.fit():
+        weights.append(copied(trainer.averaged_model()))
+    assert trainer.epoch == 4
+    assert trainer.best.epoch == 2
+    assert_same(trainer.final_weights(), weights[1])
+
+
+def test_patience_is_remembered_across_an_interruption():
+    recipe = replace(PLAIN, epochs=9, patience=2)
+    first, second = make_trainer(recipe), make_trainer(recipe, seed=9)
+    script_validation(first, [0.5, 0.7])
+    list(islice(first.fit(), 2))
+    second.load_state_dict(through_disk(first.state_dict()))
+    script_validation(second, [0.8, 0.1])
+    assert [record["epoch"] for record in second.fit()] == [3]
+    assert_same(second.final_weights(), first.best.weights)
+
+
+def test_without_patience_the_last_weights_ship():
+    trainer = make_trainer(PLAIN)
+    script_validation(trainer, [0.1, 0.5, 0.9])
+    list(trainer.fit())
+    assert_same(trainer.final_weights(), trainer.model.state_dict())
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_the_head_stage_moves_the_head_alone(optimizer):
+    trainer = make_trainer(replace(TWO_STAGE, optimizer=optimizer))
+    before = copied(trainer.model)
+    list(islice(trainer.fit(), 2))
+    moved = {name for name, t in trainer.model.state_dict().items() if not t.equal(before[name])}
+    assert moved == {"head.weight", "head.bias"}
+
+
+def test_the_second_stage_moves_everything():
+    trainer = make_trainer(TWO_STAGE)
+    before = copied(trainer.model)
+    list(trainer.fit())
+    assert not [name for name, t in trainer.model.state_dict().items() if t.equal(before[name])]
+
+
+def groups_by_name(model, recipe, layer_decay=1.0):
+    groups = build_optimizer(model, recipe, 1e-3, layer_decay).param_groups
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    return {names[parameter]: group for group in groups for parameter in group["params"]}
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("layer_decay", [1.0, 0.5])
+def test_decay_spares_biases_norms_class_token_and_positions(optimizer, layer_decay):
+    model = build_model(TINY, 4)
+    groups = groups_by_name(model, replace(PLAIN, optimizer=optimizer), layer_decay)
+    decayed = {name for name, group in groups.items() if group["weight_decay"] > 0}
+    matrices = {n for n, p in model.named_parameters() if p.ndim > 1} - {"cls_token", "pos_embed"}
+    assert decayed == matrices
+    assert groups.keys() == dict(model.named_parameters()).keys()
+
+
+def test_decay_spares_batch_norms():
+    model = build_model(ModelSpec("resnet18"), 4)
+    groups = groups_by_name(model, PLAIN)
+    decayed = {name for name, group in groups.items() if group["weight_decay"] > 0}
+    assert decayed == {name for name, p in model.named_parameters() if p.ndim > 1}
+
+
+def test_muon_turns_matrices_alone():
+    groups = groups_by_name(build_model(TINY, 4), replace(PLAIN, optimizer="muon"))
+    fallback = {name for name, group in groups.items() if group.get("use_fallback")}
+    assert {"cls_token", "pos_embed", "head.weight"} <= fallback
+    assert not {"blocks.0.attn.qkv.weight", "blocks.1.mlp.fc2.weight"} & fallback
+
+
+def test_layer_decay_slows_the_lower_layers():
+    groups = groups_by_name(build_model(TINY, 4), PLAIN, layer_decay=0.5)
+    names = ("head.weight", "blocks.1.mlp.fc1.weight", "blocks.0.attn.qkv.weight", "pos_embed")
+    scales = [groups[name]["lr_scale"] for name in names]
+    assert scales[0] == 1
+    assert all(below == pytest.approx(above / 2) for above, below in zip(scales[1:], scales[2:]))
+    assert scales[1] < scales[0]
+
+
+def test_the_schedule_keeps_the_layers_apart():
+    trainer = make_trainer(replace(PLAIN, layer_decay=0.5))
+    rate = trainer._set_learning_rate(0)
+    groups = trainer.optimizer.param_groups
+    assert all(group["lr"] == pytest.approx(rate * group["lr_scale"]) for group in groups)
+    assert len({group["lr"] for group in groups}) > 2
+
+
+@pytest.mark.parametrize(
+    ("epoch", "factor"),
+    [(0, 0), (1, 0.5), (2, 1), (6, 0.5), (8, 0.5 - math.sqrt(0.125)), (10, 0), (11, 0)],
+)
+def test_learning_rate_rises_then_follows_the_cosine(epoch, factor):
+    recipe = replace(PLAIN, warmup_epochs=2.0)
+    assert learning_rate_factor(recipe, epoch, 10) == pytest.approx(factor, abs=1e-9)
+
+
+@pytest.mark.parametrize(("epoch", "factor"), [(1, 0.5), (2, 1), (10, 1)])
+def test_a_constant_schedule_warms_up_too(epoch, factor):
+    recipe = replace(PLAIN, warmup_epochs=2.0, schedule="constant")
+    assert learning_rate_factor(recipe, epoch, 10) == factor
+
+
+def test_each_stage_has_its_own_peak_and_schedule():
+    recipe = replace(PLAIN, head_epochs=1, head_learning_rate=0.5, schedule="constant")
+    rates = [record["learning_rate"] for record in make_trainer(recipe).fit()]
+    assert rates == [0.5, 3e-3, 3e-3, 3e-3]
+
+
+def test_the_average_holds_batch_norms_statistics_too():
+    trainer, seen = make_trainer(replace(RICH, model=ModelSpec("resnet18", 16), epochs=1)), []
+    update = trainer.ema.update
+
+    def watch(model, step):
+        seen.append(model.bn1.running_mean.clone())
+        update(model, step=step)
+
+    trainer.ema.update = watch
+    list(trainer.fit())
+    expected = seen[0]
+    for step, mean in enumerate(seen[1:], 1):
+        expected = expected.lerp(mean, (1 + step) ** (-2 / 3))
+    assert torch.allclose(trainer.ema.module.bn1.running_mean, expected, atol=1e-6)
+    assert trainer.ema.module.bn1.num_batches_tracked == len(seen) == 3
+
+
+def test_progress_ends_with_the_epoch():
+    seen = []
+    list(make_trainer(on_step=seen.append).fit())
+    last = [p for p in seen if p.step == p.steps]
+    assert [p.epoch for p in last] == [1, 2, 3]
+    assert all(isinstance(p, Progress) and 0 <= p.accuracy <= 1 for p in seen)
+
+
+def test_progress_is_the_mean_so_far(monkeypatch):
+    clock = iter(range(0, 1000, 2))
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    seen = []
+    record = next(make_trainer(on_step=seen.append).fit())
+    assert [p.step for p in seen] == [1, 2, 3]
+    assert seen[-1].loss == pytest.approx(record["train_loss"])
+    assert seen[-1].accuracy == pytest.approx(record["train_accuracy"])
+
+
+def test_fewer_pictures_than_a_batch_still_train():
+    assert len(list(make_trainer(replace(PLAIN, batch_size=1000)).fit())) == 3
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_predict_leaves_the_mode_as_found_and_evaluates(training):
+    trainer = make_trainer()
+    images, model = synthetic(4, 3, 16).images, trainer.model.train(training)
+    parts = predict(model, images, trainer.preprocessing, batch_size=5)
+    assert model.training == training
+    with torch.no_grad():
+        assert torch.allclose(parts, model.eval()(trainer.preprocessing(images)), atol=1e-6)
+
+
+def test_an_unknown_device_names_the_choices():
+    with pytest.raises(VitdemoError, match="'tpu': choose auto, cuda, mps or cpu"):
+        pick_device("tpu")
+
+
+def test_an_absent_device_is_refused_and_auto_goes_on(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    with pytest.raises(VitdemoError, match="no device 'cuda'"):
+        pick_device("cuda")
+    assert pick_device().type == "cpu"
