@@ -33,6 +33,7 @@ from vitdemo.models import ModelSpec, build_model, count_macs, count_parameters
 from vitdemo.recipes import RECIPES, Recipe, get_recipe
 from vitdemo.training import Preprocessing, Progress, Trainer, pick_device, predict
 
+SYNTHETIC = "synthetic"  # name of the data of --smoke
 PACKAGES = ("torch", "torchvision", "timm", "numpy")
 TUNABLE = tuple(f for f in fields(Recipe) if f.type in (int, float, str) and f.name not in
                 ("name", "summary", "note"))  # fmt: skip
@@ -50,6 +51,9 @@ def main(argv: list[str] | None = None) -> int:
         where = f" '{error.filename}'" if error.filename else ""
         print(f"train.py: {error.strerror or error}{where}: nothing finished is lost; make room "
               "or choose another --out, and go on with --resume.", file=sys.stderr)  # fmt: skip
+    except KeyboardInterrupt:  # before the first step, or while evaluating
+        print("train.py: stopped.", file=sys.stderr)
+        return 130
     return 2
 
 
@@ -140,19 +144,28 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
         history = [r for r in runs.read_history(folder) if r["epoch"] <= trainer.epoch]
         runs.rewrite_history(folder, history)
     else:
-        name = source.name if source else "synthetic"
+        name = source.name if source else SYNTHETIC
         config = describe(trainer, classes, name, fingerprint, argv)
         folder.mkdir(parents=True, exist_ok=True)
         runs.rewrite_history(folder, ())
         runs.write_checkpoint(folder, trainer.state_dict())
         runs.write_config(folder, config)  # last: a folder that has it can be resumed
     if not train_to_the_end(trainer, folder):
-        print(f"Stopped. {trainer.epoch} of {recipe.total_epochs} epochs are saved in '{folder}'; "
-              f"go on with: python train.py {recipe.name} --out {folder} --resume")  # fmt: skip
+        saved_epochs = runs.read_checkpoint(folder)["epoch"]  # it may have ended one more
+        print(f"Stopped. {saved_epochs} of {recipe.total_epochs} epochs are saved in '{folder}'; "
+              f"go on with: {resume_command(args, folder)}")  # fmt: skip
         return 130
     runs.write_weights(folder, trainer.final_weights())
     write_test_evaluation(runs.read_run(folder), source, args)
     return 0
+
+
+def resume_command(args: argparse.Namespace, folder: Path) -> str:
+    """The command that goes on with the run in `folder`, on the same pictures."""
+    where = ["--data", str(args.data)] if args.data else []
+    smoke = ["--smoke"] if args.smoke else []
+    words = ["python", "train.py", args.recipe, *smoke, *where, "--out", str(folder), "--resume"]
+    return shlex.join(words)
 
 
 def choose_recipe(args: argparse.Namespace) -> Recipe:
@@ -189,13 +202,18 @@ def recipe_from(saved: dict) -> Recipe:
 
 
 def run_folder(args: argparse.Namespace) -> Path:
-    """`--out`, or runs/RECIPE. Raises `RunError` where a run is there already."""
+    """`--out`, or runs/RECIPE. Raises `RunError` where a run is there that is not a `--smoke`."""
     folder = args.out or Path("runs") / (args.recipe + ("-smoke" if args.smoke else ""))
-    if (folder / runs.CONFIG).exists() and not args.resume and not args.smoke:
+    if (folder / runs.CONFIG).exists() and not args.resume and not replaceable(args, folder):
         raise RunError(
             f"'{folder}' already holds a run: go on with --resume, or choose another --out."
         )
     return folder
+
+
+def replaceable(args: argparse.Namespace, folder: Path) -> bool:
+    """A smoke test may replace the run of another one, and nothing else may replace any."""
+    return args.smoke and runs.read_config(folder).get("data", {}).get("name") == SYNTHETIC
 
 
 def training_pictures(

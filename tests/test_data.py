@@ -65,14 +65,20 @@ def test_a_folder_with_no_test_pictures_says_where_to_put_them(put_pictures):
 
 
 def test_a_folder_without_test_says_so(put_pictures):
-    source = open_source(put_pictures({"train/ant": 1, "train/bee": 1}))
-    with pytest.raises(DataError, match="test' does not exist"):
-        source.load("test")
+    with pytest.raises(DataError, match="has train/ but no test/"):
+        open_source(put_pictures({"train/ant": 1, "train/bee": 1}))
+
+
+def test_hidden_folders_are_no_classes(put_pictures):
+    root = put_pictures(THREE | {"train/.cache": 1, "test/.cache": 1})
+    source = open_source(root)
+    assert source.classes == ("ant", "bee", "cow")
+    assert source.load("test").labels.max() == 2
 
 
 def test_one_class_is_not_enough(put_pictures):
     with pytest.raises(DataError, match="at least two"):
-        open_source(put_pictures({"train/ant": 1}))
+        open_source(put_pictures({"train/ant": 1, "test/ant": 1}))
 
 
 def test_an_unknown_part_is_refused(put_pictures):

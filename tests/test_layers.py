@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-LAYERS = (  # bottom to top
-    "errors inputs data models augment recipes training runs evaluation attention attributions"
-    " faithfulness figures explorer ui app"
-).split()
+ORDER = (
+    "errors < inputs < data < models < augment < recipes < training < runs < evaluation < attention"
+    " < attributions < faithfulness < figures < explorer < ui < app"
+)
+LAYERS = ORDER.split(" < ")
 ROOMS = {  # library: the only layers that may import it
     "gradio": {"ui", "app"},
     "captum": {"attributions"},

@@ -178,7 +178,7 @@ def test_a_spoilt_byte_in_the_evaluation_is_found(run_copy):
 @pytest.mark.parametrize("text", ["[]", "{}", '{"recipe": {}}', "7"])
 def test_a_config_that_lacks_something_says_what(tmp_path, text):
     (tmp_path / runs.CONFIG).write_text(text)
-    with pytest.raises(RunError, match="lacks '(recipe|model)'"):
+    with pytest.raises(RunError, match=r"lacks '(recipe|model)'"):
         runs.read_run(tmp_path)
 
 

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -90,7 +91,8 @@ def test_a_bad_value_is_named(smoke, option, value, word):
 
 @pytest.mark.parametrize("recipe", ["vit-small-cpu", "finetune-deit-tiny"])
 def test_smoke_leaves_a_whole_run(cli, tmp_path, recipe):
-    code, out, _ = cli(recipe, "--smoke", "--epochs", 1, "--device", "cpu", "--out", tmp_path / "r")
+    short = ("--epochs", 1, "--batch-size", 64, "--device", "cpu")
+    code, out, _ = cli(recipe, "--smoke", *short, "--out", tmp_path / "r")
     files = {runs.CONFIG, runs.HISTORY, runs.WEIGHTS, runs.EVALUATION, runs.CHECKPOINT}
     assert code == 0
     assert {path.name for path in (tmp_path / "r").iterdir()} == files
@@ -159,17 +161,30 @@ def interrupt_at(monkeypatch, owner, name, call, error):
     [(train, "show", 2), (runs, "append_record", 2), (runs, "write_checkpoint", 3)],
     ids=["in an epoch", "before its record", "before its checkpoint"],
 )
-def test_ctrl_c_loses_nothing_finished(smoke, monkeypatch, tmp_path, tiny_run, owner, name, call):
+def test_ctrl_c_loses_nothing_finished(
+    cli, smoke, monkeypatch, tmp_path, tiny_run, owner, name, call
+):
     with monkeypatch.context() as patch:
         interrupt_at(patch, owner, name, call, KeyboardInterrupt)
         code, out, _ = smoke()
     assert code == 130
-    assert "1 of 3 epochs" in out and "--resume" in out
-    assert smoke("--resume")[0] == 0
+    assert "1 of 3 epochs" in out
+    assert cli(*shlex.split(out.split("python train.py ")[1]))[0] == 0
     assert epochs(tmp_path / "run") == [1, 2, 3]
     assert losses(tmp_path / "run") == losses(tiny_run)
     weights = [(run / runs.WEIGHTS).read_bytes() for run in (tmp_path / "run", tiny_run)]
     assert weights[0] == weights[1]
+
+
+def test_the_printed_command_goes_on_with_a_folder_of_pictures(
+    cli, monkeypatch, put_pictures, tmp_path
+):
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, train, "show", 1, KeyboardInterrupt)
+        code, out, _ = cli("tiny", "--data", put_pictures(THREE), "--out", tmp_path / "my run")
+    assert code == 130
+    assert cli(*shlex.split(out.split("python train.py ")[1]))[0] == 0
+    assert epochs(tmp_path / "my run") == [1, 2, 3]
 
 
 @pytest.mark.parametrize("name", ["rewrite_history", "write_checkpoint", "write_config"])
@@ -236,3 +251,21 @@ def test_training_needs_no_library_of_the_page():
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() == ""
+
+
+def test_smoke_replaces_its_own_kind_alone(cli, smoke, folder_run):
+    out, _ = folder_run
+    code, _, err = cli("tiny", "--smoke", "--out", out)
+    assert code == 2
+    assert "already holds a run" in err
+    other = out.parent / "smoke"
+    for _ in range(2):
+        assert cli("tiny", "--smoke", "--epochs", 1, "--out", other)[0] == 0
+
+
+def test_ctrl_c_while_the_data_is_read_leaves_without_a_traceback(cli, monkeypatch, tmp_path):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train.data, "synthetic", interrupt)
+    assert cli("vit-small-cpu", "--smoke", "--out", tmp_path / "run")[0] == 130

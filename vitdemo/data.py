@@ -81,6 +81,8 @@ def open_source(root: Path | str | None = None, *, download: bool = True) -> Sou
     """
     root = Path(root) if root is not None else default_root()
     if (root / "train").is_dir():
+        if not (root / "test").is_dir():
+            raise DataError(f"'{root}' has train/ but no test/: a data set needs both.")
         return Source(root.resolve().name, root, _folder_classes(root / "train"))
     if not (root / CIFAR10.base_folder).is_dir():
         if root.is_file() or (root.is_dir() and _holds_something_else(root)):
@@ -127,7 +129,7 @@ def _load_cifar10(root: Path, part: str) -> Pictures:
 
 
 def _folder_classes(folder: Path) -> tuple[str, ...]:
-    classes = tuple(sorted(entry.name for entry in folder.iterdir() if entry.is_dir()))
+    classes = tuple(sorted(_folders(folder)))
     if len(classes) < 2:
         raise DataError(
             f"'{folder}' holds {len(classes)} class folders, and a classifier needs at least two: "
@@ -136,10 +138,13 @@ def _folder_classes(folder: Path) -> tuple[str, ...]:
     return classes
 
 
+def _folders(parent: Path) -> set[str]:
+    """Names of the folders right below; hidden ones (`.ipynb_checkpoints`) are nobody's class."""
+    return {e.name for e in parent.iterdir() if e.is_dir() and not e.name.startswith(".")}
+
+
 def _load_folder(folder: Path, classes: tuple[str, ...], size: int) -> Pictures:
-    if not folder.is_dir():
-        raise DataError(f"'{folder}' does not exist: a data set needs train/ and test/ folders.")
-    strangers = sorted({e.name for e in folder.iterdir() if e.is_dir()} - set(classes))
+    strangers = sorted(_folders(folder) - set(classes))
     if strangers:
         raise DataError(f"'{folder}' holds a class that train/ does not: '{strangers[0]}'.")
     present = {name: i for i, name in enumerate(classes) if (folder / name).is_dir()}

@@ -27,7 +27,8 @@ class Recipe:
     batch_size: int = 128
     optimizer: str = "adamw"
     learning_rate: float = 1e-3
-    weight_decay: float = 0.05  # decoupled; never on biases, norms, class token, positions
+    weight_decay: float = 0.05  # never on biases, norms, class token, positions; decoupled in
+    # adamw and muon, part of the gradient in adam and sgd
     momentum: float = 0.9  # of sgd (Nesterov) and muon
     betas: tuple[float, float] = (0.9, 0.999)  # of adam and adamw
     warmup_epochs: float = 0.0  # linear from 0

@@ -192,7 +192,10 @@ class Trainer:
     @property
     def stopped_early(self) -> bool:
         patience = self.recipe.patience
-        return bool(patience and self.best and self.epoch - self.best.epoch >= patience)
+        if not patience or not self.best:
+            return False
+        since = self.epoch - max(self.best.epoch, self.recipe.head_epochs)  # the head may stall
+        return since >= patience
 
     @property
     def finished(self) -> bool:
@@ -269,7 +272,8 @@ class Trainer:
     def _train_epoch(self) -> tuple[float, float, float]:
         """One pass over the training pictures -> (mean loss, accuracy, last learning rate)."""
         torch.manual_seed(self.recipe.seed * 1_000_003 + self.epoch)
-        self.model.train()
+        # A frozen body stays as it is: without dropout, and BatchNorm does not move.
+        self.model.train(self.stage != "head")
         order = torch.randperm(len(self.train), device=self.device)
         sums = torch.zeros(2, device=self.device)  # loss, right answers
         started = shown = time.perf_counter()

@@ -1,0 +1,219 @@
+"""The page in a real Chromium, used as a person would: every test ends without a console error."""
+
+import re
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import Page, expect, sync_playwright
+
+from tests.making import make_run, record
+from tests.serving import serve
+from vitdemo import runs
+
+PATIENCE = 30_000  # milliseconds, on two busy cores
+TABS = ("Look", "Training progress", "Per-class metrics", "Confusion matrix")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no Chromium on this machine: `apt-get install chromium` to test the page")
+    with sync_playwright() as playwright:
+        options = ["--no-sandbox", "--disable-dev-shm-usage"]
+        browser = playwright.chromium.launch(executable_path=path, args=options)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """open_page(address, width=..., scheme=...) -> a page that has drawn its first maps."""
+    opened, faults = [], []
+
+    def open_page(address: str, width: int = 1280, scheme: str = "light") -> Page:
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
+        page.set_default_timeout(PATIENCE)
+        page.goto(address)
+        opened.append(page)
+        return page
+
+    yield open_page
+    for page in opened:
+        page.close()
+    assert faults == []
+
+
+@pytest.fixture
+def page(open_page, page_url) -> Page:
+    page = open_page(page_url)
+    page.locator("#rollout figure").nth(2).wait_for()
+    return page
+
+
+@pytest.fixture
+def photo(tmp_path):
+    pixels = np.zeros((64, 64, 3), np.uint8)
+    pixels[:32], pixels[32:, :32] = (230, 40, 40), (40, 200, 60)
+    Image.fromarray(pixels).save(tmp_path / "photo.png")
+    return tmp_path / "photo.png"
+
+
+def sources(page: Page, place: str) -> list[str]:
+    """The pictures of a place, as they are drawn."""
+    return page.locator(f"{place} figure img").evaluate_all("all => all.map(i => i.src)")
+
+
+def wait_for_change(page: Page, place: str, before: list[str]) -> list[str]:
+    page.wait_for_function(
+        """([place, before]) => {
+            const now = [...document.querySelectorAll(place + ' figure img')].map(i => i.src);
+            return now.length && JSON.stringify(now) !== JSON.stringify(before);
+        }""",
+        arg=[place, before],
+    )
+    return sources(page, place)
+
+
+def upload(page: Page, path) -> None:
+    clear = page.locator("#upload").get_by_role("button", name=re.compile("clear|remove", re.I))
+    if clear.count():
+        clear.first.click()
+    page.locator("#upload input[type=file]").first.set_input_files(path)
+
+
+def test_the_first_look_needs_no_click(page):
+    expect(page.locator("#answers .vd-card")).to_have_count(3)
+    expect(page.locator("#heads figure")).to_have_count(3)  # timm's comes first: 3 heads
+    expect(page.locator("#header")).to_contain_text("CPU · 3 trained models")
+
+
+def test_a_damaged_run_is_named_and_the_others_are_there(page):
+    expect(page.locator("#header .vd-notice")).to_contain_text("damaged")
+
+
+def test_an_upload_changes_answers_and_maps(page, photo):
+    answers, maps = sources(page, "#answers"), sources(page, "#rollout")
+    upload(page, photo)
+    wait_for_change(page, "#answers", answers)
+    wait_for_change(page, "#rollout", maps)
+
+
+def test_the_layer_slider_changes_the_maps_by_keyboard(page):
+    before = sources(page, "#heads")
+    slider = page.locator("#layer input[type=range]")
+    slider.focus()
+    slider.press("ArrowLeft")
+    after = wait_for_change(page, "#heads", before)
+    assert len(after) == len(before)
+    expect(page.locator("#heads")).to_contain_text("layer 1")
+
+
+def test_another_model_brings_its_own_heads(page):
+    page.get_by_role("radio", name="vit").first.check()
+    expect(page.locator("#heads figure")).to_have_count(2)
+    expect(page.locator("#heads")).to_contain_text("layer 2")
+
+
+def test_head_fusion_changes_the_rollout_alone(page):
+    heads, maps = sources(page, "#heads"), sources(page, "#rollout")
+    page.get_by_role("radio", name="max").check()
+    after = wait_for_change(page, "#rollout", maps)
+    assert after[:2] == maps[:2]  # what it saw, and the mean
+    assert after[2] != maps[2]
+    assert sources(page, "#heads") == heads
+
+
+def test_raw_view_shows_the_map_without_the_picture(page):
+    before = sources(page, "#heads")
+    page.get_by_role("radio", name="Raw").check()
+    raw = wait_for_change(page, "#heads", before)
+    assert all(len(r) < len(b) for r, b in zip(raw, before, strict=True))  # flat: smaller PNGs
+
+
+def test_every_map_says_in_words_what_it_shows(page):
+    for place in ("#answers", "#heads", "#rollout"):
+        for image in page.locator(f"{place} figure img").all():
+            assert len(image.get_attribute("alt")) > 15
+
+
+def test_a_bad_upload_is_told_and_the_last_result_stays(page, tmp_path):
+    (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n and nothing more")
+    before = sources(page, "#answers")
+    upload(page, tmp_path / "broken.png")
+    expect(page.get_by_text("Not a picture we can show")).to_be_visible()
+    expect(page.get_by_text("broken.png").first).to_be_visible()
+    assert sources(page, "#answers") == before
+
+
+def test_without_a_data_set_the_page_names_the_way_out(page):
+    expect(page.get_by_text("python train.py download").first).to_be_visible()
+
+
+def test_training_progress_draws_four_plots_and_the_figures(page):
+    page.get_by_role("tab", name="Training progress").click()
+    expect(page.locator(".vd-plot svg, .vd-plot canvas")).to_have_count(4)
+    expect(page.locator(".vd-curves strong")).to_have_text(["resnet", "timm", "vit"])
+    expect(page.locator("#final")).to_contain_text("97.50")
+
+
+def test_per_class_metrics_sort_worst_first(page):
+    page.get_by_role("tab", name="Per-class metrics").click()
+    first = page.locator("#per-class tbody th").first
+    expect(first).to_have_text("airplane")
+    page.get_by_role("radio", name="Worst F1 first").check()
+    expect(first).to_have_text("cat")
+    expect(page.locator("#per-class tfoot")).to_contain_text("Mean of classes")
+
+
+def test_the_csv_holds_the_table(page):
+    page.get_by_role("tab", name="Per-class metrics").click()
+    with page.expect_download() as download:
+        page.locator("#per-class").get_by_role("link", name="Download CSV").click()
+    lines = download.value.path().read_text().splitlines()
+    assert lines[0] == "class,support,precision,recall,f1,roc_auc"
+    assert len(lines) == 11
+    assert lines[4].startswith("cat,20,1.000000,0.750000,")
+
+
+def test_confusion_matrix_counts_shares_and_sentences(page):
+    page.get_by_role("tab", name="Confusion matrix").click()
+    matrix = page.locator("#confusion-matrix")
+    cell = matrix.locator("tbody tr").nth(3).locator("td").nth(5)
+    expect(cell).to_have_text("5")
+    expect(matrix).to_contain_text("5 cats were taken for dogs")
+    page.get_by_role("radio", name="Share of the true class").check()
+    expect(cell).to_have_text("25.0 %")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_is_wider_than_the_window(open_page, page_url, width, scheme):
+    page = open_page(page_url, width, scheme)
+    page.locator("#rollout figure").nth(2).wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_growing_run_updates_by_itself(open_page, tmp_path):
+    run = make_run(tmp_path / "runs" / "growing", epochs=2)
+    with serve("--runs", str(run.path.parent), "--data", str(tmp_path / "none")) as address:
+        page = open_page(address)
+        page.get_by_role("tab", name="Training progress").click()
+        expect(page.locator("#final")).to_contain_text("70.00")
+        runs.append_record(run.path, record(3))
+        expect(page.locator("#final")).to_contain_text("80.00")
+        make_run(tmp_path / "runs" / "newcomer", epochs=1)
+        expect(page.locator("#runs")).to_contain_text("newcomer")
+
+
+def test_the_empty_page_explains_itself(open_page, tmp_path):
+    with serve("--runs", str(tmp_path / "no"), "--data", str(tmp_path / "none")) as address:
+        page = open_page(address)
+        expect(page.locator("#header")).to_contain_text("python train.py vit-small-cpu")
+        for tab in TABS[1:]:
+            page.get_by_role("tab", name=tab).click()
+            expect(page.get_by_role("tabpanel").locator(".vd-notice:visible")).to_have_count(1)
