@@ -1,4 +1,4 @@
-"""What several tabs share: the upload that decodes nothing, choices of runs, errors for people."""
+"""What several tabs share: components that leave checks to us, choices of runs, errors."""
 
 import base64
 import functools
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import gradio as gr
 
-from vitdemo.errors import ImageError, VitdemoError
+from vitdemo.errors import VitdemoError
 from vitdemo.runs import Run
 
 # One model works at a time: two forward passes at once on the same cores are no faster together.
@@ -34,6 +34,19 @@ class PathImage(gr.Image):
         return payload.path
 
 
+class LayerSlider(gr.Slider):
+    """`gr.Slider` whose handler gets the value as it stands in the browser.
+
+    gradio's own refuses a value above the maximum, and between two models of different depth the
+    browser may still send the deeper one's layer. The handler takes the nearest layer there is.
+    """
+
+    is_template = True
+
+    def preprocess(self, payload: float) -> float:
+        return payload
+
+
 def _save_data_url(url: str, folder: str) -> str:
     try:
         content = base64.b64decode(url.partition(",")[2], validate=True)
@@ -52,10 +65,8 @@ def for_people(handler: Callable) -> Callable:
     def wrapped(*args):
         try:
             return handler(*args)
-        except ImageError as error:
-            raise gr.Error(str(error), title="Not a picture we can show", duration=8) from error
         except VitdemoError as error:
-            raise gr.Error(str(error), title="That did not work", duration=8) from error
+            raise gr.Error(str(error), duration=8, print_exception=False) from error
 
     return wrapped
 

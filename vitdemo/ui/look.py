@@ -17,7 +17,14 @@ from vitdemo.explorer import Answer, Look, TestPicture, final_accuracy
 from vitdemo.inputs import load_image
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.components import MODEL_QUEUE, PathImage, for_people, fresh_radio, run_radio
+from vitdemo.ui.components import (
+    MODEL_QUEUE,
+    LayerSlider,
+    PathImage,
+    for_people,
+    fresh_radio,
+    run_radio,
+)
 
 EXAMPLES = ("bus.png", "cheetah.jpg", "lion.jpg", "tower.jpg", "groot.jpeg")
 SHOWN = 12  # test pictures on offer at a time
@@ -82,7 +89,7 @@ def build(
         if image is None or name is None:
             return "", ""
         found = look(run_named(name), image)
-        layer, opacity = min(int(layer), found.layers), 1.0 if view == RAW else opacity
+        layer, opacity = nearest(layer, found.layers), 1.0 if view == RAW else opacity
         rolled = found.rollout_map(layer, fusion=fusion, discard_ratio=discard_ratio)
         return heads_html(found, layer, opacity), summary_html(found, layer, opacity, rolled)
 
@@ -99,7 +106,7 @@ def build(
         if image is None or name is None:
             return gr.skip()
         layers = look(run_named(name), image).layers
-        layer = min(layer, layers)
+        layer = nearest(layer, layers)
         return gr.update(maximum=layers, value=layer), *draw(image, name, layer, *settings)
 
     def open_page(name):
@@ -161,6 +168,11 @@ def build(
     opened.then(**picture_event).then(**model_event)
 
 
+def nearest(layer: float, layers: int) -> int:
+    """The layer 1..`layers` next to what the slider says."""
+    return min(max(round(layer or 1), 1), layers)
+
+
 def lay_out(runs: list[Run]) -> Parts:
     """Components in reading order: the picture and the answers, then the maps of one model."""
     files = example_files()
@@ -189,7 +201,7 @@ def lay_out(runs: list[Run]) -> Parts:
     gr.Markdown(f"### Where it looks\n{CAVEAT}")
     with gr.Row():
         model = run_radio(runs)
-        layer = gr.Slider(1, 12, 12, step=1, label="Layer", elem_id="layer", min_width=300)
+        layer = LayerSlider(1, 12, 12, step=1, label="Layer", elem_id="layer", min_width=300)
     with gr.Row():
         view = gr.Radio([OVERLAY, RAW], value=OVERLAY, label="View", min_width=300)
         opacity = gr.Slider(0, 1, 0.6, step=0.05, label="Opacity of the overlay", min_width=300)
