@@ -1,9 +1,14 @@
 """Augmentation: drawn for each picture, and a target tells exactly what is in its mixture."""
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
+from torchvision.transforms import InterpolationMode
+from torchvision.transforms import functional as tv
 
+from vitdemo import augment
 from vitdemo.augment import mix, random_crop, random_erasing, random_flip
 
 SIDE = 12
@@ -133,3 +138,76 @@ def test_one_seed_one_result_and_the_input_is_untouched(change):
     assert torch.equal(results[0], results[1])
     assert not torch.equal(results[0], results[2])
     assert torch.equal(images, before)
+
+
+SIGNS = [(0.3, 1), (0.3, -1), (0.7, -1)]
+
+
+def smooth_picture(seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    coarse = torch.rand(1, 3, 8, 8, generator=generator)
+    return (255 * F.interpolate(coarse, (32, 32), mode="bicubic").clamp(0, 1)).round()
+
+
+def by_torchvision(picture, name, strength, sign, ranges):
+    """The same operation on one uint8 picture, by torchvision's own functions."""
+    amount, near = sign * strength, InterpolationMode.NEAREST
+    slope = math.degrees(math.atan(amount * ranges["shear"]))
+    shift, factor = int(amount * ranges["translate"] * 32), 1 + amount * ranges["blend"]
+    image = picture.to(torch.uint8)
+    return {
+        "identity": lambda: image,
+        "shear_x": lambda: tv.affine(image, 0, [0, 0], 1, [slope, 0.0], near, center=[0, 0]),
+        "shear_y": lambda: tv.affine(image, 0, [0, 0], 1, [0.0, slope], near, center=[0, 0]),
+        "translate_x": lambda: tv.affine(image, 0, [shift, 0], 1, [0.0, 0.0], near),
+        "translate_y": lambda: tv.affine(image, 0, [0, shift], 1, [0.0, 0.0], near),
+        "rotate": lambda: tv.rotate(image, amount * ranges["rotate"], near),
+        "brightness": lambda: tv.adjust_brightness(image, factor),
+        "colour": lambda: tv.adjust_saturation(image, factor),
+        "contrast": lambda: tv.adjust_contrast(image, factor),
+        "sharpness": lambda: tv.adjust_sharpness(image, factor),
+        "posterize": lambda: tv.posterize(image, 8 - round(strength * ranges["posterize"])),
+        "solarize": lambda: tv.solarize(image, 255 * (1 - strength)),
+        "autocontrast": lambda: tv.autocontrast(image),
+        "equalize": lambda: tv.equalize(image),
+    }[name]().float()
+
+
+@pytest.mark.parametrize("ranges", [augment.WIDE, augment.NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize(("strength", "sign"), SIGNS)
+@pytest.mark.parametrize("name", augment.OPERATIONS)
+def test_operations_are_torchvisions(name, strength, sign, ranges):
+    picture, chosen = smooth_picture(), torch.tensor([augment.OPERATIONS.index(name)])
+    how = (torch.tensor([strength]), torch.tensor([float(sign)]), ranges)
+    ours = augment.apply_operations(picture, chosen, *how)
+    # torchvision rounds grey and mean to whole levels on the way: up to two levels apart.
+    assert (ours - by_torchvision(picture, name, strength, sign, ranges)).abs().max() < 2
+
+
+def test_each_picture_takes_its_own_operation():
+    pictures = torch.cat([smooth_picture(seed) for seed in range(3)])
+    chosen = torch.tensor([augment.OPERATIONS.index(n) for n in ("rotate", "equalize", "shear_x")])
+    strength, sign = torch.tensor([0.2, 0.5, 0.8]), torch.tensor([1.0, 1.0, -1.0])
+    together = augment.apply_operations(pictures, chosen, strength, sign, augment.WIDE)
+    for i in range(3):
+        one = slice(i, i + 1)
+        alone = augment.apply_operations(
+            pictures[one], chosen[one], strength[one], sign[one], augment.WIDE
+        )
+        assert torch.equal(together[one], alone)
+
+
+@pytest.mark.parametrize("operation", [augment._autocontrast, augment._equalize])
+def test_a_picture_of_one_colour_stays(operation):
+    picture = torch.full((2, 3, 8, 8), 77.0)
+    assert torch.equal(operation(picture), picture)
+
+
+@pytest.mark.parametrize("policy", ["trivial", "rand"])
+def test_policies_differ_by_picture_and_stay_in_range(policy):
+    torch.manual_seed(0)
+    pictures = smooth_picture().expand(64, -1, -1, -1)
+    changed = augment.POLICIES[policy](pictures)
+    assert changed.shape == pictures.shape
+    assert changed.min() >= 0 and changed.max() <= 255
+    assert len({picture.sum().item() for picture in changed}) > 30

@@ -6,11 +6,12 @@ its origin and what it measured, on what hardware.
 
 from dataclasses import dataclass, replace
 
+from vitdemo.augment import POLICIES
 from vitdemo.errors import RecipeError
 from vitdemo.models import ModelSpec
 
 OPTIMIZERS = ("adamw", "adam", "sgd", "muon")
-SCHEDULES = ("cosine", "constant")
+SCHEDULES = ("cosine", "constant", "one-cycle")
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Recipe:
 
     flip: bool = True
     crop_padding: int = 4  # pixels at the data's own resolution
+    policy: str = "none"  # "trivial" (TrivialAugmentWide) or "rand" (RandAugment, 2 at 9 of 30)
     erasing: float = 0.0  # chance
     mixup: float = 0.0  # alpha
     cutmix: float = 0.0  # alpha
@@ -57,6 +59,7 @@ class Recipe:
     def __post_init__(self):
         _choose("optimizer", self.optimizer, OPTIMIZERS)
         _choose("schedule", self.schedule, SCHEDULES)
+        _choose("policy", self.policy, tuple(POLICIES))
         for field in ("epochs", "batch_size"):
             if getattr(self, field) < 1:
                 raise RecipeError(f"{field} is {getattr(self, field)}: it must be at least 1.")
@@ -99,6 +102,82 @@ _ALL = (
         clip_norm=1.0,
         label_smoothing=0.1,
         ema_decay=0.998,
+    ),
+    Recipe(
+        "vit-plain",
+        "what a basic training gives: crop and flip, AdamW, cosine",
+        _vit(256, 6, 8),
+        note="As student notebooks train it; 76.23 % reported elsewhere. Not measured here yet.",
+        epochs=50,
+        learning_rate=3e-4,
+        weight_decay=1e-4,
+    ),
+    Recipe(
+        "vit-nine-blocks",
+        "nine blocks with RandAugment, dropout and Adam",
+        _vit(192, 9, 8, drop_rate=0.1),
+        note="86.39 % reported elsewhere. Not measured here yet.",
+        epochs=100,
+        optimizer="adam",
+        weight_decay=0.0,
+        warmup_epochs=5,
+        policy="rand",
+    ),
+    Recipe(
+        "vit-tiny-regularised",
+        "TrivialAugment, MixUp, CutMix, erasing and label smoothing together",
+        _vit(192, 12, 3),
+        note="86.70 % reported elsewhere. Not measured here yet.",
+        epochs=100,
+        warmup_epochs=10,
+        clip_norm=1.0,
+        policy="trivial",
+        mixup=0.2,
+        cutmix=1.0,
+        erasing=0.25,
+        label_smoothing=0.1,
+    ),
+    Recipe(
+        "vit-deit-tiny",
+        "DeiT's recipe on small pictures, for a GPU",
+        _vit(192, 12, 3, drop_rate=0.1),
+        note="90.9 % reported elsewhere. Not measured here yet.",
+        epochs=300,
+        batch_size=1024,
+        schedule="one-cycle",
+        policy="rand",
+        mixup=0.8,
+        cutmix=1.0,
+    ),
+    Recipe(
+        "resnet18",
+        "the convolutional baseline: SGD with Nesterov momentum",
+        ModelSpec("resnet18"),
+        note="Not measured here yet.",
+        epochs=60,
+        optimizer="sgd",
+        learning_rate=0.1,
+        weight_decay=5e-4,
+        erasing=0.5,
+    ),
+    Recipe(
+        "finetune-two-stage",
+        "DeiT-Tiny from ImageNet-1k: the head first, then all, on 20,000 pictures",
+        _deit(96),
+        note="94.98 % reported elsewhere for ViT-S/8 at 32 px. Not measured here yet.",
+        pretrained=True,
+        head_epochs=2,
+        epochs=30,
+        batch_size=64,
+        learning_rate=5e-4,
+        warmup_epochs=0.5,
+        layer_decay=0.75,
+        clip_norm=1.0,
+        mixup=0.2,
+        cutmix=1.0,
+        label_smoothing=0.1,
+        patience=8,
+        train_pictures=20_000,
     ),
     Recipe(
         "finetune-deit-tiny",

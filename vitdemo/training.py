@@ -19,7 +19,7 @@ from timm.optim import create_optimizer_v2
 from timm.utils import ModelEmaV3
 from torch import Tensor, nn
 
-from vitdemo.augment import mix, random_crop, random_erasing, random_flip
+from vitdemo.augment import POLICIES, mix, random_crop, random_erasing, random_flip
 from vitdemo.data import Pictures, prepare
 from vitdemo.errors import VitdemoError
 from vitdemo.models import classifier
@@ -107,6 +107,11 @@ def predict(
 
 def learning_rate_factor(recipe: Recipe, epoch: float, total: float) -> float:
     """Share of the peak learning rate at a time in epochs of a stage that lasts `total`."""
+    if recipe.schedule == "one-cycle":  # Smith & Topin 2018, with torch's default proportions
+        rise = 0.3 * total
+        if epoch < rise:
+            return 0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * epoch / rise))
+        return 0.5 * (1 + math.cos(math.pi * min((epoch - rise) / (total - rise), 1.0)))
     if epoch < recipe.warmup_epochs:
         return epoch / recipe.warmup_epochs
     if recipe.schedule == "constant":
@@ -320,6 +325,7 @@ class Trainer:
             pixels = random_crop(pixels, recipe.crop_padding)
         if recipe.flip:
             pixels = random_flip(pixels)
+        pixels = POLICIES[recipe.policy](pixels)
         if recipe.erasing:
             pixels = random_erasing(pixels, recipe.erasing)
         if self.epoch < recipe.total_epochs - recipe.unmixed_epochs:

@@ -1,7 +1,7 @@
 """A Vision Transformer from scratch, readable top to bottom (Dosovitskiy et al. 2021).
 
 The attributes carry timm's names, so whatever explains this model explains every timm
-`VisionTransformer`, and the other way round. Dropout is timm's drop path alone.
+`VisionTransformer`, and the other way round.
 
 Letters: B batch, H heads, N tokens (one class token and P patches), D width, C classes.
 
@@ -38,7 +38,7 @@ class PatchEmbed(nn.Module):
 class Attention(nn.Module):
     """Multi-head self-attention (Vaswani et al. 2017), fused."""
 
-    def __init__(self, embed_dim: int, num_heads: int):
+    def __init__(self, embed_dim: int, num_heads: int, drop: float):
         super().__init__()
         if embed_dim % num_heads:
             raise ValueError(f"embed_dim {embed_dim} is not a multiple of num_heads {num_heads}.")
@@ -47,37 +47,41 @@ class Attention(nn.Module):
         self.scale = self.head_dim**-0.5
         self.qkv = nn.Linear(embed_dim, 3 * embed_dim)
         self.proj = nn.Linear(embed_dim, embed_dim)
+        self.proj_drop = nn.Dropout(drop)
 
     def forward(self, x: Tensor) -> Tensor:
         B, N, D = x.shape
         qkv = self.qkv(x).reshape(B, N, 3, self.num_heads, self.head_dim)
         q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, N, D/H)
         x = F.scaled_dot_product_attention(q, k, v)  # (B, H, N, D/H)
-        return self.proj(x.transpose(1, 2).reshape(B, N, D))
+        return self.proj_drop(self.proj(x.transpose(1, 2).reshape(B, N, D)))
 
 
 class Mlp(nn.Module):
     """Two linear layers with GELU between them, on each token alone."""
 
-    def __init__(self, embed_dim: int, hidden_dim: int):
+    def __init__(self, embed_dim: int, hidden_dim: int, drop: float):
         super().__init__()
         self.fc1 = nn.Linear(embed_dim, hidden_dim)
         self.fc2 = nn.Linear(hidden_dim, embed_dim)
+        self.drop = nn.Dropout(drop)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.fc2(F.gelu(self.fc1(x)))
+        return self.drop(self.fc2(self.drop(F.gelu(self.fc1(x)))))
 
 
 class Block(nn.Module):
     """A pre-norm encoder layer: attention, then MLP, each added to what came in."""
 
-    def __init__(self, embed_dim: int, num_heads: int, mlp_ratio: float, drop_path: float):
+    def __init__(
+        self, embed_dim: int, num_heads: int, mlp_ratio: float, drop: float, drop_path: float
+    ):
         super().__init__()
         self.norm1 = nn.LayerNorm(embed_dim, eps=1e-6)
-        self.attn = Attention(embed_dim, num_heads)
+        self.attn = Attention(embed_dim, num_heads, drop)
         self.drop_path1 = DropPath(drop_path) if drop_path else nn.Identity()
         self.norm2 = nn.LayerNorm(embed_dim, eps=1e-6)
-        self.mlp = Mlp(embed_dim, int(embed_dim * mlp_ratio))
+        self.mlp = Mlp(embed_dim, int(embed_dim * mlp_ratio), drop)
         self.drop_path2 = DropPath(drop_path) if drop_path else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -92,6 +96,7 @@ class VisionTransformer(nn.Module):
         image_size, patch_size: sides in pixels; the first is a multiple of the second.
         embed_dim, num_heads: width D and heads H; the first is a multiple of the second.
         mlp_ratio: hidden width of the MLP over D.
+        drop_rate: dropout on the embedded patches and on what attention and MLP add.
         drop_path_rate: chance that the last block is skipped for a picture; falls linearly to 0
             at the first (stochastic depth, Huang et al. 2016).
         init: "trunc_normal" (std 0.02) or "mimetic" (see `mimetic_init`).
@@ -111,6 +116,7 @@ class VisionTransformer(nn.Module):
         depth: int = 12,
         num_heads: int = 3,
         mlp_ratio: float = 4.0,
+        drop_rate: float = 0.0,
         drop_path_rate: float = 0.0,
         init: str = "trunc_normal",
     ):
@@ -122,8 +128,11 @@ class VisionTransformer(nn.Module):
         self.patch_embed = PatchEmbed(image_size, patch_size, embed_dim)
         self.cls_token = nn.Parameter(torch.zeros(1, 1, embed_dim))
         self.pos_embed = nn.Parameter(torch.zeros(1, 1 + self.patch_embed.num_patches, embed_dim))
+        self.pos_drop = nn.Dropout(drop_rate)
         rates = torch.linspace(0, drop_path_rate, depth).tolist()
-        self.blocks = nn.ModuleList(Block(embed_dim, num_heads, mlp_ratio, rate) for rate in rates)
+        self.blocks = nn.ModuleList(
+            Block(embed_dim, num_heads, mlp_ratio, drop_rate, rate) for rate in rates
+        )
         self.norm = nn.LayerNorm(embed_dim, eps=1e-6)
         self.head = nn.Linear(embed_dim, num_classes)
         self.init_weights()
@@ -154,7 +163,7 @@ class VisionTransformer(nn.Module):
 
     def _pos_embed(self, x: Tensor) -> Tensor:
         cls_token = self.cls_token.expand(len(x), -1, -1)  # (B, 1, D)
-        return torch.cat([cls_token, x], dim=1) + self.pos_embed  # (B, N, D)
+        return self.pos_drop(torch.cat([cls_token, x], dim=1) + self.pos_embed)  # (B, N, D)
 
     def forward_features(self, images: Tensor) -> Tensor:
         """Pictures (B, 3, S, S) -> normed tokens (B, N, D)."""

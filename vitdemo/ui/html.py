@@ -68,6 +68,21 @@ def number_grid(values: np.ndarray, title: str) -> str:
     )
 
 
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A plain table that scrolls sideways where it is wider than the window."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
+    body = "".join(
+        f'<tr><th scope="row">{escape(first)}</th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in rest)
+        + "</tr>"
+        for first, *rest in rows
+    )
+    return (
+        f'<div class="vd-scroll"><table class="vd-table"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
 def csv_link(header: Sequence[str], rows: Iterable[Sequence], file_name: str) -> str:
     """A link that saves the table as CSV, without another question to the server."""
     buffer = io.StringIO()

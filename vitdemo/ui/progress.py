@@ -7,7 +7,7 @@ import gradio as gr
 import pandas as pd
 
 from vitdemo.explorer import final_accuracy
-from vitdemo.runs import Run
+from vitdemo.runs import RECORD_FIELDS, Run
 from vitdemo.ui import html
 from vitdemo.ui.components import LIGHT_QUEUE, run_choices
 
@@ -55,6 +55,7 @@ def build(page: gr.Blocks, *, runs: Callable[[], tuple[list[Run], list[str]]]) -
     table = gr.Dataframe(
         headers=list(TABLE), interactive=False, label="Final figures", elem_id="final"
     )
+    numbers = gr.HTML(elem_id="epochs", apply_default_css=False)
     timer = gr.Timer(SECONDS)
 
     def refresh(selected, seen, drawn):
@@ -72,12 +73,13 @@ def build(page: gr.Blocks, *, runs: Callable[[], tuple[list[Run], list[str]]]) -
             legend_html(shown) if any(run.history for run in shown) else empty_words(found, shown),
             *[_update(frame, shown) for frame in curves(shown)],
             final_figures(shown),
+            epochs_html(shown),
         )
 
     event = {
         "fn": refresh,
         "inputs": [chosen, known, stamp],
-        "outputs": [chosen, known, stamp, legend, loss, accuracy, rate, seconds, table],
+        "outputs": [chosen, known, stamp, legend, loss, accuracy, rate, seconds, table, numbers],
         "show_progress": "hidden",
         "api_visibility": "private",
         **LIGHT_QUEUE,
@@ -167,6 +169,25 @@ def _long(runs: list[Run], fields: dict[str, str], scale: float = 1.0) -> pd.Dat
 def final_figures(runs: list[Run]) -> pd.DataFrame:
     """One row a run, from its files alone; a figure that is not there yet is a dash."""
     return pd.DataFrame([_figures_of(run) for run in runs], columns=list(TABLE))
+
+
+def epochs_html(runs: list[Run]) -> str:
+    """The numbers behind the curves: a table that unfolds, and the same as CSV."""
+    header = ("run", *RECORD_FIELDS)
+    rows = [
+        (run.name, *(record[f] for f in RECORD_FIELDS)) for run in runs for record in run.history
+    ]
+    if not rows:
+        return ""
+    return (
+        '<details class="vd-numbers"><summary>Every epoch in numbers</summary>'
+        + html.table(header, [tuple(map(_short, row)) for row in rows])
+        + f"<p>{html.csv_link(header, rows, 'vitdemo-epochs.csv')}</p></details>"
+    )
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _figures_of(run: Run) -> tuple:
