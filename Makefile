@@ -23,7 +23,8 @@ clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache
 
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "python3 cannot make virtual environments: on Debian, apt install python3-venv"; exit 1; }
 
 $(VENV)/.app: requirements.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --disable-pip-version-check -q -r requirements.txt

@@ -15,6 +15,7 @@ from vitdemo.errors import VitdemoError
 from vitdemo.explorer import Explorer
 from vitdemo.training import pick_device
 from vitdemo.ui import CSS, THEME, build_page
+from vitdemo.ui.look import EXAMPLES_FOLDER
 
 SHIPPED = Path(__file__).parent / "assets" / "runs"
 
@@ -37,6 +38,7 @@ def main(argv: list[str] | None = None) -> int:
             max_file_size="60mb",
             footer_links=["api", "settings"],
             run_history=False,
+            allowed_paths=[str(EXAMPLES_FOLDER)],
             ssr_mode=False,
         )
     except OSError as error:  # the port is taken

@@ -116,6 +116,16 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
     device = pick_device(args.device)
     source, pictures, classes = training_pictures(args, recipe)
     kept, held = data.stratified_split(pictures.labels, recipe.validation_share, recipe.seed)
+    if recipe.crop_padding >= pictures.images.shape[-1]:
+        raise VitdemoError(
+            f"crop_padding {recipe.crop_padding} is not below the pictures' side of "
+            f"{pictures.images.shape[-1]} pixels."
+        )
+    if recipe.train_pictures >= len(kept):
+        raise VitdemoError(
+            f"train_pictures is {recipe.train_pictures}, of {len(kept)} that are left beside the "
+            "validation pictures: 0 takes all."
+        )
     if recipe.train_pictures:
         chosen, _ = data.stratified_split(
             pictures.labels[kept], len(kept) - recipe.train_pictures, recipe.seed
@@ -147,6 +157,8 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
         name = source.name if source else SYNTHETIC
         config = describe(trainer, classes, name, fingerprint, argv)
         folder.mkdir(parents=True, exist_ok=True)
+        for name in (runs.WEIGHTS, runs.EVALUATION):  # of a smoke test that this one replaces
+            (folder / name).unlink(missing_ok=True)
         runs.rewrite_history(folder, ())
         runs.write_checkpoint(folder, trainer.state_dict())
         runs.write_config(folder, config)  # last: a folder that has it can be resumed
@@ -198,7 +210,11 @@ def recipe_from(saved: dict) -> Recipe:
     strange = sorted(set(saved) - known)
     if strange:
         raise RunError(f"The run's recipe has a field '{strange[0]}' that this version lacks.")
-    return Recipe(**{**saved, "model": ModelSpec(**saved["model"]), "betas": tuple(saved["betas"])})
+    try:
+        own = {"model": ModelSpec(**saved["model"]), "betas": tuple(saved["betas"])}
+        return Recipe(**saved | own)
+    except (KeyError, TypeError) as error:
+        raise RunError(f"The run's recipe lacks a field or has a strange one: {error}.") from error
 
 
 def run_folder(args: argparse.Namespace) -> Path:

@@ -4,12 +4,14 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 ROOT = Path(__file__).parents[1]
 
@@ -21,29 +23,36 @@ def free_port() -> int:
 
 
 @contextmanager
-def serve(*arguments: str, seconds: float = 120) -> Iterator[str]:
-    """The address of a page started with `arguments`; the process ends with the block."""
+def serve(
+    *arguments: str, cwd: Path = ROOT, by_variable: bool = False, seconds: float = 120
+) -> Iterator[str]:
+    """The address of a page started with `arguments` in `cwd`; the process ends with the block.
+
+    `by_variable` gives the port as gradio's own GRADIO_SERVER_PORT in place of `--port`.
+    """
     port = free_port()
-    command = [sys.executable, "app.py", "--port", str(port), "--device", "cpu", *arguments]
+    command = [sys.executable, str(ROOT / "app.py"), "--device", "cpu", *arguments]
+    command += [] if by_variable else ["--port", str(port)]
     # A proxy of the machine must not stand between a test and its own page.
     environment = os.environ | {"NO_PROXY": "127.0.0.1,localhost", "HF_HUB_OFFLINE": "1"}
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    try:
-        address = f"http://127.0.0.1:{port}/"
-        _wait(address, process, seconds)
-        yield address
-    finally:
-        process.terminate()
-        process.communicate(timeout=30)
+    environment |= {"GRADIO_SERVER_PORT": str(port)} if by_variable else {}
+    with tempfile.TemporaryFile() as log:  # a pipe that nobody reads would stop the page
+        process = subprocess.Popen(command, cwd=cwd, env=environment, stdout=log, stderr=log)
+        try:
+            address = f"http://127.0.0.1:{port}/"
+            _wait(address, process, seconds, log)
+            yield address
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
 
 
-def _wait(address: str, process: subprocess.Popen, seconds: float) -> None:
+def _wait(address: str, process: subprocess.Popen, seconds: float, log: BinaryIO) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if process.poll() is not None:
-            raise RuntimeError(f"app.py left: {process.stdout.read().decode()}")
+            log.seek(0)
+            raise RuntimeError(f"app.py left: {log.read().decode()}")
         try:
             with urllib.request.urlopen(address, timeout=5):
                 return

@@ -16,7 +16,7 @@ from PIL import Image
 
 import app
 from tests.making import CLASSES
-from tests.serving import ROOT, free_port, serve
+from tests.serving import ROOT, serve
 from vitdemo.explorer import Explorer
 from vitdemo.inputs import load_image
 from vitdemo.runs import read_run
@@ -106,6 +106,11 @@ def classify_data_url(page_url, content: bytes) -> str:
         return stream.read().decode()
 
 
+def test_no_picture_is_told_in_words(client):
+    with pytest.raises(AppError, match="No picture was sent"):
+        client.predict(None, api_name="/classify")
+
+
 def test_a_data_url_passes_the_same_check(page_url, tmp_path):
     Image.new("RGB", (8, 8), "red").save(tmp_path / "red.png")
     good = (tmp_path / "red.png").read_bytes()
@@ -130,16 +135,9 @@ def test_a_taken_port_ends_with_a_sentence(page_url):
     assert port in left.stderr
 
 
-def test_gradio_s_own_port_variable_is_honoured(monkeypatch, tmp_path):
-    port = free_port()
-    monkeypatch.setenv("GRADIO_SERVER_PORT", str(port))
-    parsed = app.build_parser().parse_args([])
-    assert parsed.port is None  # so that launch() asks the environment
-    assert parsed.host is None
-
-
-def test_the_empty_page_answers_and_names_the_way_out(tmp_path):
-    with serve("--runs", str(tmp_path / "no-runs"), "--data", str(tmp_path / "no-data")) as address:
+def test_the_empty_page_answers_on_gradios_own_port_variable(tmp_path):
+    nothing = ("--runs", str(tmp_path / "no-runs"), "--data", str(tmp_path / "no-data"))
+    with serve(*nothing, by_variable=True) as address:
         client = Client(address, verbose=False)
         assert client.predict(api_name="/runs") == []
         header = client.config["components"][0]["props"]["value"]

@@ -1,13 +1,15 @@
 """What the page asks of runs and models: answers, maps, test pictures, and honest errors."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from tests.making import RESNET, TIMM, VIT, make_run
+from tests.making import RESNET, TIMM, VIT, make_run, record
 from vitdemo import attention, runs
 from vitdemo.errors import DataError, RunError
 from vitdemo.explorer import Explorer, final_accuracy
@@ -98,11 +100,12 @@ def test_a_model_is_loaded_once(explorer):
 
 
 def test_new_weights_are_noticed(tmp_path):
-    run = make_run(tmp_path / "vit")
+    make_run(tmp_path / "vit")
     explorer = Explorer([tmp_path], None, CPU)
-    before = explorer.answer(run, picture(5)).probabilities
+    before = explorer.answer(explorer.run("vit"), picture(5)).probabilities
     make_run(tmp_path / "vit", seed=9)
-    assert not np.allclose(before, explorer.answer(run, picture(5)).probabilities)
+    after = explorer.answer(explorer.run("vit"), picture(5)).probabilities
+    assert not np.allclose(before, after)
 
 
 def test_damaged_weights_are_named_and_the_others_answer(tmp_path):
@@ -120,6 +123,71 @@ def test_a_run_without_config_is_named(tmp_path):
     found, problems = Explorer([tmp_path], None, CPU).runs()
     assert [run.name for run in found] == ["good"]
     assert "empty" in problems[0]
+
+
+SPOILT = {
+    "a strange model field": lambda c: c["model"].update(colour="red"),
+    "no model": lambda c: c.update(model=None),
+    "no mean": lambda c: c.update(normalisation={}),
+    "a recipe in words": lambda c: c.update(recipe="vit"),
+    "no classes": lambda c: c.update(classes=None),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
+def test_a_strange_config_is_named_and_the_others_load(tmp_path, spoil):
+    make_run(tmp_path / "good")
+    path = make_run(tmp_path / "bad").path / runs.CONFIG
+    config = json.loads(path.read_text())
+    spoil(config)
+    path.write_text(json.dumps(config))
+    explorer = Explorer([tmp_path], None, CPU)
+    found, problems = explorer.runs()
+    assert [run.name for run in found] == ["good"]
+    assert len(problems) == 1 and "bad" in problems[0]
+    assert [run.name for run in explorer.explained_runs()] == ["good"]
+
+
+def test_a_null_in_the_history_is_skipped(tmp_path):
+    run = make_run(tmp_path / "vit", epochs=3)
+    records = list(run.history)
+    runs.rewrite_history(run.path, [records[0], records[1] | {"val_loss": None}, records[2]])
+    assert [record["epoch"] for record in runs.read_run(run.path).history] == [1, 3]
+
+
+def test_a_diverged_model_is_named_and_the_others_answer(tmp_path):
+    make_run(tmp_path / "good")
+    run = make_run(tmp_path / "bad")
+    weights = runs.load_model(run).state_dict()
+    weights["head.bias"][:] = float("nan")
+    runs.write_weights(run.path, weights)
+    answers, problems = Explorer([tmp_path], None, CPU).answers(picture(0))
+    assert [a.run.name for a in answers] == ["good"]
+    assert "'bad' answers with NaN" in problems[0]
+
+
+def test_an_evaluation_of_other_classes_is_refused(tmp_path):
+    run = make_run(tmp_path / "vit")
+    found = run.evaluation
+    runs.write_evaluation(run.path, replace(found, probabilities=found.probabilities[:, :4]))
+    with pytest.raises(RunError, match="not of 10 classes"):
+        _ = runs.read_run(run.path).evaluation
+
+
+def test_a_run_is_read_again_only_when_it_changed(tmp_path):
+    run = make_run(tmp_path / "vit")
+    explorer = Explorer([tmp_path], None, CPU)
+    first = explorer.run("vit")
+    assert explorer.run("vit") is first
+    runs.append_record(run.path, record(4))
+    assert len(explorer.run("vit").history) == 4
+
+
+def test_gradients_reach_a_model_that_the_page_has_used(explorer):
+    run = explorer.run("vit")
+    explorer.look(run, picture(0))
+    images = torch.rand(1, 3, 16, 16)
+    assert attention.relevance(explorer.model(run), images, 0).shape == (1, 17, 17)
 
 
 def test_unknown_run_names_the_choices(explorer):

@@ -18,7 +18,7 @@ from vitdemo.errors import RunError
 from vitdemo.models import ModelSpec
 from vitdemo.training import predict
 
-RECORD = dict.fromkeys(runs.RECORD_FIELDS, 0.5)
+RECORD = dict.fromkeys(runs.RECORD_FIELDS, 0.5) | {"stage": "all"}
 
 
 def cut(path, share=0.5):
@@ -94,8 +94,10 @@ WRITER = """
 import itertools, sys
 from pathlib import Path
 from vitdemo.runs import RECORD_FIELDS, append_record, rewrite_history, write_config
-folder, record = Path(sys.argv[1]), dict.fromkeys(RECORD_FIELDS, "x" * 20_000)
-config = dict.fromkeys(("recipe", "model", "classes", "normalisation"), "x" * 20_000)
+folder, long = Path(sys.argv[1]), "x" * 20_000
+record = dict.fromkeys(RECORD_FIELDS, 0.5) | {"stage": long}
+config = {"recipe": {"name": long}, "model": {"family": "vit"}, "classes": [long]}
+config |= {"normalisation": {"mean": [0.5], "std": [0.5]}}
 for epoch in itertools.count(1):
     write_config(folder, config | {"epoch": epoch})
     append_record(folder, record | {"epoch": epoch})
@@ -200,9 +202,13 @@ def test_a_damaged_run_is_named_and_the_others_are_found(run_copy):
     assert str(broken) in problems[0]
 
 
-def test_the_first_root_wins(run_copy, tiny_run):
-    found, _ = runs.find_runs(run_copy.parent, tiny_run.parent)
-    assert [run.path for run in found] == [run_copy]
+def test_a_name_that_is_taken_gets_its_root_behind_it(run_copy, tiny_run):
+    found, problems = runs.find_runs(run_copy.parent, tiny_run.parent)
+    assert problems == []
+    assert {run.name: run.path for run in found} == {
+        "tiny": run_copy,
+        f"tiny ({tiny_run.parent})": tiny_run,
+    }
 
 
 def test_the_loaded_model_is_the_trained_one(tiny_run):

@@ -269,3 +269,34 @@ def test_ctrl_c_while_the_data_is_read_leaves_without_a_traceback(cli, monkeypat
 
     monkeypatch.setattr(train.data, "synthetic", interrupt)
     assert cli("vit-small-cpu", "--smoke", "--out", tmp_path / "run")[0] == 130
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "word"),
+    [
+        ("--crop-padding", 32, "crop_padding 32"),
+        ("--mixup", -1, "mixup"),
+        ("--head-epochs", -1, "head_epochs"),
+        ("--validation-share", 0, "between 0 and 1"),
+        ("--train-pictures", 5000, "train_pictures is 5000, of 86"),
+        ("--policy", "magic", "none, trivial, rand"),
+    ],
+)
+def test_a_value_that_cannot_work_is_named_before_the_run(smoke, tmp_path, option, value, word):
+    assert_refused(smoke(option, value), word)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_training_that_diverges_ends_with_a_sentence(smoke):
+    code, _, err = smoke("--optimizer", "sgd", "--learning-rate", 1e30, "--ema-decay", 0)
+    assert code == 2
+    assert "lower --learning-rate" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("field", ["betas", "model", "name"])
+def test_a_saved_recipe_without_a_field_is_named(smoke, run_copy, field):
+    config = json.loads((run_copy / runs.CONFIG).read_text())
+    del config["recipe"][field]
+    (run_copy / runs.CONFIG).write_text(json.dumps(config))
+    assert_refused(smoke("--out", run_copy, "--resume"), field)

@@ -84,7 +84,7 @@ def _beta(alpha: float, count: int, device: torch.device) -> Tensor:
     if not alpha:
         return torch.ones(count, device=device)
     concentration = torch.full((count,), float(alpha), device=device)
-    return torch.distributions.Beta(concentration, concentration).sample()
+    return torch.distributions.Beta(concentration, concentration, validate_args=False).sample()
 
 
 # Random policies. Every operation is computed for the whole batch and chosen by `torch.where`, so

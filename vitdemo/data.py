@@ -8,6 +8,7 @@ import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +67,14 @@ class Source:
             raise DataError(f"Unknown part '{part}' of a data set: choose 'train' or 'test'.")
         if self.is_cifar10:
             return _load_cifar10(self.root, part)
-        return _load_folder(self.root / part, self.classes, size)
+        return _load_files(self.files(part), size)
+
+    def files(self, part: str) -> list[tuple[str, int]]:
+        """(file, class index) of each picture of a folder's `part`, none of them read.
+
+        Raises `DataError` where there is none, or one of a class that is not in train/.
+        """
+        return _list_folder(self.root / part, self.classes)
 
 
 def default_root() -> Path:
@@ -143,7 +151,7 @@ def _folders(parent: Path) -> set[str]:
     return {e.name for e in parent.iterdir() if e.is_dir() and not e.name.startswith(".")}
 
 
-def _load_folder(folder: Path, classes: tuple[str, ...], size: int) -> Pictures:
+def _list_folder(folder: Path, classes: tuple[str, ...]) -> list[tuple[str, int]]:
     strangers = sorted(_folders(folder) - set(classes))
     if strangers:
         raise DataError(f"'{folder}' holds a class that train/ does not: '{strangers[0]}'.")
@@ -151,6 +159,10 @@ def _load_folder(folder: Path, classes: tuple[str, ...], size: int) -> Pictures:
     files = make_dataset(str(folder), present, IMG_EXTENSIONS, allow_empty=True) if present else []
     if not files:
         raise DataError(f"'{folder}' holds no pictures: put them into {folder}/<class>/.")
+    return files
+
+
+def _load_files(files: list[tuple[str, int]], size: int) -> Pictures:
     with ThreadPoolExecutor() as pool:  # decoding releases the interpreter lock
         images = list(pool.map(lambda file: _read_square(file[0], size), files))
     return Pictures(torch.from_numpy(np.stack(images)), torch.tensor([label for _, label in files]))
@@ -220,9 +232,14 @@ def prepare(images: Tensor, size: int, mean: tuple[float, ...], std: tuple[float
     pixels = images.float()
     if pixels.shape[-1] != size:
         pixels = F.interpolate(pixels, (size, size), mode="bicubic", antialias=True).clamp(0, 255)
-    scale = 255 * torch.tensor(std, device=images.device).view(3, 1, 1)
-    shift = 255 * torch.tensor(mean, device=images.device).view(3, 1, 1)
+    shift, scale = _grey_levels(mean, images.device), _grey_levels(std, images.device)
     return (pixels - shift) / scale  # (B, 3, size, size)
+
+
+@lru_cache(maxsize=32)  # a copy to the device makes the host wait for all that runs there
+@torch.inference_mode(False)
+def _grey_levels(channels: tuple[float, ...], device: torch.device) -> Tensor:
+    return 255 * torch.tensor(channels, device=device).view(3, 1, 1)
 
 
 def synthetic(classes: int = 4, each: int = 24, size: int = 32, seed: int = 0) -> Pictures:

@@ -39,6 +39,7 @@ class Answer:
 class Look:
     """One trace: `attention` (L, H, N, N) of the picture `seen` (S, S, 3), on a patch `grid`."""
 
+    run: Run
     seen: np.ndarray
     attention: Tensor
     grid: tuple[int, int]
@@ -82,13 +83,21 @@ class Explorer:
         self.roots = roots
         self.data_root = data_root
         self.device = device
-        self._models: dict[tuple, nn.Module] = {}
-        self._tests: data.Pictures | None = None
-        self._lock = threading.Lock()
+        self._read: dict[Path, Run] = {}  # as last read
+        self._models: dict[Path, tuple[tuple, nn.Module]] = {}  # with the stamp of their run
+        self._tests: TestSet | None = None
+        self._model_lock = threading.Lock()
+        self._test_lock = threading.Lock()
 
     def runs(self) -> tuple[list[Run], list[str]]:
         """All readable runs as they are now, and a sentence for each that is not."""
-        return runs.find_runs(*self.roots)
+        return runs.find_runs(*self.roots, read=self._read_if_changed)
+
+    def _read_if_changed(self, folder: Path) -> Run:
+        known = self._read.get(folder)
+        if known is None or known.stamp != runs.run_stamp(folder):
+            known = self._read[folder] = runs.read_run(folder)
+        return known
 
     def run(self, name: str) -> Run:
         """Raises `RunError` naming the runs there are."""
@@ -112,13 +121,13 @@ class Explorer:
         return [run for run in self.runs()[0] if run.has_evaluation]
 
     def model(self, run: Run) -> nn.Module:
-        """Loaded once for each version of its weights. Raises `RunError`."""
-        path = run.path / runs.WEIGHTS
-        key = (str(path), path.stat().st_mtime_ns if path.is_file() else 0)
-        with self._lock:
-            if key not in self._models:
-                self._models[key] = runs.load_model(run, self.device)
-            return self._models[key]
+        """Loaded once for each version of the run's files. Raises `RunError`."""
+        with self._model_lock:
+            stamp, model = self._models.get(run.path, (None, None))
+            if stamp != run.stamp:
+                model = runs.load_model(run, self.device)
+                self._models[run.path] = (run.stamp, model)
+            return model
 
     @torch.inference_mode()
     def answer(self, run: Run, image: Image.Image) -> Answer:
@@ -126,6 +135,8 @@ class Explorer:
         model = self.model(run)
         seen, pixels = self._input(run.preprocessing, image)
         probabilities = model(pixels).float().softmax(1)[0].cpu().numpy()  # (C,)
+        if not np.isfinite(probabilities).all():
+            raise RunError(f"'{run.name}' answers with NaN: its training diverged.")
         grid = tuple(model.patch_embed.grid_size) if is_vision_transformer(model) else None
         return Answer(run, seen, probabilities, grid)
 
@@ -148,6 +159,7 @@ class Explorer:
         seen, pixels = self._input(run.preprocessing, image)
         trace = attention.trace(model, pixels)
         return Look(
+            run,
             seen,
             trace.attention[:, 0],  # (L, H, N, N)
             tuple(model.patch_embed.grid_size),
@@ -159,28 +171,44 @@ class Explorer:
         pixels = preprocessing(torch.from_numpy(seen)[None].to(self.device))  # (1, 3, S, S)
         return np.ascontiguousarray(seen.transpose(1, 2, 0)), pixels
 
-    def source(self) -> data.Source:
-        """The data set, never downloaded from here. Raises `DataError` with the way out."""
-        return data.open_source(self.data_root, download=False)
-
-    def test_pictures(self) -> data.Pictures:
-        """The test set, read once. Raises `DataError`."""
-        with self._lock:
+    def test_set(self) -> "TestSet":
+        """The test pictures, found once, never downloaded from here. Raises `DataError`."""
+        with self._test_lock:
             if self._tests is None:
-                self._tests = self.source().load("test", size=224)
+                self._tests = TestSet(data.open_source(self.data_root, download=False))
             return self._tests
 
     def test_size(self) -> int:
         """The number of test pictures. Raises `DataError`."""
-        return len(self.test_pictures())
+        return len(self.test_set())
 
     def test_picture(self, index: int) -> TestPicture:
-        """The test picture `index`, 0 to N-1. Raises `DataError` naming the range."""
-        tests = self.test_pictures()
-        if not 0 <= index < len(tests):
-            raise DataError(f"There is no test picture {index}: choose 0 to {len(tests) - 1}.")
-        pixels = tests.images[index].permute(1, 2, 0).numpy()  # (S, S, 3)
-        return TestPicture(Image.fromarray(pixels), self.source().classes[int(tests.labels[index])])
+        """The test picture `index`, 0 to N-1. Raises `DataError` or `ImageError`."""
+        return self.test_set()[index]
+
+
+class TestSet:
+    """The test pictures of `source`, one at a time: a folder's are read when they are asked for."""
+
+    def __init__(self, source: data.Source):
+        self.classes = source.classes
+        self._pictures = source.load("test") if source.is_cifar10 else None
+        self._files = [] if source.is_cifar10 else source.files("test")
+
+    def __len__(self) -> int:
+        return len(self._pictures or self._files)
+
+    def __getitem__(self, index: int) -> TestPicture:
+        """Raises `DataError` naming the range, `ImageError` for a file that is no picture."""
+        if not 0 <= index < len(self):
+            raise DataError(f"There is no test picture {index}: choose 0 to {len(self) - 1}.")
+        if self._pictures:
+            pixels = self._pictures.images[index].permute(1, 2, 0).numpy()  # (S, S, 3)
+            image, label = Image.fromarray(pixels), int(self._pictures.labels[index])
+        else:
+            path, label = self._files[index]
+            image = inputs.visible_square(inputs.load_image(path))
+        return TestPicture(image, self.classes[label])
 
 
 def final_accuracy(run: Run) -> float | None:

@@ -73,6 +73,18 @@ def load_image(path: str | Path) -> Image.Image:
         ) from error
 
 
+def visible_square(image: Image.Image, most: int = 1024) -> Image.Image:
+    """The centre square, all that any model sees, at most `most` pixels wide: what a page keeps."""
+    square = _centre_square(image)
+    return square_crop(square, most) if square.width > most else square
+
+
+def _centre_square(image: Image.Image) -> Image.Image:
+    side = min(image.size)
+    left, top = (image.width - side) // 2, (image.height - side) // 2
+    return image.crop((left, top, left + side, top + side))
+
+
 def square_crop(image: Image.Image, size: int) -> Image.Image:
     """What a model sees: the centre square of an RGB picture, `size` x `size` pixels.
 
@@ -81,12 +93,9 @@ def square_crop(image: Image.Image, size: int) -> Image.Image:
     filter reach beyond the square (up to 11 grey levels at its rim), and resizing 8-bit pixels
     clips between the horizontal and the vertical pass (up to 20 on an enlarged, noisy picture).
     """
-    width, height = image.size
-    side = min(width, height)
-    left, top = (width - side) // 2, (height - side) // 2
-    square = image.crop((left, top, left + side, top + side))
     channels = [
-        band.convert("F").resize((size, size), Image.Resampling.BICUBIC) for band in square.split()
+        band.convert("F").resize((size, size), Image.Resampling.BICUBIC)
+        for band in _centre_square(image).split()
     ]
     pixels = np.stack([np.asarray(channel) for channel in channels], axis=-1)  # (size, size, 3)
     return Image.fromarray(np.rint(pixels.clip(0, 255)).astype(np.uint8))

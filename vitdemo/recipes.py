@@ -14,6 +14,12 @@ OPTIMIZERS = ("adamw", "adam", "sgd", "muon")
 SCHEDULES = ("cosine", "constant", "one-cycle")
 
 
+_NOT_NEGATIVE = (
+    *("weight_decay", "warmup_epochs", "clip_norm", "head_epochs", "crop_padding", "mixup"),
+    *("cutmix", "unmixed_epochs", "patience", "train_pictures", "seed"),
+)
+
+
 @dataclass(frozen=True)
 class Recipe:
     """One training. Times are in epochs, rates are per step, chances and shares in 0..1."""
@@ -66,9 +72,16 @@ class Recipe:
         for field in ("learning_rate", "head_learning_rate"):
             if not getattr(self, field) > 0:
                 raise RecipeError(f"{field} is {getattr(self, field)}: it must be above 0.")
-        for field in ("erasing", "label_smoothing", "ema_decay", "validation_share"):
+        for field in ("erasing", "label_smoothing", "ema_decay"):
             if not 0 <= getattr(self, field) < 1:
                 raise RecipeError(f"{field} is {getattr(self, field)}: it must be in [0, 1).")
+        if not 0 < self.validation_share < 1:
+            raise RecipeError(
+                f"validation_share is {self.validation_share}: it must be between 0 and 1."
+            )
+        for field in _NOT_NEGATIVE:
+            if not getattr(self, field) >= 0:
+                raise RecipeError(f"{field} is {getattr(self, field)}: it cannot be negative.")
 
     @property
     def total_epochs(self) -> int:

@@ -9,7 +9,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
@@ -50,28 +50,20 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder as it was when read. `history` has one dict an epoch, see `RECORD_FIELDS`."""
+    """A run folder as it was when read.
+
+    `name` is unique on a page, `history` has one dict an epoch (see `RECORD_FIELDS`), `stamp`
+    differs as soon as a file of the folder does.
+    """
 
     path: Path
+    name: str
     config: dict
+    classes: tuple[str, ...]
+    spec: ModelSpec
+    preprocessing: Preprocessing
     history: tuple[dict, ...]
-
-    @property
-    def name(self) -> str:
-        return self.path.name
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return tuple(self.config["classes"])
-
-    @property
-    def spec(self) -> ModelSpec:
-        return ModelSpec(**self.config["model"])
-
-    @property
-    def preprocessing(self) -> Preprocessing:
-        norm = self.config["normalisation"]
-        return Preprocessing(self.spec.image_size, tuple(norm["mean"]), tuple(norm["std"]))
+    stamp: tuple
 
     @property
     def has_weights(self) -> bool:
@@ -83,8 +75,14 @@ class Run:
 
     @cached_property
     def evaluation(self) -> Evaluation:
-        """Raises `RunError` where it is missing or damaged."""
-        return read_evaluation(self.path)
+        """Raises `RunError` where it is missing, damaged or of other classes."""
+        found = read_evaluation(self.path)
+        if found.probabilities.ndim != 2 or found.probabilities.shape[1] != len(self.classes):
+            raise RunError(
+                f"'{self.path / EVALUATION}' has probabilities of shape "
+                f"{found.probabilities.shape}, not of {len(self.classes)} classes."
+            )
+        return found
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
@@ -180,8 +178,10 @@ def _parse_record(line: str) -> dict | None:
         record = json.loads(line)
     except ValueError:
         return None
-    whole = isinstance(record, dict) and all(field in record for field in RECORD_FIELDS)
-    return record if whole else None
+    if not isinstance(record, dict) or not isinstance(record.get("stage"), str):
+        return None
+    numbers = (record.get(field) for field in RECORD_FIELDS if field != "stage")
+    return record if all(isinstance(value, (int, float)) for value in numbers) else None
 
 
 def read_evaluation(folder: Path) -> Evaluation:
@@ -218,25 +218,60 @@ def read_checkpoint(folder: Path) -> dict:
 def read_run(folder: Path | str) -> Run:
     """Raises `RunError` where `folder` is not a readable run."""
     folder = Path(folder)
-    return Run(folder, read_config(folder), read_history(folder))
+    stamp = run_stamp(folder)  # first: what is written while we read is noticed the next time
+    config = read_config(folder)
+    try:
+        norm, spec = config["normalisation"], ModelSpec(**config["model"])
+        preprocessing = Preprocessing(spec.image_size, tuple(norm["mean"]), tuple(norm["std"]))
+        classes = tuple(map(str, config["classes"]))
+        config["recipe"].get("name")
+    except (KeyError, TypeError, AttributeError) as error:
+        raise RunError(f"'{folder / CONFIG}' is not a run's: {error!r}.") from error
+    history = read_history(folder)
+    return Run(folder, folder.name, config, classes, spec, preprocessing, history, stamp)
 
 
-def find_runs(*roots: Path | str) -> tuple[list[Run], list[str]]:
+def run_stamp(folder: Path) -> tuple:
+    """Times and sizes of the files that a page shows; () for those that are not there."""
+    stamps = []
+    for name in (CONFIG, HISTORY, WEIGHTS, EVALUATION):
+        try:
+            status = (folder / name).stat()
+            stamps.append((status.st_mtime_ns, status.st_size))
+        except OSError:
+            stamps.append(())
+    return tuple(stamps)
+
+
+def find_runs(
+    *roots: Path | str, read: Callable[[Path], Run] = read_run
+) -> tuple[list[Run], list[str]]:
     """All runs right below `roots`, by name, and one sentence for each folder that is damaged.
 
-    Where two roots hold a run of the same name, the first root's is taken.
+    Of two runs with the same name, the later root's is shown with the root behind its name.
     """
     runs, problems = {}, []
     for root in map(Path, roots):
-        folders = sorted(e for e in root.iterdir() if e.is_dir()) if root.is_dir() else []
-        for folder in folders:
-            if folder.name.startswith(".") or folder.name in runs:
-                continue
+        for folder in _run_folders(root, problems):
             try:
-                runs[folder.name] = read_run(folder)
-            except RunError as error:
+                run = read(folder)
+            except (RunError, OSError) as error:
                 problems.append(str(error))
+                continue
+            name = run.name if run.name not in runs else f"{run.name} ({root})"
+            runs[name] = run if name == run.name else replace(run, name=name)
     return sorted(runs.values(), key=lambda run: run.name), problems
+
+
+def _run_folders(root: Path, problems: list[str]) -> list[Path]:
+    if not root.is_dir():
+        return []
+    try:
+        folders = [entry for entry in root.iterdir() if entry.is_dir()]
+    except OSError as error:
+        problems.append(f"'{root}' cannot be read: {error.strerror}.")
+        return []
+    return sorted(folder for folder in folders if not folder.name.startswith("."))
 
 
 def load_model(run: Run, device: torch.device | str = "cpu") -> nn.Module:
@@ -246,11 +281,7 @@ def load_model(run: Run, device: torch.device | str = "cpu") -> nn.Module:
     """
     path = run.path / WEIGHTS
     try:
-        weights = {
-            name: t.float() if t.is_floating_point() else t for name, t in load_file(path).items()
-        }
-        model = build_model(run.spec, len(run.classes))
-        model.load_state_dict(weights, strict=True)
+        model = _load_strictly(run, path)
     except FileNotFoundError as error:
         raise RunError(f"'{run.path}' has no {WEIGHTS}: the run ships without weights.") from error
     except VitdemoError:
@@ -259,3 +290,14 @@ def load_model(run: Run, device: torch.device | str = "cpu") -> nn.Module:
         reason = next(iter(str(error).splitlines()), type(error).__name__)[:160]
         raise RunError(f"The weights of '{run.path}' cannot be loaded: {reason}.") from error
     return model.eval().to(device)
+
+
+# Not in the caller's inference mode: its tensors could never carry a gradient afterwards.
+@torch.inference_mode(False)
+def _load_strictly(run: Run, path: Path) -> nn.Module:
+    weights = {
+        name: t.float() if t.is_floating_point() else t for name, t in load_file(path).items()
+    }
+    model = build_model(run.spec, len(run.classes))
+    model.load_state_dict(weights, strict=True)
+    return model

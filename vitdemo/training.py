@@ -41,14 +41,13 @@ class Preprocessing:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where an epoch stands, for a bar: sums are over the steps of the epoch so far."""
+    """Where an epoch stands, for a bar; loss and accuracy are means of its steps so far."""
 
     epoch: int
     step: int
     steps: int
     loss: float
     accuracy: float
-    images_per_second: float
 
 
 @dataclass
@@ -175,7 +174,7 @@ class Trainer:
         self.recipe = recipe
         self.device = next(model.parameters()).device
         self.train = train.to(self.device)
-        self.validation = validation
+        self.validation = validation.to(self.device)
         self.num_classes = num_classes
         self.preprocessing = preprocessing
         self.on_step = on_step or (lambda progress: None)
@@ -224,6 +223,11 @@ class Trainer:
             train_loss, train_accuracy, learning_rate = self._train_epoch()
             seconds = time.perf_counter() - started
             val_loss, val_accuracy = self._validate()
+            if not math.isfinite(train_loss + val_loss):
+                raise VitdemoError(
+                    f"The loss is not a number in epoch {self.epoch + 1}: the training diverged, "
+                    "so begin again with a lower --learning-rate."
+                )
             self.epoch += 1
             self._remember_best(val_loss)
             yield {
@@ -281,7 +285,7 @@ class Trainer:
         self.model.train(self.stage != "head")
         order = torch.randperm(len(self.train), device=self.device)
         sums = torch.zeros(2, device=self.device)  # loss, right answers
-        started = shown = time.perf_counter()
+        shown = time.perf_counter()
         learning_rate = 0.0
         for step in range(self.steps):
             learning_rate = self._set_learning_rate(step)
@@ -292,7 +296,7 @@ class Trainer:
             now = time.perf_counter()
             if now - shown > 1 or step + 1 == self.steps:
                 shown = now
-                self._report(step + 1, sums, now - started)
+                self._report(step + 1, sums)
         loss, right = (sums / self.steps).tolist()
         return loss, right / self.batch_size, learning_rate
 
@@ -339,7 +343,7 @@ class Trainer:
             group["lr"] = rate * group.get("lr_scale", 1.0)
         return rate
 
-    def _report(self, step: int, sums: Tensor, seconds: float) -> None:
+    def _report(self, step: int, sums: Tensor) -> None:
         loss, right = (sums / step).tolist()
         self.on_step(
             Progress(
@@ -348,7 +352,6 @@ class Trainer:
                 steps=self.steps,
                 loss=loss,
                 accuracy=right / self.batch_size,
-                images_per_second=step * self.batch_size / seconds,
             )
         )
 

@@ -104,6 +104,12 @@ def test_an_upload_changes_answers_and_maps(page, photo):
     wait_for_change(page, "#rollout", maps)
 
 
+def test_a_click_on_a_photo_opens_it(page):
+    before = sources(page, "#answers")
+    page.locator(".vd-gallery").first.get_by_role("button").nth(2).click()
+    wait_for_change(page, "#answers", before)
+
+
 def test_the_layer_slider_changes_the_maps_by_keyboard(page):
     before = sources(page, "#heads")
     slider = page.locator("#layer input[type=range]")
@@ -115,9 +121,36 @@ def test_the_layer_slider_changes_the_maps_by_keyboard(page):
 
 
 def test_another_model_brings_its_own_heads(page):
-    page.get_by_role("radio", name="vit").first.check()
+    page.locator("#model").get_by_role("radio", name="vit", exact=True).check()
     expect(page.locator("#heads figure")).to_have_count(2)
     expect(page.locator("#heads")).to_contain_text("layer 2")
+
+
+def test_of_two_quick_choices_the_last_one_is_drawn(page):
+    for name in ("vit", "timm", "vit"):
+        page.locator("#model").get_by_role("radio", name=name, exact=True).check()
+    expect(page.locator("#rollout")).to_contain_text("What vit saw")
+    expect(page.locator("#heads figure")).to_have_count(2)
+
+
+def test_the_test_pictures_open_with_their_true_class(open_page, shown_runs, put_pictures):
+    counts = {f"{part}/{name}": 2 for part in ("train", "test") for name in ("<b>ant", "bee")}
+    data = put_pictures(counts)
+    with serve("--runs", str(shown_runs), "--data", str(data), cwd=data) as address:
+        page = open_page(address)
+        page.locator("#rollout figure").nth(2).wait_for()
+        before = sources(page, "#answers")
+        tests = page.locator(".vd-gallery").nth(1)
+        expect(tests.get_by_role("button")).to_have_count(4)  # as many as there are
+        page.get_by_role("button", name="Other pictures").click()
+        tests.get_by_role("button").first.click()
+        wait_for_change(page, "#answers", before)
+        expect(page.locator("#note")).to_contain_text(re.compile("class: (<b>ant|bee)"))
+        before = sources(page, "#answers")
+        page.locator(".vd-gallery").first.get_by_role("button").nth(2).click()  # far from cwd
+        wait_for_change(page, "#answers", before)
+        expect(page.locator("#note")).to_have_text("")
+        page.close()
 
 
 def test_head_fusion_changes_the_rollout_alone(page):

@@ -5,11 +5,13 @@ Client("http://localhost:7860").predict(handle_file("cat.jpg"), api_name="/class
 """
 
 import gradio as gr
+from PIL import Image
 
 from vitdemo.attention import FUSIONS
+from vitdemo.errors import ImageError, RunError
 from vitdemo.evaluation import macro, per_class
 from vitdemo.explorer import Explorer, final_accuracy
-from vitdemo.inputs import load_image
+from vitdemo.inputs import load_image, visible_square
 from vitdemo.ui.components import LIGHT_QUEUE, MODEL_QUEUE, PathImage, for_people
 
 
@@ -33,7 +35,7 @@ def build(explorer: Explorer) -> None:
     @for_people
     def classify(picture) -> dict:
         """Class probabilities of every trained model for one picture."""
-        answers, _ = explorer.answers(load_image(picture))
+        answers, _ = explorer.answers(read(picture))
         return {
             a.run.name: dict(zip(a.run.classes, map(float, a.probabilities), strict=True))
             for a in answers
@@ -42,9 +44,9 @@ def build(explorer: Explorer) -> None:
     @for_people
     def maps(picture, run, layer, fusion, discard_ratio) -> dict:
         """Heads (H, rows, columns), their mean, and the rollout up to `layer` (1..L), as lists."""
-        look = explorer.look(explorer.run(run), load_image(picture))
-        if not 1 <= layer <= look.layers:
-            raise gr.Error(f"There is no layer {layer:g}: choose 1 to {look.layers}.")
+        look = explorer.look(explorer.run(run), read(picture))
+        if layer not in range(1, look.layers + 1):
+            raise RunError(f"There is no layer {layer}: choose 1 to {look.layers}.")
         heads = look.head_maps(int(layer))  # (H, rows, columns)
         rollout = look.rollout_map(int(layer), fusion=fusion, discard_ratio=discard_ratio)
         return {
@@ -78,6 +80,13 @@ def build(explorer: Explorer) -> None:
     map_inputs = [picture, run, layer, fusion, discard_ratio]
     button.click(maps, map_inputs, out, api_name="attention", **MODEL_QUEUE)
     button.click(metrics, run, out, api_name="metrics", **LIGHT_QUEUE)
+
+
+def read(path: str | None) -> Image.Image:
+    """What models can see of an upload. Raises `ImageError`."""
+    if path is None:
+        raise ImageError("No picture was sent.")
+    return visible_square(load_image(path))
 
 
 def _json_number(value: float) -> float | None:

@@ -9,12 +9,22 @@ from pathlib import Path
 import gradio as gr
 
 from vitdemo.errors import VitdemoError
+from vitdemo.inputs import MAX_BYTES
 from vitdemo.runs import Run
 
 # One model works at a time: two forward passes at once on the same cores are no faster together.
 MODEL_QUEUE = {"concurrency_id": "model", "concurrency_limit": 1}
+# Decoding an upload may take seconds; the models go on meanwhile.
+DECODE_QUEUE = {"concurrency_id": "decode", "concurrency_limit": 2}
 # Reading run folders is quick and needs no turn.
 LIGHT_QUEUE = {"concurrency_limit": None}
+# A tab that redraws itself: nobody else's business, and of many clicks the last one counts.
+QUIET = {
+    "api_visibility": "private",
+    "show_progress": "hidden",
+    "trigger_mode": "always_last",
+    **LIGHT_QUEUE,
+}
 
 
 class PathImage(gr.Image):
@@ -30,7 +40,9 @@ class PathImage(gr.Image):
         if payload is None:
             return None
         if payload.url and payload.url.startswith("data:"):
-            return _save_data_url(payload.url, self.GRADIO_CACHE)
+            path = _save_data_url(payload.url, self.GRADIO_CACHE)
+            self.temp_files.add(path)  # so that it is deleted in its time, as an upload is
+            return path
         return payload.path
 
 
@@ -48,10 +60,12 @@ class LayerSlider(gr.Slider):
 
 
 def _save_data_url(url: str, folder: str) -> str:
+    if len(url) > 4 * MAX_BYTES // 3 + 1000:
+        raise gr.Error("The picture is too large.", print_exception=False)
     try:
         content = base64.b64decode(url.partition(",")[2], validate=True)
     except ValueError as error:
-        raise gr.Error("The picture's data URL is not valid base64.") from error
+        raise gr.Error("The data URL is no valid base64.", print_exception=False) from error
     Path(folder).mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, suffix=".upload", delete=False) as file:
         file.write(content)
@@ -76,9 +90,10 @@ def run_choices(runs: Sequence[Run]) -> list[tuple[str, str]]:
     return [(run.name, run.name) for run in runs]
 
 
-def run_radio(runs: Sequence[Run], label: str = "Model") -> gr.Radio:
+def run_radio(runs: Sequence[Run], **options) -> gr.Radio:
     choices = run_choices(runs)
-    return gr.Radio(choices, value=choices[0][1] if choices else None, label=label, min_width=300)
+    value = choices[0][1] if choices else None
+    return gr.Radio(choices, value=value, label="Model", min_width=300, **options)
 
 
 def fresh_radio(runs: Sequence[Run], current: str | None) -> dict:

@@ -8,7 +8,7 @@ import torch
 
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.components import LIGHT_QUEUE
+from vitdemo.ui.components import QUIET
 
 
 def build(
@@ -24,7 +24,7 @@ def build(
         return header_html(*runs(), roots, device)
 
     view = gr.HTML(show(), elem_id="header", apply_default_css=False)
-    page.load(show, outputs=view, show_progress="hidden", api_visibility="private", **LIGHT_QUEUE)
+    page.load(show, outputs=view, **QUIET)
 
 
 def header_html(

@@ -38,7 +38,10 @@ def row(items: Iterable[str], width: int = 150) -> str:
 
 
 def notice(sentence: str) -> str:
-    return f'<p class="vd-notice" role="status">{escape(sentence)}</p>'
+    """A sentence set apart; what stands in `backticks` is shown as code."""
+    words = escape(sentence).split("`")
+    marked = "".join(f"<code>{w}</code>" if i % 2 else w for i, w in enumerate(words))
+    return f'<p class="vd-notice" role="status">{marked}</p>'
 
 
 def notices(sentences: Iterable[str]) -> str:
@@ -58,13 +61,16 @@ def probability_bars(names: Sequence[str], values: Sequence[float]) -> str:
 
 def number_grid(values: np.ndarray, title: str) -> str:
     """The numbers (rows, columns) behind a map, in percent, folded away."""
+    head = "".join(f'<th scope="col">{j}</th>' for j in range(1, values.shape[1] + 1))
     rows = (
-        "<tr>" + "".join(f"<td>{100 * value:.1f}</td>" for value in line) + "</tr>"
-        for line in values
+        f'<tr><th scope="row">{i}</th>'
+        + "".join(f"<td>{100 * value:.1f}</td>" for value in line)
+        + "</tr>"
+        for i, line in enumerate(values, start=1)
     )
     return (
-        f'<details class="vd-numbers"><summary>{escape(title)}</summary>'
-        f'<div class="vd-scroll"><table>{"".join(rows)}</table></div></details>'
+        f'<details class="vd-numbers"><summary>{escape(title)}</summary><div class="vd-scroll">'
+        f"<table><thead><tr><td></td>{head}</tr></thead>{''.join(rows)}</table></div></details>"
     )
 
 

@@ -11,13 +11,14 @@ from PIL import Image
 
 from vitdemo import figures
 from vitdemo.attention import FUSIONS
-from vitdemo.errors import DataError
+from vitdemo.errors import DataError, VitdemoError
 from vitdemo.evaluation import top_k
 from vitdemo.explorer import Answer, Look, TestPicture, final_accuracy
-from vitdemo.inputs import load_image
+from vitdemo.inputs import load_image, visible_square
 from vitdemo.runs import Run
 from vitdemo.ui import html
 from vitdemo.ui.components import (
+    DECODE_QUEUE,
     MODEL_QUEUE,
     LayerSlider,
     PathImage,
@@ -26,10 +27,11 @@ from vitdemo.ui.components import (
     run_radio,
 )
 
+# gradio's own pictures: examples that need no network.
+EXAMPLES_FOLDER = Path(gr.__file__).parent / "media_assets" / "images"
 EXAMPLES = ("bus.png", "cheetah.jpg", "lion.jpg", "tower.jpg", "groot.jpeg")
 SHOWN = 12  # test pictures on offer at a time
-KEPT_SIDE = 1024  # longest side in pixels of the picture that a user's session keeps
-KEPT_SECONDS = 3600
+KEPT_SECONDS = 6 * 3600  # after its user's last click; a lesson is shorter
 OVERLAY, RAW = "Overlay", "Raw"
 
 INTRO = (
@@ -47,10 +49,10 @@ CAVEAT = (
 class Parts:
     """The components that events connect."""
 
-    picture: gr.State  # the RGB picture of this user
+    picture: gr.State  # what models can see of this user's picture: an RGB square
     offered: gr.State  # numbers of the test pictures on offer
     upload: PathImage
-    note: gr.Markdown
+    note: gr.HTML
     photos: gr.Gallery
     tests: gr.Gallery
     tests_notice: gr.HTML
@@ -84,88 +86,96 @@ def build(
     """Lay out and wire the tab; the callables are those of `Explorer`."""
     parts = lay_out(explained_runs())
 
-    @for_people
-    def draw(image, name, layer, fusion, discard_ratio, view, opacity):
-        if image is None or name is None:
-            return "", ""
-        found = look(run_named(name), image)
+    def drawn(found, layer, fusion, discard_ratio, view, opacity):
         layer, opacity = nearest(layer, found.layers), 1.0 if view == RAW else opacity
         rolled = found.rollout_map(layer, fusion=fusion, discard_ratio=discard_ratio)
         return heads_html(found, layer, opacity), summary_html(found, layer, opacity, rolled)
 
     @for_people
-    def show_picture(path, *settings):
-        if path is None:  # cleared: the last result stays on the page
-            return gr.skip()
-        image = load_image(path)
-        image.thumbnail((KEPT_SIDE, KEPT_SIDE), Image.Resampling.BICUBIC, reducing_gap=None)
-        return image, answers_html(*answers(image)), *draw(image, *settings)
+    def draw(image, name, *settings):
+        if image is None or name is None:
+            return nothing_to_draw(image)
+        return image, *drawn(look(run_named(name), image), *settings)
 
     @for_people
-    def choose_model(image, name, layer, *settings):
+    def draw_model(image, name, layer, *settings):
         if image is None or name is None:
-            return gr.skip()
-        layers = look(run_named(name), image).layers
-        layer = nearest(layer, layers)
-        return gr.update(maximum=layers, value=layer), *draw(image, name, layer, *settings)
+            return nothing_to_draw(image)
+        found = look(run_named(name), image)
+        layer = nearest(layer, found.layers)
+        slider = gr.update(maximum=found.layers, value=layer)
+        return image, slider, *drawn(found, layer, *settings)
+
+    @for_people
+    def read_picture(path):
+        # Cleared: the last result stays on the page.
+        return gr.skip() if path is None else visible_square(load_image(path))
+
+    @for_people
+    def answer(image):
+        return gr.skip() if image is None else answers_html(*answers(image))
 
     def open_page(name):
         return fresh_radio(explained_runs(), name), *offer()
 
     def offer():
         try:
-            numbers = random.sample(range(test_size()), SHOWN)
+            size = test_size()
+            numbers = random.sample(range(size), min(SHOWN, size))
             items = [offered_item(test_picture(number)) for number in numbers]
-        except DataError as error:
+        except VitdemoError as error:
             return [], gr.update(visible=False), html.notice(str(error)), gr.update(visible=False)
         return numbers, gr.update(value=items, visible=True), "", gr.update(visible=True)
 
     @for_people
     def pick_test(numbers, event: gr.SelectData):
-        number = numbers[event.index]
-        found = test_picture(number)
-        return found.image, f"Test picture {number}. Its true class: **{found.label}**."
+        if event.index >= len(numbers):
+            raise DataError("These pictures are no longer on offer: ask for others.")
+        found = test_picture(numbers[event.index])
+        words = f"Test picture {numbers[event.index]}. Its true class: "
+        return found.image, f"{words}<strong>{html.escape(found.label)}</strong>."
 
     def pick_photo(event: gr.SelectData):
         return example_files()[event.index], ""
 
-    offered = [parts.offered, parts.tests, parts.tests_notice, parts.others]
-    maps = [parts.heads, parts.summary]
     private = {"api_visibility": "private"}
-    picture_event = {
-        "fn": show_picture,
-        "inputs": [parts.upload, *parts.settings],
-        "outputs": [parts.picture, parts.answers, *maps],
-        **private,
-        **MODEL_QUEUE,
-    }
+    latest = {"trigger_mode": "always_last", **private}  # a second click must not be lost
+    offered = [parts.offered, parts.tests, parts.tests_notice, parts.others]
+    kept = [parts.picture, *parts.settings]
+    maps = [parts.picture, parts.heads, parts.summary]  # writing the picture renews its time
     model_event = {
-        "fn": choose_model,
-        "inputs": [parts.picture, *parts.settings],
-        "outputs": [parts.layer, *maps],
-        **private,
+        "fn": draw_model,
+        "inputs": kept,
+        "outputs": [parts.picture, parts.layer, parts.heads, parts.summary],
         **MODEL_QUEUE,
     }
-    parts.upload.change(**picture_event)
+
+    def show(read):
+        answered = read.success(
+            answer, inputs=parts.picture, outputs=parts.answers, **private, **MODEL_QUEUE
+        )
+        answered.success(**model_event, **private)
+
+    reading = {"fn": read_picture, "inputs": parts.upload, "outputs": parts.picture, **DECODE_QUEUE}
+    show(parts.upload.change(**reading, **latest))
     parts.upload.input(lambda: "", outputs=parts.note, **private)
-    parts.photos.select(pick_photo, outputs=[parts.upload, parts.note], **private)
+    parts.photos.select(pick_photo, outputs=[parts.upload, parts.note], **latest)
     parts.tests.select(
-        pick_test, inputs=parts.offered, outputs=[parts.upload, parts.note], **private
+        pick_test, inputs=parts.offered, outputs=[parts.upload, parts.note], **latest
     )
     parts.others.click(offer, outputs=offered, **private)
-    parts.model.input(**model_event)
-    for control in parts.settings[1:]:
-        control.change(
-            draw,
-            inputs=[parts.picture, *parts.settings],
-            outputs=maps,
-            trigger_mode="always_last",
-            show_progress="hidden",
-            **private,
-            **MODEL_QUEUE,
-        )
+    parts.model.input(**model_event, **latest)
+    for moved in (parts.layer.input, *(control.change for control in parts.settings[2:])):
+        moved(draw, inputs=kept, outputs=maps, show_progress="hidden", **latest, **MODEL_QUEUE)
     opened = page.load(open_page, inputs=parts.model, outputs=[parts.model, *offered], **private)
-    opened.then(**picture_event).then(**model_event)
+    show(opened.success(**reading, **private))
+
+
+def nothing_to_draw(image: Image.Image | None) -> dict:
+    """Leave the maps as they are; a picture whose time is over must be chosen again."""
+    if image is None:
+        gr.Info("No picture is kept any more: choose one again.")
+    return gr.skip()
 
 
 def nearest(layer: float, layers: int) -> int:
@@ -191,16 +201,16 @@ def lay_out(runs: list[Run]) -> Parts:
                 height=300,
                 elem_id="upload",
             )
-            note = gr.Markdown("", elem_id="note")
+            note = gr.HTML("", elem_id="note", apply_default_css=False)
             photos = _gallery([(file, Path(file).stem) for file in files], 5, "Photos", bool(files))
         with gr.Column(scale=3, min_width=300):
             answers = gr.HTML(elem_id="answers", apply_default_css=False)
             tests = _gallery([], 6, "Pictures of the test set", False)
             tests_notice = gr.HTML(apply_default_css=False)
-            others = gr.Button("Twelve others", size="sm", visible=False)
+            others = gr.Button("Other pictures", size="sm", visible=False)
     gr.Markdown(f"### Where it looks\n{CAVEAT}")
     with gr.Row():
-        model = run_radio(runs)
+        model = run_radio(runs, elem_id="model")
         layer = LayerSlider(1, 12, 12, step=1, label="Layer", elem_id="layer", min_width=300)
     with gr.Row():
         view = gr.Radio([OVERLAY, RAW], value=OVERLAY, label="View", min_width=300)
@@ -241,9 +251,9 @@ def _gallery(items: list, columns: int, label: str, visible: bool) -> gr.Gallery
 
 
 def example_files() -> list[str]:
-    """gradio's own bundled pictures: examples that need no network."""
-    folder = Path(gr.__file__).parent / "media_assets" / "images"
-    return [str(folder / name) for name in EXAMPLES if (folder / name).is_file()]
+    """Paths of the example photos that this version of gradio has."""
+    files = (EXAMPLES_FOLDER / name for name in EXAMPLES)
+    return [str(file) for file in files if file.is_file()]
 
 
 def offered_item(picture: TestPicture) -> tuple[np.ndarray, str]:
@@ -281,7 +291,8 @@ def describe(run: Run) -> str:
     if "parameters" in run.config:
         words.append(f"{run.config['parameters'] / 1e6:.1f} million parameters")
     right = final_accuracy(run)
-    words.append(f"{100 * right:.1f} % of the test pictures right" if right else "not evaluated")
+    share = "not evaluated" if right is None else f"{100 * right:.1f} % of test pictures right"
+    words.append(share)
     return " · ".join(words)
 
 
@@ -300,14 +311,14 @@ def summary_html(look: Look, layer: int, opacity: float, rolled: np.ndarray) -> 
     mean = look.head_maps(layer).mean(0)  # (rows, columns)
     seen = html.figure(
         figures.with_patch_grid(look.seen, look.grid, display_side(len(look.seen), 288)),
-        "What the model saw, with its patches",
-        "What it saw",
+        f"What {look.run.name} saw, with its patches",
+        f"What {look.run.name} saw",
     )
     span = f"layers 1 to {layer}" if layer > 1 else "layer 1"
     pictures = [
         seen,
-        map_figure(look, mean, opacity, f"Mean of the heads, layer {layer}", 288, numbers=True),
-        map_figure(look, rolled, opacity, f"Attention rollout, {span}", 288, numbers=True),
+        map_figure(look, mean, opacity, f"Mean of the heads, layer {layer}", 288),
+        map_figure(look, rolled, opacity, f"Attention rollout, {span}", 288),
     ]
     bar = html.image_uri(figures.scale_bar(160, 10))
     legend = (
@@ -323,16 +334,14 @@ def map_figure(
     opacity: float,
     title: str,
     target: int,
-    *,
-    numbers: bool = False,
 ) -> str:
     """One map (rows, columns) over what the model saw, with where its maximum lies."""
     side = display_side(len(look.seen), target)
     row, column = np.unravel_index(values.argmax(), values.shape)
     peak = f"maximum {100 * values.max():.1f} % at row {row + 1}, column {column + 1}"
     picture = figures.overlay(look.seen, values, side, opacity=opacity)
-    below = html.number_grid(values, "Numbers, in percent") if numbers else ""
-    return html.figure(picture, f"{title}: {peak}", title, peak, below)
+    numbers = html.number_grid(values, "Numbers, in percent")
+    return html.figure(picture, f"{look.run.name}: {title}: {peak}", title, peak, numbers)
 
 
 def display_side(side: int, target: int) -> int:

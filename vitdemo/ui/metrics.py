@@ -9,7 +9,7 @@ from vitdemo.errors import VitdemoError
 from vitdemo.evaluation import ClassMetrics, accuracy, macro, per_class
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.components import LIGHT_QUEUE, fresh_radio, run_radio
+from vitdemo.ui.components import QUIET, fresh_radio, run_radio
 
 CLASS_ORDER, WORST_FIRST = "Class order", "Worst F1 first"
 INTRO = (
@@ -44,9 +44,8 @@ def build(page: gr.Blocks, *, evaluated_runs: Callable[[], list[Run]]) -> None:
         update = fresh_radio(evaluated_runs(), name)
         return update, show(update["value"], order)
 
-    event = {"show_progress": "hidden", "api_visibility": "private", **LIGHT_QUEUE}
-    page.load(open_page, inputs=[model, order], outputs=[model, view], **event)
-    gr.on([model.input, order.input], show, inputs=[model, order], outputs=view, **event)
+    page.load(open_page, inputs=[model, order], outputs=[model, view], **QUIET)
+    gr.on([model.input, order.input], show, inputs=[model, order], outputs=view, **QUIET)
 
 
 def metrics_html(run: Run | None, worst_first: bool) -> str:

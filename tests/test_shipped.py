@@ -1,0 +1,83 @@
+"""The models that ship are what their files say, and what README says of them."""
+
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vitdemo import data, runs
+from vitdemo.evaluation import accuracy
+from vitdemo.models import count_macs, count_parameters
+from vitdemo.recipes import RECIPES
+from vitdemo.training import predict
+
+ROOT = Path(__file__).parents[1]
+SHIPPED = sorted((ROOT / "assets" / "runs").iterdir())
+AT_LEAST = {"finetune-deit-tiny": 0.94, "vit-small-cpu": 0.75}
+
+
+@pytest.fixture(params=SHIPPED, ids=lambda path: path.name)
+def run(request) -> runs.Run:
+    return runs.read_run(request.param)
+
+
+def test_both_kinds_ship():
+    assert set(AT_LEAST) <= {path.name for path in SHIPPED}
+
+
+def test_the_set_is_small_and_holds_no_checkpoint():
+    files = [file for path in SHIPPED for file in path.iterdir()]
+    assert sum(file.stat().st_size for file in files) < 60e6
+    assert not [file for file in files if file.name == runs.CHECKPOINT]
+
+
+def test_the_command_names_the_recipe_that_trained_it(run):
+    words = shlex.split(run.config["command"])
+    assert words[:3] == ["python", "train.py", run.config["recipe"]["name"]]
+    assert run.config["recipe"]["name"] in RECIPES
+    assert "--smoke" not in words
+
+
+def test_the_history_is_whole(run):
+    recipe = run.config["recipe"]
+    epochs = [record["epoch"] for record in run.history]
+    assert epochs == list(range(1, len(epochs) + 1))
+    assert len(epochs) == recipe["head_epochs"] + recipe["epochs"] or recipe["patience"]
+
+
+def test_the_weights_are_the_configs_model(run):
+    model = runs.load_model(run)
+    assert count_parameters(model) == run.config["parameters"]
+    assert count_macs(model, run.spec.image_size) == run.config["macs"]
+
+
+def test_the_evaluation_is_of_the_whole_test_set(run):
+    labels = run.evaluation.labels
+    assert run.evaluation.probabilities.shape == (10_000, 10)
+    assert np.array_equal(np.bincount(labels), [1000] * 10)
+
+
+def test_it_is_as_good_as_promised(run):
+    right = accuracy(run.evaluation.probabilities, run.evaluation.labels)
+    assert right >= AT_LEAST.get(run.name, 0.0)
+
+
+def test_readme_states_the_measured_accuracy(run):
+    right = accuracy(run.evaluation.probabilities, run.evaluation.labels)
+    rows = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("|")]
+    (row,) = [line for line in rows if f"`{run.name}`" in line]
+    assert f"{100 * right:.2f} %" in row
+    assert f"{run.config['parameters'] / 1e6:.2f} M" in row
+
+
+def test_the_data_set_is_the_one_it_was_evaluated_on(run, cifar10):
+    test = cifar10.load("test")
+    assert data.fingerprint(test, cifar10.classes) == run.evaluation.fingerprint
+
+
+def test_the_weights_reproduce_their_evaluation(run, cifar10):
+    first = cifar10.load("test").images[:1000]
+    said = predict(runs.load_model(run), first, run.preprocessing).argmax(1).numpy()
+    recorded = run.evaluation.probabilities[:1000].argmax(1)
+    assert (said == recorded).mean() >= 0.995
