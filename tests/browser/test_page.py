@@ -120,6 +120,15 @@ def test_the_layer_slider_changes_the_maps_by_keyboard(page):
     expect(page.locator("#heads")).to_contain_text("layer 1")
 
 
+def test_the_layer_sliders_reset_redraws(page):
+    first = sources(page, "#heads")
+    page.locator("#layer input[type=number]").fill("1")
+    page.locator("#layer input[type=number]").press("Enter")
+    changed = wait_for_change(page, "#heads", first)
+    page.locator("#layer").get_by_role("button", name="Reset").click()
+    assert wait_for_change(page, "#heads", changed) == first
+
+
 def test_another_model_brings_its_own_heads(page):
     page.locator("#model").get_by_role("radio", name="vit", exact=True).check()
     expect(page.locator("#heads figure")).to_have_count(2)

@@ -29,9 +29,10 @@ from vitdemo.ui.components import (
 
 # gradio's own pictures: examples that need no network.
 EXAMPLES_FOLDER = Path(gr.__file__).parent / "media_assets" / "images"
-EXAMPLES = ("bus.png", "cheetah.jpg", "lion.jpg", "tower.jpg", "groot.jpeg")
+EXAMPLES = ("lion.jpg", "bus.png", "cheetah.jpg", "tower.jpg", "groot.jpeg")
 SHOWN = 12  # test pictures on offer at a time
-KEPT_SECONDS = 6 * 3600  # after its user's last click; a lesson is shorter
+LISTED = 30  # classes that are named under the answers
+KEPT_SECONDS = 6 * 3600  # after it was chosen; a lesson is shorter
 OVERLAY, RAW = "Overlay", "Raw"
 
 INTRO = (
@@ -95,7 +96,7 @@ def build(
     def draw(image, name, *settings):
         if image is None or name is None:
             return nothing_to_draw(image)
-        return image, *drawn(look(run_named(name), image), *settings)
+        return drawn(look(run_named(name), image), *settings)
 
     @for_people
     def draw_model(image, name, layer, *settings):
@@ -104,7 +105,7 @@ def build(
         found = look(run_named(name), image)
         layer = nearest(layer, found.layers)
         slider = gr.update(maximum=found.layers, value=layer)
-        return image, slider, *drawn(found, layer, *settings)
+        return slider, *drawn(found, layer, *settings)
 
     @for_people
     def read_picture(path):
@@ -140,21 +141,22 @@ def build(
 
     private = {"api_visibility": "private"}
     latest = {"trigger_mode": "always_last", **private}  # a second click must not be lost
+    each = {"trigger_mode": "multiple", **private}  # nor a picture, while another one is answered
     offered = [parts.offered, parts.tests, parts.tests_notice, parts.others]
     kept = [parts.picture, *parts.settings]
-    maps = [parts.picture, parts.heads, parts.summary]  # writing the picture renews its time
+    maps = [parts.heads, parts.summary]
     model_event = {
         "fn": draw_model,
         "inputs": kept,
-        "outputs": [parts.picture, parts.layer, parts.heads, parts.summary],
+        "outputs": [parts.layer, *maps],
         **MODEL_QUEUE,
     }
 
     def show(read):
         answered = read.success(
-            answer, inputs=parts.picture, outputs=parts.answers, **private, **MODEL_QUEUE
+            answer, inputs=parts.picture, outputs=parts.answers, **each, **MODEL_QUEUE
         )
-        answered.success(**model_event, **private)
+        answered.success(**model_event, **each)
 
     reading = {"fn": read_picture, "inputs": parts.upload, "outputs": parts.picture, **DECODE_QUEUE}
     show(parts.upload.change(**reading, **latest))
@@ -165,16 +167,18 @@ def build(
     )
     parts.others.click(offer, outputs=offered, **private)
     parts.model.input(**model_event, **latest)
-    for moved in (parts.layer.input, *(control.change for control in parts.settings[2:])):
-        moved(draw, inputs=kept, outputs=maps, show_progress="hidden", **latest, **MODEL_QUEUE)
+    for control in parts.settings[1:]:  # change, not input: a slider's reset must count, too
+        control.change(
+            draw, inputs=kept, outputs=maps, show_progress="hidden", **latest, **MODEL_QUEUE
+        )
     opened = page.load(open_page, inputs=parts.model, outputs=[parts.model, *offered], **private)
-    show(opened.success(**reading, **private))
+    show(opened.success(**reading, **each))
 
 
 def nothing_to_draw(image: Image.Image | None) -> dict:
-    """Leave the maps as they are; a picture whose time is over must be chosen again."""
+    """Leave the maps as they are; after `KEPT_SECONDS` a picture must be chosen again."""
     if image is None:
-        gr.Info("No picture is kept any more: choose one again.")
+        gr.Info("Choose a picture first: none is kept.")
     return gr.skip()
 
 
@@ -262,7 +266,16 @@ def offered_item(picture: TestPicture) -> tuple[np.ndarray, str]:
 
 def answers_html(answers: list[Answer], problems: list[str]) -> str:
     """A card for each model, and a line for each that could not answer."""
-    return f'<div class="vd-cards">{"".join(map(card, answers))}</div>' + html.notices(problems)
+    cards = f'<div class="vd-cards">{"".join(map(card, answers))}</div>'
+    vocabularies = dict.fromkeys(answer.run.classes for answer in answers)
+    words = (
+        f"{len(classes)} classes are all there is to say: {', '.join(classes)}. Anything else "
+        "becomes the nearest of them."
+        for classes in vocabularies
+        if len(classes) <= LISTED
+    )
+    known = "".join(f'<p class="vd-quiet">{html.escape(sentence)}</p>' for sentence in words)
+    return cards + known + html.notices(problems)
 
 
 def card(answer: Answer) -> str:

@@ -97,6 +97,7 @@ def _plot(label: str, y_title: str) -> gr.LinePlot:
         x_title="epoch",
         y_title=y_title,
         color_title=" ",
+        height=280,
         elem_classes="vd-plot",
     )
 
