@@ -29,7 +29,7 @@ from vitdemo.ui.components import (
 
 # gradio's own pictures: examples that need no network.
 EXAMPLES_FOLDER = Path(gr.__file__).parent / "media_assets" / "images"
-EXAMPLES = ("lion.jpg", "bus.png", "cheetah.jpg", "tower.jpg", "groot.jpeg")
+EXAMPLES = ("lion.jpg", "cheetah1.jpg", "bus.png", "tower.jpg", "groot.jpeg")
 SHOWN = 12  # test pictures on offer at a time
 LISTED = 30  # classes that are named under the answers
 KEPT_SECONDS = 6 * 3600  # after it was chosen; a lesson is shorter
@@ -206,11 +206,13 @@ def lay_out(runs: list[Run]) -> Parts:
                 elem_id="upload",
             )
             note = gr.HTML("", elem_id="note", apply_default_css=False)
-            photos = _gallery([(file, Path(file).stem) for file in files], 5, "Photos", bool(files))
+            photos = _gallery(
+                [(file, Path(file).stem.rstrip("1")) for file in files], 5, "Photos", bool(files)
+            )
         with gr.Column(scale=3, min_width=300):
             answers = gr.HTML(elem_id="answers", apply_default_css=False)
             tests = _gallery([], 6, "Pictures of the test set", False)
-            tests_notice = gr.HTML(apply_default_css=False)
+            tests_notice = gr.HTML(elem_id="tests-notice", apply_default_css=False)
             others = gr.Button("Other pictures", size="sm", visible=False)
     gr.Markdown(f"### Where it looks\n{CAVEAT}")
     with gr.Row():
