@@ -11,15 +11,12 @@ A training writes a run folder (see `vitdemo/runs.py`), which the page shows whi
 
 import argparse
 import json
-import platform
 import shlex
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import asdict, fields
 from datetime import datetime, timezone
-from importlib.metadata import version
 from pathlib import Path
 
 import timm
@@ -30,11 +27,11 @@ from vitdemo import data, runs
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.evaluation import accuracy
 from vitdemo.models import ModelSpec, build_model, count_macs, count_parameters
+from vitdemo.provenance import device_name, git_commit, package_versions
 from vitdemo.recipes import RECIPES, Recipe, get_recipe
 from vitdemo.training import Preprocessing, Progress, Trainer, pick_device, predict
 
 SYNTHETIC = "synthetic"  # name of the data of --smoke
-PACKAGES = ("torch", "torchvision", "timm", "numpy")
 TUNABLE = tuple(f for f in fields(Recipe) if f.type in (int, float, str) and f.name not in
                 ("name", "summary", "note"))  # fmt: skip
 
@@ -292,37 +289,10 @@ def describe(
         "parameters": count_parameters(trainer.model),
         "macs": count_macs(trainer.model, preprocessing.size),
         "device": device_name(trainer.device),
-        "packages": {"python": platform.python_version()} | {p: version(p) for p in PACKAGES},
+        "packages": package_versions(),
         "git_commit": git_commit(),
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
-
-
-def device_name(device: torch.device) -> str:
-    """The device in words, as "NVIDIA H200" or "Intel Xeon 2.50GHz (2 threads)"."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    if device.type == "mps":
-        return f"Apple {platform.machine()} (MPS)"
-    return f"{cpu_name()} ({torch.get_num_threads()} threads)"
-
-
-def cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(x.split(":", 1)[1].strip() for x in lines if x.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
-
-
-def git_commit() -> str | None:
-    """The commit that trains, with "+" where tracked files differ from it; None outside a clone."""
-    here = Path(__file__).parent
-    try:
-        git = ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=40"]
-        return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return None
 
 
 def train_to_the_end(trainer: Trainer, folder: Path) -> bool:

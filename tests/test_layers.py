@@ -7,8 +7,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ORDER = (
-    "errors < inputs < data < models < augment < recipes < training < runs < evaluation < attention"
-    " < attributions < faithfulness < figures < explorer < ui < app"
+    "errors < provenance < inputs < data < models < augment < recipes < training < runs"
+    " < evaluation < attention < attributions < faithfulness < figures < explorer < ui < app"
 )
 LAYERS = ORDER.split(" < ")
 ROOMS = {  # library: the only layers that may import it

@@ -90,7 +90,8 @@ def upload(page: Page, path) -> None:
 def test_the_first_look_needs_no_click(page):
     expect(page.locator("#answers .vd-card")).to_have_count(3)
     expect(page.locator("#heads figure")).to_have_count(3)  # timm's comes first: 3 heads
-    expect(page.locator("#header")).to_contain_text("CPU · 3 trained models")
+    expect(page.locator("#header")).to_contain_text("Runs on CPU")
+    expect(page.locator("#header")).to_contain_text("3 trained models")
 
 
 def test_a_damaged_run_is_named_and_the_others_are_there(page):

@@ -6,6 +6,7 @@ from pathlib import Path
 import gradio as gr
 import torch
 
+from vitdemo.provenance import device_name
 from vitdemo.runs import Run
 from vitdemo.ui import html
 from vitdemo.ui.components import QUIET
@@ -40,14 +41,8 @@ def header_html(
             "pass --runs the folder that holds yours."
         )
         problems = [*problems, way_out]
+    where = html.escape(f"{device.type.upper()}, {device_name(device)}")
     return (
         "<h1>vitdemo</h1><p>See how a Vision Transformer learns and looks. "
-        f'<span class="vd-quiet">Runs on {html.escape(device_words(device))} · {models}</span></p>'
-        + html.notices(problems)
+        f'<span class="vd-quiet">Runs on {where} · {models}</span></p>' + html.notices(problems)
     )
-
-
-def device_words(device: torch.device) -> str:
-    if device.type == "cuda":
-        return f"CUDA ({torch.cuda.get_device_name(device)})"
-    return {"mps": "Apple's GPU (MPS)", "cpu": "CPU"}[device.type]

@@ -1,0 +1,41 @@
+"""What a run was made with: device, packages, commit."""
+
+import platform
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+PACKAGES = ("torch", "torchvision", "timm", "numpy")
+
+
+def package_versions() -> dict[str, str]:
+    return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
+
+
+def device_name(device: torch.device) -> str:
+    """The device in words, as "NVIDIA H200" or "Intel Xeon 2.50GHz (2 threads)"."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    if device.type == "mps":
+        return f"Apple {platform.machine()} (MPS)"
+    return f"{cpu_name()} ({torch.get_num_threads()} threads)"
+
+
+def cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(x.split(":", 1)[1].strip() for x in lines if x.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def git_commit() -> str | None:
+    """The commit that trains, with "+" where tracked files differ from it; None outside a clone."""
+    here = Path(__file__).parent
+    try:
+        git = ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=40"]
+        return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
