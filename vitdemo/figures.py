@@ -1,35 +1,29 @@
-"""Arrays -> coloured pictures, as (side, side, 3) uint8 arrays.
+"""Arrays -> coloured pictures as (side, side, 3) uint8 arrays, and curves as matplotlib figures.
 
 Letters: S side of what the model saw, rows and columns of the patch grid. A map is drawn at its own
 resolution, one flat square a patch: smoothing would claim detail that attention does not have.
 """
 
+import io
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
+matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text: small, and in the page's font
+INK = "#010203"  # stands for the page's own text colour, see `svg`
 SEQUENTIAL = "inferno"  # perceptually uniform, and its order survives without colour
 
 
 def enlarge(picture: np.ndarray, side: int) -> np.ndarray:
     """(S, S, 3) uint8 -> (side, side, 3), nearest neighbour, so that pixels stay pixels."""
     return np.asarray(Image.fromarray(picture).resize((side, side), Image.Resampling.NEAREST))
-
-
-def with_patch_grid(picture: np.ndarray, grid: tuple[int, int], side: int) -> np.ndarray:
-    """What the model saw, enlarged, with a line between patches.
-
-    Args:
-        picture: (S, S, 3) uint8.
-        grid: rows and columns of patches.
-        side: of the result in pixels.
-    """
-    canvas = enlarge(picture, side).copy()  # (side, side, 3)
-    for axis, count in enumerate(grid):
-        lines = np.round(np.arange(1, count) * side / count).astype(int)
-        index = (lines,) if axis == 0 else (slice(None), lines)
-        canvas[index] = (0.55 * canvas[index] + 0.45 * 255).astype(np.uint8)
-    return canvas
 
 
 def colour_map(values: np.ndarray, side: int, *, vmax: float | None = None) -> np.ndarray:
@@ -61,3 +55,57 @@ def scale_bar(width: int, height: int) -> np.ndarray:
     """The colours from 0 (left) to the maximum (right), (height, width, 3) uint8."""
     line = colormaps[SEQUENTIAL](np.linspace(0, 1, width))[None, :, :3]  # (1, width, 3)
     return np.repeat((255 * line).round().astype(np.uint8), height, axis=0)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a plot: `x` and `y` of equal length."""
+
+    x: Sequence[float]
+    y: Sequence[float]
+    colour: str
+    dashed: bool = False
+
+
+def epoch_plot(curves: Sequence[Curve], y_label: str) -> Figure:
+    """Curves over epochs; a curve of a single epoch is a dot."""
+    figure = Figure(figsize=(6, 3), layout="constrained")
+    axes = figure.subplots()
+    for number, curve in enumerate(curves):
+        axes.plot(
+            curve.x,
+            curve.y,
+            color=curve.colour,
+            linestyle=(0, (4, 2)) if curve.dashed else "solid",
+            marker="o",
+            markersize=3,
+            linewidth=1.8,
+            gid=f"curve-{number}",
+        )
+    axes.set_xlabel("epoch", color=INK)
+    axes.set_ylabel(y_label, color=INK)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.tick_params(colors=INK)
+    axes.grid(color=INK, alpha=0.15)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(INK)
+    return figure
+
+
+_numbers = itertools.count()
+
+
+def svg(figure: Figure) -> str:
+    """The figure as inline SVG as wide as its place, in the text colour of the page around it."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :].replace(INK, "currentColor")
+    head, rest = text.split(">", 1)
+    head = " ".join(part for part in head.split() if not part.startswith(("width=", "height=")))
+    # Ids are of the whole page: each figure gets a prefix of its own.
+    prefix = f"f{next(_numbers)}-"
+    for name in ('id="', 'href="#', "url(#"):
+        rest = rest.replace(name, name + prefix)
+    return f"{head}>{rest}"

@@ -283,12 +283,14 @@ def load_model(run: Run, device: torch.device | str = "cpu") -> nn.Module:
     try:
         model = _load_strictly(run, path)
     except FileNotFoundError as error:
-        raise RunError(f"'{run.path}' has no {WEIGHTS}: the run ships without weights.") from error
+        raise RunError(
+            f"'{run.name}' has no weights: it is still training, or ships without them."
+        ) from error
     except VitdemoError:
         raise
     except Exception as error:  # safetensors has its own base; load_state_dict a bare RuntimeError
         reason = next(iter(str(error).splitlines()), type(error).__name__)[:160]
-        raise RunError(f"The weights of '{run.path}' cannot be loaded: {reason}.") from error
+        raise RunError(f"The weights of '{run.name}' cannot be loaded: {reason}.") from error
     return model.eval().to(device)
 
 

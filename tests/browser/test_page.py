@@ -191,6 +191,20 @@ def test_a_bad_upload_is_told_and_the_last_result_stays(page, tmp_path):
     upload(page, tmp_path / "broken.png")
     expect(page.get_by_text("'broken.png' is not a picture").first).to_be_visible()
     assert sources(page, "#answers") == before
+    expect(page.locator("#note")).to_contain_text("Still shown: the picture before.")
+
+
+def test_one_scale_makes_the_weaker_heads_darker(page):
+    before = sources(page, "#heads")
+    page.get_by_role("checkbox", name="One colour scale").check()
+    after = wait_for_change(page, "#heads", before)
+    assert 1 <= sum(a == b for a, b in zip(after, before, strict=True)) < len(after)
+
+
+def test_the_grid_has_a_line_for_every_patch(page):
+    grids = page.locator("#rollout .vd-grid")
+    expect(grids).to_have_count(1)
+    assert grids.first.get_attribute("style") == "--rows: 4; --columns: 4"
 
 
 def test_without_a_data_set_the_page_names_the_way_out(page):
@@ -199,9 +213,24 @@ def test_without_a_data_set_the_page_names_the_way_out(page):
 
 def test_training_progress_draws_four_plots_and_the_figures(page):
     page.get_by_role("tab", name="Training progress").click()
-    expect(page.locator(".vd-plot svg, .vd-plot canvas")).to_have_count(4)
+    expect(page.locator("#plots svg")).to_have_count(4)
     expect(page.locator(".vd-curves strong")).to_have_text(["resnet", "timm", "vit"])
     expect(page.locator("#final")).to_contain_text("97.50")
+
+
+def test_plots_follow_the_chosen_runs_from_none_to_all(page):
+    page.get_by_role("tab", name="Training progress").click()
+    lines = page.locator("#plots [id*='curve-']")
+    runs_box = page.locator("#runs")
+    expect(lines).to_have_count(18)  # loss and accuracy twice, rate and time once, three runs
+    for name in ("resnet", "timm", "vit"):
+        runs_box.get_by_role("checkbox", name=name).uncheck()
+    expect(page.get_by_text("Choose a run above")).to_be_visible()
+    expect(lines).to_have_count(0)
+    runs_box.get_by_role("checkbox", name="vit").check()
+    expect(lines).to_have_count(6)
+    runs_box.get_by_role("checkbox", name="timm").check()
+    expect(lines).to_have_count(12)
 
 
 def test_per_class_metrics_sort_worst_first(page):

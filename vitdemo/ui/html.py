@@ -21,16 +21,26 @@ def image_uri(picture: np.ndarray) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def figure(picture: np.ndarray, alt: str, caption: str, note: str = "", below: str = "") -> str:
+def figure(
+    picture: np.ndarray,
+    alt: str,
+    caption: str,
+    note: str = "",
+    below: str = "",
+    grid: tuple[int, int] | None = None,
+) -> str:
     """A picture (height, width, 3) with its alt text, a caption and a quieter note.
 
-    `below` is HTML that goes under the caption as it is.
+    `below` is HTML that goes under the caption as it is; `grid` (rows, columns) draws lines between
+    patches, by the browser, so that they are whole at every size.
     """
     quiet = f" <small>{escape(note)}</small>" if note else ""
-    return (
-        f'<figure><img src="{image_uri(picture)}" alt="{escape(alt)}">'
-        f"<figcaption>{escape(caption)}{quiet}{below}</figcaption></figure>"
-    )
+    image = f'<img src="{image_uri(picture)}" alt="{escape(alt)}">'
+    if grid:
+        image = (
+            f'<div class="vd-grid" style="--rows: {grid[0]}; --columns: {grid[1]}">{image}</div>'
+        )
+    return f"<figure>{image}<figcaption>{escape(caption)}{quiet}{below}</figcaption></figure>"
 
 
 def row(items: Iterable[str], width: int = 150) -> str:

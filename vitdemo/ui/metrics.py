@@ -13,10 +13,11 @@ from vitdemo.ui.components import QUIET, fresh_radio, run_radio
 
 CLASS_ORDER, WORST_FIRST = "Class order", "Worst F1 first"
 INTRO = (
-    "How well a model knows each class, on test pictures it has never seen. **Precision**: of the "
-    "pictures it called so, how many were. **Recall**: of the pictures that are so, how many it "
-    "found. **F1**: both in one. **ROC-AUC**: how well its probability ranks this class before "
-    "all others. **Support**: how many test pictures there are."
+    "How well a model knows each class, on test pictures it has never seen. **Precision**: of all "
+    "pictures that it calls *cat*, how many really are cats. **Recall**: of all cats, how many it "
+    "calls *cat*. **F1**: both in one, and low if either is. **ROC-AUC**: how surely a cat gets a "
+    "higher probability of *cat* than another picture does. **Support**: how many test pictures "
+    "there are."
 )
 COLUMNS = ("precision", "recall", "f1", "roc_auc")
 TITLES = ("Precision", "Recall", "F1", "ROC-AUC")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import gradio as gr
 import pandas as pd
 
+from vitdemo import figures
 from vitdemo.explorer import final_accuracy
 from vitdemo.runs import RECORD_FIELDS, Run
 from vitdemo.ui import html
@@ -14,7 +15,9 @@ from vitdemo.ui.components import QUIET, run_choices
 SECONDS = 4  # between two looks at the run folders
 INTRO = (
     "How each model learned, epoch by epoch: on the training pictures, and on validation pictures "
-    "that it never trains on. A run that is being written now grows here by itself."
+    "that it never trains on. Training figures are taken while the model still changes, on "
+    "pictures that are shifted, mirrored or mixed to make them harder, so they may be worse than "
+    "validation. A run that is being written now grows here by itself."
 )
 # Dark for validation, light for training; each at 2.9 : 1 or more on white and on the dark theme,
 # and the hues differ for the colour-blind too.
@@ -25,6 +28,13 @@ COLOURS = (
     ("#a2559a", "#c27db8"),
     ("#96740a", "#b08d24"),
     ("#64748b", "#8a98ac"),
+)
+# title, unit of the axis, factor, fields of a record
+PLOTS = (
+    ("Loss", "loss", 1, ("val_loss", "train_loss")),
+    ("Accuracy", "%", 100, ("val_accuracy", "train_accuracy")),
+    ("Learning rate at the epoch's end", "learning rate", 1, ("learning_rate",)),
+    ("Time of an epoch", "seconds", 1, ("epoch_seconds",)),
 )
 TABLE = (
     "Run",
@@ -46,13 +56,7 @@ def build(page: gr.Blocks, *, runs: Callable[[], tuple[list[Run], list[str]]]) -
     chosen = gr.CheckboxGroup(run_choices(found), value=values, label="Runs", elem_id="runs")
     known = gr.State(values)  # names this user has seen, so that a new run appears chosen
     stamp = gr.State(None)  # what the curves were drawn from
-    legend = gr.HTML(apply_default_css=False)
-    with gr.Row():
-        loss = _plot("Loss", "loss")
-        accuracy = _plot("Accuracy", "accuracy %")
-    with gr.Row():
-        rate = _plot("Learning rate at the epoch's end", "learning rate")
-        seconds = _plot("Time of an epoch", "seconds")
+    plots = gr.HTML(elem_id="plots", apply_default_css=False)
     table = gr.Dataframe(
         headers=list(TABLE), interactive=False, label="Final figures", elem_id="final"
     )
@@ -67,12 +71,13 @@ def build(page: gr.Blocks, *, runs: Callable[[], tuple[list[Run], list[str]]]) -
         if now == drawn:
             return gr.skip()
         shown = [run for run in found if run.name in selected]
+        # Boxes are touched only for a run that came or went: an answer must not undo a later click.
+        boxes = gr.update(choices=run_choices(found), value=selected)
         return (
-            gr.update(choices=run_choices(found), value=selected),
+            boxes if names != seen else gr.skip(),
             names,
             now,
-            legend_html(shown) if any(run.history for run in shown) else empty_words(found, shown),
-            *[_update(frame, shown) for frame in curves(shown)],
+            plots_html(found, shown),
             final_figures(shown),
             epochs_html(shown),
         )
@@ -80,7 +85,7 @@ def build(page: gr.Blocks, *, runs: Callable[[], tuple[list[Run], list[str]]]) -
     event = {
         "fn": refresh,
         "inputs": [chosen, known, stamp],
-        "outputs": [chosen, known, stamp, legend, loss, accuracy, rate, seconds, table, numbers],
+        "outputs": [chosen, known, stamp, plots, table, numbers],
         **QUIET,
     }
     page.load(**event)
@@ -88,31 +93,43 @@ def build(page: gr.Blocks, *, runs: Callable[[], tuple[list[Run], list[str]]]) -
     chosen.input(**event)
 
 
-def _plot(label: str, y_title: str) -> gr.LinePlot:
-    return gr.LinePlot(
-        x="epoch",
-        y="value",
-        color="curve",
-        label=label,
-        x_title="epoch",
-        y_title=y_title,
-        color_title=" ",
-        height=280,
-        elem_classes="vd-plot",
+def hues(found: list[Run]) -> dict[str, tuple[str, str]]:
+    """Run name -> its colours for validation and training, whichever runs are chosen."""
+    return dict(zip((run.name for run in found), itertools.cycle(COLOURS), strict=False))
+
+
+def plots_html(found: list[Run], shown: list[Run]) -> str:
+    """Four plots of the runs `shown`, under one legend; or why there is nothing to draw."""
+    drawn = [run for run in shown if run.history]
+    if not drawn:
+        return empty_words(found, shown)
+    hue, names = hues(found), ", ".join(run.name for run in drawn)
+    figures_ = (
+        (title, figures.epoch_plot(curves(drawn, hue, fields, scale), unit))
+        for title, unit, scale, fields in PLOTS
     )
+    cells = (
+        f'<figure role="img" aria-label="{html.escape(f"{title} of {names}, by epoch")}">'
+        f"<figcaption>{html.escape(title)}</figcaption>{figures.svg(figure)}</figure>"
+        for title, figure in figures_
+    )
+    return legend_html(drawn, hue) + f'<div class="vd-plots">{"".join(cells)}</div>'
 
 
-def _update(frame: pd.DataFrame, runs: list[Run]) -> gr.LinePlot:
-    return gr.LinePlot(value=frame, color_map=colours(runs))
-
-
-def colours(runs: list[Run]) -> dict[str, str]:
-    """Curve name -> colour; a run keeps one hue in every plot."""
-    chosen = {}
-    for run, (strong, light) in zip(runs, itertools.cycle(COLOURS), strict=False):
-        names = {run.name: strong, f"{run.name}, validation": strong}
-        chosen |= names | {f"{run.name}, training": light}
-    return chosen
+def curves(
+    runs: list[Run], hue: dict[str, tuple[str, str]], fields: tuple[str, ...], scale: float
+) -> list[figures.Curve]:
+    """Each run's `fields`; what is measured on training pictures is dashed and lighter."""
+    return [
+        figures.Curve(
+            [record["epoch"] for record in run.history],
+            [scale * record[field] for record in run.history],
+            hue[run.name][field.startswith("train")],
+            dashed=field.startswith("train"),
+        )
+        for run in runs
+        for field in fields
+    ]
 
 
 def signature(runs: list[Run], selected: list[str]) -> list:
@@ -120,15 +137,13 @@ def signature(runs: list[Run], selected: list[str]) -> list:
     return [(run.name, run.stamp, run.name in selected) for run in runs]
 
 
-def legend_html(runs: list[Run]) -> str:
-    """Which colour is which run, once for all four plots."""
-    swatch = '<i style="background: {}"></i>{}'
+def legend_html(runs: list[Run], hue: dict[str, tuple[str, str]]) -> str:
+    """Which line is which run, once for all four plots."""
     items = (
         f"<span><strong>{html.escape(run.name)}</strong>"
-        + swatch.format(strong, "validation")
-        + swatch.format(light, "training")
-        + "</span>"
-        for run, (strong, light) in zip(runs, itertools.cycle(COLOURS), strict=False)
+        f'<i style="color: {hue[run.name][0]}"></i>validation'
+        f'<i class="vd-dashed" style="color: {hue[run.name][1]}"></i>training</span>'
+        for run in runs
     )
     return f'<div class="vd-curves">{"".join(items)}</div>'
 
@@ -141,26 +156,6 @@ def empty_words(found: list[Run], shown: list[Run]) -> str:
     if not shown:
         return html.notice("Choose a run above to see its curves.")
     return html.notice("No epoch has ended yet: the first point of the curves comes with it.")
-
-
-def curves(runs: list[Run]) -> tuple[pd.DataFrame, ...]:
-    """Long tables (epoch, value, curve) of loss, accuracy, learning rate and seconds an epoch."""
-    return (
-        _long(runs, {"training": "train_loss", "validation": "val_loss"}),
-        _long(runs, {"training": "train_accuracy", "validation": "val_accuracy"}, scale=100),
-        _long(runs, {"": "learning_rate"}),
-        _long(runs, {"": "epoch_seconds"}),
-    )
-
-
-def _long(runs: list[Run], fields: dict[str, str], scale: float = 1.0) -> pd.DataFrame:
-    rows = [
-        (record["epoch"], scale * record[field], f"{run.name}, {part}" if part else run.name)
-        for run in runs
-        for part, field in fields.items()
-        for record in run.history
-    ]
-    return pd.DataFrame(rows, columns=["epoch", "value", "curve"])
 
 
 def final_figures(runs: list[Run]) -> pd.DataFrame:

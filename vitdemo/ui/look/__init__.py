@@ -30,12 +30,11 @@ def build(
     """Lay out and wire the tab; the callables are those of `Explorer`."""
     parts = layout.lay_out(explained_runs())
 
-    def drawn(found, layer, fusion, discard_ratio, view, opacity):
+    def drawn(found, layer, fusion, discard_ratio, view, opacity, one_scale):
         layer, opacity = nearest(layer, found.layers), 1.0 if view == layout.RAW else opacity
         rolled = found.rollout_map(layer, fusion=fusion, discard_ratio=discard_ratio)
-        return drawing.heads_html(found, layer, opacity), drawing.summary_html(
-            found, layer, opacity, rolled
-        )
+        heads = drawing.heads_html(found, layer, opacity, one_scale)
+        return heads, drawing.summary_html(found, layer, opacity, rolled)
 
     @for_people
     def draw(image, name, *settings):
@@ -60,6 +59,11 @@ def build(
     @for_people
     def answer(image):
         return gr.skip() if image is None else drawing.answers_html(*answers(image))
+
+    def refused(image):
+        # The refused file leaves the page; what stands there is told to be older.
+        older = "Still shown: the picture before." if image is not None else "No picture yet."
+        return None, f"<strong>That file could not be shown.</strong> {older}"
 
     def open_page(name):
         return fresh_radio(explained_runs(), name), *offer()
@@ -102,6 +106,7 @@ def build(
             answer, inputs=parts.picture, outputs=parts.answers, **each, **MODEL_QUEUE
         )
         answered.success(**model_event, **each)
+        read.failure(refused, inputs=parts.picture, outputs=[parts.upload, parts.note], **each)
 
     reading = {"fn": read_picture, "inputs": parts.upload, "outputs": parts.picture, **DECODE_QUEUE}
     show(parts.upload.change(**reading, **latest))
@@ -109,6 +114,9 @@ def build(
     parts.photos.select(pick_photo, outputs=[parts.upload, parts.note], **latest)
     parts.tests.select(
         pick_test, inputs=parts.offered, outputs=[parts.upload, parts.note], **latest
+    )
+    parts.view.change(
+        lambda view: gr.update(interactive=view != layout.RAW), parts.view, parts.opacity, **private
     )
     parts.others.click(offer, outputs=offered, **private)
     parts.model.input(**model_event, **latest)

@@ -34,16 +34,19 @@ def answers_html(answers: list[Answer], problems: list[str]) -> str:
 
 def card(answer: Answer) -> str:
     run, side = answer.run, answer.seen.shape[0]
-    shown = display_side(side, 192)
     what = f"{side} × {side} pixels"
     if answer.grid:
         rows, columns = answer.grid
-        picture = figures.with_patch_grid(answer.seen, answer.grid, shown)
         what += f" in {rows} × {columns} patches"
-    else:
-        picture = figures.enlarge(answer.seen, shown)
+    picture = figures.enlarge(answer.seen, display_side(side, 192))
     indices, values = top_k(answer.probabilities, 5)
-    seen = html.figure(picture, f"The picture as {run.name} sees it, {what}", "What it sees", what)
+    seen = html.figure(
+        picture,
+        f"The picture as {run.name} sees it, {what}",
+        "What it sees",
+        what,
+        grid=answer.grid,
+    )
     bars = html.probability_bars([run.classes[i] for i in indices], values)
     return (
         f'<section class="vd-card"><h3>{html.escape(run.name)}</h3>'
@@ -63,12 +66,14 @@ def describe(run: Run) -> str:
     return " · ".join(words)
 
 
-def heads_html(look: Look, layer: int, opacity: float) -> str:
-    """All heads of one layer (1..L), and their mean, as a row of pictures."""
+def heads_html(look: Look, layer: int, opacity: float, one_scale: bool) -> str:
+    """All heads of one layer (1..L) as a row of pictures, each by itself or on `one_scale`."""
     maps = look.head_maps(layer)  # (H, rows, columns)
+    vmax = float(maps.max()) if one_scale else None
     named = [(f"Head {i}", values) for i, values in enumerate(maps, start=1)]
     items = (
-        map_figure(look, values, opacity, f"{name}, layer {layer}", 160) for name, values in named
+        map_figure(look, values, opacity, f"{name}, layer {layer}", 160, vmax)
+        for name, values in named
     )
     return html.row(items, 160)
 
@@ -77,9 +82,10 @@ def summary_html(look: Look, layer: int, opacity: float, rolled: np.ndarray) -> 
     """What was seen, the mean of the heads, and the rollout up to the layer."""
     mean = look.head_maps(layer).mean(0)  # (rows, columns)
     seen = html.figure(
-        figures.with_patch_grid(look.seen, look.grid, display_side(len(look.seen), 288)),
+        figures.enlarge(look.seen, display_side(len(look.seen), 288)),
         f"What {look.run.name} saw, with its patches",
         f"What {look.run.name} saw",
+        grid=look.grid,
     )
     span = f"layers 1 to {layer}" if layer > 1 else "layer 1"
     pictures = [
@@ -101,12 +107,13 @@ def map_figure(
     opacity: float,
     title: str,
     target: int,
+    vmax: float | None = None,
 ) -> str:
     """One map (rows, columns) over what the model saw, with where its maximum lies."""
     side = display_side(len(look.seen), target)
     row, column = np.unravel_index(values.argmax(), values.shape)
     peak = f"maximum {100 * values.max():.1f} % at row {row + 1}, column {column + 1}"
-    picture = figures.overlay(look.seen, values, side, opacity=opacity)
+    picture = figures.overlay(look.seen, values, side, opacity=opacity, vmax=vmax)
     numbers = html.number_grid(values, "Numbers, in percent")
     return html.figure(picture, f"{look.run.name}: {title}: {peak}", title, peak, numbers)
 

@@ -20,9 +20,12 @@ INTRO = (
     "Drop a picture, take one with the camera, or choose one below."
 )
 CAVEAT = (
-    "Bright patches are those that the class token takes most from; each map is scaled to its own "
-    "maximum. Attention does not depend on the class and can mislead: it shows where a model mixes "
-    "information, not why it chose a class."
+    "A Vision Transformer cuts the picture into **patches** and adds one **class token**, a place "
+    "to collect what the answer is read from. In each **layer**, several **heads** decide how much "
+    "each of these takes from every other: that is attention. Bright patches are those that the "
+    "class token takes most from (the rest of its 100 % stays with itself). Attention does not "
+    "depend on the class and can mislead: it shows where a model mixes information, not why it "
+    "chose a class."
 )
 
 
@@ -45,13 +48,22 @@ class Parts:
     discard_ratio: gr.Slider
     view: gr.Radio
     opacity: gr.Slider
+    one_scale: gr.Checkbox
     heads: gr.HTML
     summary: gr.HTML
 
     @property
     def settings(self) -> list:
         """Inputs of every drawing, after the picture."""
-        return [self.model, self.layer, self.fusion, self.discard_ratio, self.view, self.opacity]
+        return [
+            self.model,
+            self.layer,
+            self.fusion,
+            self.discard_ratio,
+            self.view,
+            self.opacity,
+            self.one_scale,
+        ]
 
 
 def lay_out(runs: list[Run]) -> Parts:
@@ -84,14 +96,33 @@ def lay_out(runs: list[Run]) -> Parts:
     gr.Markdown(f"### Where it looks\n{CAVEAT}")
     with gr.Row():
         model = run_radio(runs, elem_id="model")
-        layer = LayerSlider(1, 12, 12, step=1, label="Layer", elem_id="layer", min_width=300)
+        layer = LayerSlider(
+            1,
+            12,
+            12,
+            step=1,
+            label="Layer",
+            elem_id="layer",
+            min_width=300,
+            info="1 is the first; the last one is right before the answer",
+        )
     with gr.Row():
         view = gr.Radio([OVERLAY, RAW], value=OVERLAY, label="View", min_width=300)
         opacity = gr.Slider(0, 1, 0.6, step=0.05, label="Opacity of the overlay", min_width=300)
+        one_scale = gr.Checkbox(
+            False,
+            label="One colour scale for all heads",
+            info="off: each map is scaled to its own maximum",
+            min_width=300,
+        )
     heads = gr.HTML(elem_id="heads", apply_default_css=False)
     with gr.Row():
         fusion = gr.Radio(
-            list(FUSIONS), value="mean", label="Rollout: heads joined by their", min_width=300
+            list(FUSIONS),
+            value="mean",
+            label="Rollout: heads joined by their",
+            min_width=300,
+            info="rollout multiplies the attention of all layers up to the chosen one",
         )
         discard_ratio = gr.Slider(
             0,
@@ -99,12 +130,13 @@ def lay_out(runs: list[Run]) -> Parts:
             0,
             step=0.05,
             label="Rollout: share of weakest patches discarded",
+            info="in each layer, before multiplying: takes away noise, and detail",
             min_width=300,
         )
     summary = gr.HTML(elem_id="rollout", apply_default_css=False)
     return Parts(
         picture, offered, upload, note, photos, tests, tests_notice, others, answers, model, layer,
-        fusion, discard_ratio, view, opacity, heads, summary,
+        fusion, discard_ratio, view, opacity, one_scale, heads, summary,
     )  # fmt: skip
 
 
