@@ -7,6 +7,7 @@ models and the rollout of the chosen one have changed on the page. README states
 """
 
 import argparse
+import re
 import shutil
 import statistics
 import sys
@@ -65,9 +66,8 @@ def new_pictures(page: Page, count: int) -> list[float]:
             pixels = random.integers(0, 256, (SIDE // 16, SIDE // 16, 3), dtype=np.uint8)
             file = Path(folder) / f"{i}.png"
             Image.fromarray(pixels).resize((SIDE, SIDE)).save(file)
-            page.locator("#upload").get_by_role("button", name="Clear").or_(
-                page.locator("#upload").get_by_label("Remove Image")
-            ).first.click()
+            clear = re.compile("clear|remove", re.IGNORECASE)
+            page.locator("#upload").get_by_role("button", name=clear).first.click()
             upload = page.locator("#upload input[type=file]").first
             upload.wait_for(state="attached")
             before = page.evaluate(SOURCES)
