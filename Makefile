@@ -13,7 +13,7 @@ app: $(VENV)/.app
 test: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from torchvision.datasets import CIFAR10
 
@@ -16,6 +17,8 @@ from tests.serving import serve
 from vitdemo import data
 from vitdemo.models import ModelSpec
 from vitdemo.recipes import RECIPES, Recipe
+
+torch.set_num_threads(1)  # tiny models; and two processes test at the same time
 
 SIZES = {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2}
 TINY = Recipe(

@@ -156,14 +156,14 @@ READERS = {
 @pytest.mark.parametrize("name", READERS)
 def test_a_file_cut_short_is_named(run_copy, name, share):
     cut(run_copy / name, share)
-    with pytest.raises(RunError, match=str(run_copy)):
+    with pytest.raises(RunError, match=rf"{run_copy.name}\b"):
         READERS[name](run_copy)
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_missing_file_is_named(run_copy, name):
     (run_copy / name).unlink()
-    with pytest.raises(RunError, match=rf"{run_copy.name}' .*no {name}"):
+    with pytest.raises(RunError, match=rf"{run_copy.name}' .*no ({name}|weights)"):
         READERS[name](run_copy)
 
 
@@ -243,7 +243,7 @@ def test_weights_that_do_not_fit_are_refused(run_copy, damage):
     weights = load_file(run_copy / runs.WEIGHTS)
     damage(weights)
     save_file(weights, run_copy / runs.WEIGHTS)
-    with pytest.raises(RunError, match=f"The weights of '{run_copy}'"):
+    with pytest.raises(RunError, match=f"The weights of '{run_copy.name}'"):
         runs.load_model(runs.read_run(run_copy))
 
 
