@@ -1,5 +1,6 @@
 """The models that ship are what their files say, and what README says of them."""
 
+import re
 import shlex
 from pathlib import Path
 
@@ -81,3 +82,11 @@ def test_the_weights_reproduce_their_evaluation(run, cifar10):
     said = predict(runs.load_model(run), first, run.preprocessing).argmax(1).numpy()
     recorded = run.evaluation.probabilities[:1000].argmax(1)
     assert (said == recorded).mean() >= 0.995
+
+
+def test_readme_is_finished_and_its_files_exist():
+    text = (ROOT / "README.md").read_text()
+    assert "@@" not in text
+    local = re.findall(r"\]\((?!http)([^)#]+)\)", text)
+    assert local
+    assert [name for name in local if not (ROOT / name).is_file()] == []

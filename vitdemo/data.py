@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from sklearn.model_selection import train_test_split
 from torch import Tensor
 from torchvision.datasets import CIFAR10
 from torchvision.datasets.folder import IMG_EXTENSIONS, make_dataset
@@ -185,6 +184,8 @@ def stratified_split(labels: Tensor, held_out: float | int, seed: int) -> tuple[
 
     Raises `DataError` where a class has too few pictures to be in both parts.
     """
+    from sklearn.model_selection import train_test_split  # 1.5 s that the page need not wait for
+
     try:
         kept, held = train_test_split(
             np.arange(len(labels)), test_size=held_out, stratify=labels.numpy(), random_state=seed

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 
 SUM_TOLERANCE = 1e-3  # a row rounded to float16 is off by up to 5e-4
 
@@ -129,6 +128,8 @@ def per_class(probabilities: np.ndarray, labels: np.ndarray) -> ClassMetrics:
 
 def _roc_auc(probabilities: np.ndarray, labels: np.ndarray, support: np.ndarray) -> np.ndarray:
     """One-vs-rest areas (C,); NaN for a class with no pictures or with all of them."""
+    from sklearn.metrics import roc_auc_score  # 1.5 s that the page need not wait for
+
     probabilities, labels = np.asarray(probabilities), np.asarray(labels)
     areas = np.full(len(support), np.nan)
     for c in np.flatnonzero((support > 0) & (support < len(labels))):
