@@ -208,8 +208,8 @@ def fingerprint(pictures: Pictures, classes: tuple[str, ...]) -> str:
 
 def pixel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation of each channel over (N, 3, S, S) uint8 pixels, in 0..1."""
-    total, square, count = torch.zeros(3), torch.zeros(3), 0
-    total, square = total.double(), square.double()
+    total, square = torch.zeros(2, 3, dtype=torch.float64)
+    count = 0
     for part in images.split(1024):
         values = part.double().transpose(0, 1).flatten(1) / 255  # (3, B*S*S)
         total += values.sum(1)

@@ -85,19 +85,15 @@ def for_people(handler: Callable) -> Callable:
     return wrapped
 
 
-def run_choices(runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """(label, value) of each run: its name, and what it is."""
-    return [(run.name, run.name) for run in runs]
-
-
 def run_radio(runs: Sequence[Run], **options) -> gr.Radio:
-    choices = run_choices(runs)
-    value = choices[0][1] if choices else None
-    return gr.Radio(choices, value=value, label="Model", min_width=300, **options)
+    names = [run.name for run in runs]
+    return gr.Radio(
+        names, value=names[0] if names else None, label="Model", min_width=300, **options
+    )
 
 
 def fresh_radio(runs: Sequence[Run], current: str | None) -> dict:
     """An update with the runs as they are now, keeping the choice where it is still there."""
-    values = [run.name for run in runs]
-    value = current if current in values else (values[0] if values else None)
-    return gr.update(choices=run_choices(runs), value=value)
+    names = [run.name for run in runs]
+    value = current if current in names else (names[0] if names else None)
+    return gr.update(choices=names, value=value)

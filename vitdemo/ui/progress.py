@@ -10,7 +10,7 @@ from vitdemo import figures
 from vitdemo.explorer import final_accuracy
 from vitdemo.runs import RECORD_FIELDS, Run
 from vitdemo.ui import html
-from vitdemo.ui.components import QUIET, run_choices
+from vitdemo.ui.components import QUIET
 
 SECONDS = 4  # between two looks at the run folders
 INTRO = (
@@ -53,7 +53,7 @@ def build(page: gr.Blocks, *, runs: Callable[[], tuple[list[Run], list[str]]]) -
     gr.Markdown(INTRO)
     found = runs()[0]
     values = [run.name for run in found]
-    chosen = gr.CheckboxGroup(run_choices(found), value=values, label="Runs", elem_id="runs")
+    chosen = gr.CheckboxGroup(values, value=values, label="Runs", elem_id="runs")
     known = gr.State(values)  # names this user has seen, so that a new run appears chosen
     stamp = gr.State(None)  # what the curves were drawn from
     plots = gr.HTML(elem_id="plots", apply_default_css=False)
@@ -72,7 +72,7 @@ def build(page: gr.Blocks, *, runs: Callable[[], tuple[list[Run], list[str]]]) -
             return gr.skip()
         shown = [run for run in found if run.name in selected]
         # Boxes are touched only for a run that came or went: an answer must not undo a later click.
-        boxes = gr.update(choices=run_choices(found), value=selected)
+        boxes = gr.update(choices=names, value=selected)
         return (
             boxes if names != seen else gr.skip(),
             names,
