@@ -1,90 +1,16 @@
 """The page in a real Chromium, used as a person would: every test ends without a console error."""
 
 import re
-import shutil
 
-import numpy as np
 import pytest
-from PIL import Image
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import expect
 
+from tests.browser.doing import sources, upload, wait_for_change
 from tests.making import make_run, record
 from tests.serving import serve
 from vitdemo import runs
 
-PATIENCE = 30_000  # milliseconds, on two busy cores
-expect.set_options(timeout=PATIENCE)
 TABS = ("Look", "Training progress", "Per-class metrics", "Confusion matrix")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        pytest.skip("no Chromium on this machine: `apt-get install chromium` to test the page")
-    with sync_playwright() as playwright:
-        options = ["--no-sandbox", "--disable-dev-shm-usage"]
-        browser = playwright.chromium.launch(executable_path=path, args=options)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def open_page(browser):
-    """open_page(address, width=..., scheme=...) -> a page that has drawn its first maps."""
-    opened, faults = [], []
-
-    def open_page(address: str, width: int = 1280, scheme: str = "light") -> Page:
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
-        page.set_default_timeout(PATIENCE)
-        page.goto(address)
-        opened.append(page)
-        return page
-
-    yield open_page
-    for page in opened:
-        page.close()
-    assert faults == []
-
-
-@pytest.fixture
-def page(open_page, page_url) -> Page:
-    page = open_page(page_url)
-    page.locator("#rollout figure").nth(2).wait_for()
-    return page
-
-
-@pytest.fixture
-def photo(tmp_path):
-    pixels = np.zeros((64, 64, 3), np.uint8)
-    pixels[:32], pixels[32:, :32] = (230, 40, 40), (40, 200, 60)
-    Image.fromarray(pixels).save(tmp_path / "photo.png")
-    return tmp_path / "photo.png"
-
-
-def sources(page: Page, place: str) -> list[str]:
-    """The pictures of a place, as they are drawn."""
-    return page.locator(f"{place} figure img").evaluate_all("all => all.map(i => i.src)")
-
-
-def wait_for_change(page: Page, place: str, before: list[str]) -> list[str]:
-    page.wait_for_function(
-        """([place, before]) => {
-            const now = [...document.querySelectorAll(place + ' figure img')].map(i => i.src);
-            return now.length && JSON.stringify(now) !== JSON.stringify(before);
-        }""",
-        arg=[place, before],
-    )
-    return sources(page, place)
-
-
-def upload(page: Page, path) -> None:
-    clear = page.locator("#upload").get_by_role("button", name=re.compile("clear|remove", re.I))
-    if clear.count():
-        clear.first.click()
-    page.locator("#upload input[type=file]").first.set_input_files(path)
 
 
 def test_the_first_look_needs_no_click(page):

@@ -14,7 +14,8 @@ THEME = gr.themes.Soft(
     font=["system-ui", "sans-serif"],
     font_mono=["ui-monospace", "monospace"],
 )
-CSS = Path(__file__).parent / "page.css"
+# Each tab may bring its own, beside its code.
+CSS = sorted(Path(__file__).parent.rglob("*.css"))
 
 
 def build_page(explorer: Explorer) -> gr.Blocks:

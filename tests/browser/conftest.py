@@ -1,0 +1,58 @@
+"""A real Chromium for the tests of the page; a test fails on any error in its console."""
+
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import Page, expect, sync_playwright
+
+PATIENCE = 30_000  # milliseconds, on two busy cores
+expect.set_options(timeout=PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no Chromium on this machine: `apt-get install chromium` to test the page")
+    with sync_playwright() as playwright:
+        options = ["--no-sandbox", "--disable-dev-shm-usage"]
+        browser = playwright.chromium.launch(executable_path=path, args=options)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """open_page(address, width=..., scheme=...) -> a page that has drawn its first maps."""
+    opened, faults = [], []
+
+    def open_page(address: str, width: int = 1280, scheme: str = "light") -> Page:
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
+        page.set_default_timeout(PATIENCE)
+        page.goto(address)
+        opened.append(page)
+        return page
+
+    yield open_page
+    for page in opened:
+        page.close()
+    assert faults == []
+
+
+@pytest.fixture
+def page(open_page, page_url) -> Page:
+    page = open_page(page_url)
+    page.locator("#rollout figure").nth(2).wait_for()
+    return page
+
+
+@pytest.fixture
+def photo(tmp_path):
+    pixels = np.zeros((64, 64, 3), np.uint8)
+    pixels[:32], pixels[32:, :32] = (230, 40, 40), (40, 200, 60)
+    Image.fromarray(pixels).save(tmp_path / "photo.png")
+    return tmp_path / "photo.png"
