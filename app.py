@@ -15,7 +15,7 @@ from vitdemo.errors import VitdemoError
 from vitdemo.explorer import Explorer
 from vitdemo.training import pick_device
 from vitdemo.ui import CSS, THEME, build_page
-from vitdemo.ui.look.layout import EXAMPLES_FOLDER
+from vitdemo.ui.look.picture import EXAMPLES_FOLDER
 
 SHIPPED = Path(__file__).parent / "assets" / "runs"
 

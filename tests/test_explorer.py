@@ -12,7 +12,7 @@ from PIL import Image
 from tests.making import RESNET, TIMM, VIT, make_run, record
 from vitdemo import attention, runs
 from vitdemo.errors import DataError, RunError
-from vitdemo.explorer import Explorer, final_accuracy
+from vitdemo.explorer import Explorer, LookCache, final_accuracy
 
 CPU = torch.device("cpu")
 
@@ -57,8 +57,8 @@ def test_answer_is_the_model_on_what_it_saw(explorer):
     assert np.allclose(answer.probabilities, wanted, atol=1e-6)
 
 
-def test_only_transformers_are_explained(explorer):
-    assert [run.name for run in explorer.explained_runs()] == ["timm", "vit"]
+def test_transformers_come_first_where_attention_is_explained(explorer):
+    assert [run.name for run in explorer.explained_runs()] == ["timm", "vit", "resnet"]
     with pytest.raises(RunError, match="'resnet' is no Vision Transformer"):
         explorer.look(explorer.run("resnet"), picture(0))
 
@@ -230,3 +230,30 @@ def test_test_picture_of_a_folder(tmp_path):
     assert found.image.getextrema() == ((255, 255),) * 3
     with pytest.raises(DataError, match="choose 0 to 1"):
         Explorer([], tmp_path, CPU).test_picture(2)
+
+
+def test_a_look_is_traced_once_for_a_picture_and_a_model(explorer):
+    vit, timm = explorer.run("vit"), explorer.run("timm")
+    first = explorer.look(vit, picture(5))
+    assert explorer.look(vit, picture(5)) is first
+    assert explorer.look(vit, picture(6)) is not first
+    assert explorer.look(timm, picture(5)).attention.shape != first.attention.shape
+
+
+def test_a_kept_look_serves_gradients(explorer):
+    tokens = explorer.look(explorer.run("vit"), picture(5)).tokens
+    assert not tokens.is_inference()
+
+
+def test_the_kept_looks_stay_within_their_limit(explorer):
+    look = explorer.look(explorer.run("vit"), picture(7))
+    cache = LookCache(2 * look.bytes)
+    for number in range(4):
+        cache.put((number,), look)
+    assert [cache.get((number,)) is not None for number in range(4)] == [False, False, True, True]
+    small = LookCache(1)
+    assert small.put(("too large",), look) is look
+
+
+def test_a_resnet_has_no_layers_of_attention(explorer):
+    assert [explorer.layers(run) for run in explorer.explained_runs()] == [2, 3, 0]

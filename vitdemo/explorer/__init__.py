@@ -4,7 +4,9 @@ It holds the folders, the device, the models (loaded once, when first asked for)
 pictures, all of which are the same for everyone who looks; nothing of one user is kept here.
 """
 
+import hashlib
 import threading
+from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +21,8 @@ from vitdemo.evaluation import accuracy
 from vitdemo.models import is_vision_transformer
 from vitdemo.runs import Run
 from vitdemo.training import Preprocessing
+
+KEPT_BYTES = 256 * 2**20  # of looks; one of ViT-B/16 at 224 px takes 30 MB, of our own under 1 MB
 
 
 @dataclass(frozen=True)
@@ -37,13 +41,24 @@ class Answer:
 
 @dataclass(frozen=True)
 class Look:
-    """One trace: `attention` (L, H, N, N) of the picture `seen` (S, S, 3), on a patch `grid`."""
+    """One trace of the picture `seen` (S, S, 3), on a patch `grid` (rows, columns).
+
+    `attention` (L, H, N, N), `tokens` (L+1, N, D) and `logits` (C,) as in `attention.Trace`. Kept
+    and shared between those who look, so nobody writes into it.
+    """
 
     run: Run
     seen: np.ndarray
     attention: Tensor
+    tokens: Tensor
+    logits: Tensor
     grid: tuple[int, int]
     num_prefix_tokens: int
+
+    @property
+    def bytes(self) -> int:
+        tensors = (self.attention, self.tokens, self.logits)
+        return self.seen.nbytes + sum(t.numel() * t.element_size() for t in tensors)
 
     @property
     def layers(self) -> int:
@@ -85,6 +100,7 @@ class Explorer:
         self.device = device
         self._read: dict[Path, Run] = {}  # as last read
         self._models: dict[Path, tuple[tuple, nn.Module]] = {}  # with the stamp of their run
+        self._looks = LookCache(KEPT_BYTES)
         self._tests: TestSet | None = None
         self._model_lock = threading.Lock()
         self._test_lock = threading.Lock()
@@ -114,8 +130,8 @@ class Explorer:
         return sorted(found, key=lambda run: -(final_accuracy(run) or 0.0))
 
     def explained_runs(self) -> list[Run]:
-        """The trained runs that are Vision Transformers, so have attention to look at."""
-        return [run for run in self.trained_runs() if run.spec.family != "resnet18"]
+        """The trained runs, those that are Vision Transformers (so have attention) first."""
+        return sorted(self.trained_runs(), key=lambda run: run.spec.family == "resnet18")
 
     def evaluated_runs(self) -> list[Run]:
         return [run for run in self.runs()[0] if run.has_evaluation]
@@ -129,11 +145,16 @@ class Explorer:
                 self._models[run.path] = (run.stamp, model)
             return model
 
+    def layers(self, run: Run) -> int:
+        """The number of layers that have attention; 0 for a ResNet. Raises `RunError`."""
+        model = self.model(run)
+        return len(model.blocks) if is_vision_transformer(model) else 0
+
     @torch.inference_mode()
     def answer(self, run: Run, image: Image.Image) -> Answer:
         """What `run`'s model says of an RGB image. Raises `RunError`."""
         model = self.model(run)
-        seen, pixels = self._input(run.preprocessing, image)
+        seen, pixels = self.input(run.preprocessing, image)
         probabilities = model(pixels).float().softmax(1)[0].cpu().numpy()  # (C,)
         if not np.isfinite(probabilities).all():
             raise RunError(f"'{run.name}' answers with NaN: its training diverged.")
@@ -150,23 +171,35 @@ class Explorer:
                 problems.append(str(error))
         return found, problems
 
-    @torch.inference_mode()
     def look(self, run: Run, image: Image.Image) -> Look:
-        """All attention of `run`'s model on an RGB image, from one pass. Raises `RunError`."""
+        """All attention of `run`'s model on an RGB image, from one pass; kept for later questions.
+
+        Raises `RunError` where the model has none.
+        """
         model = self.model(run)
         if not is_vision_transformer(model):
             raise RunError(f"'{run.name}' is no Vision Transformer: it has no attention to show.")
-        seen, pixels = self._input(run.preprocessing, image)
+        seen, pixels = self.input(run.preprocessing, image)
+        key = (run.path, run.stamp, hashlib.blake2b(seen.tobytes(), digest_size=16).digest())
+        return self._looks.get(key) or self._looks.put(key, self._trace(run, seen, pixels))
+
+    # Not in inference mode: what is kept must serve those who need gradients, too.
+    @torch.no_grad()
+    def _trace(self, run: Run, seen: np.ndarray, pixels: Tensor) -> Look:
+        model = self.model(run)
         trace = attention.trace(model, pixels)
         return Look(
             run,
             seen,
             trace.attention[:, 0],  # (L, H, N, N)
+            trace.tokens[:, 0],  # (L+1, N, D)
+            trace.logits[0],  # (C,)
             tuple(model.patch_embed.grid_size),
             model.num_prefix_tokens,
         )
 
-    def _input(self, preprocessing: Preprocessing, image: Image.Image) -> tuple[np.ndarray, Tensor]:
+    def input(self, preprocessing: Preprocessing, image: Image.Image) -> tuple[np.ndarray, Tensor]:
+        """An RGB image -> (what the model sees (S, S, 3) uint8, its input (1, 3, S, S))."""
         seen = inputs.to_uint8(inputs.square_crop(image, preprocessing.size))  # (3, S, S)
         pixels = preprocessing(torch.from_numpy(seen)[None].to(self.device))  # (1, 3, S, S)
         return np.ascontiguousarray(seen.transpose(1, 2, 0)), pixels
@@ -185,6 +218,28 @@ class Explorer:
     def test_picture(self, index: int) -> TestPicture:
         """The test picture `index`, 0 to N-1. Raises `DataError` or `ImageError`."""
         return self.test_set()[index]
+
+
+class LookCache:
+    """The looks asked for last, up to `limit` bytes together, for all who look."""
+
+    def __init__(self, limit: int):
+        self.limit = limit
+        self._kept: OrderedDict[tuple, Look] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple) -> Look | None:
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
+
+    def put(self, key: tuple, look: Look) -> Look:
+        with self._lock:
+            self._kept[key] = look
+            while len(self._kept) > 1 and sum(k.bytes for k in self._kept.values()) > self.limit:
+                self._kept.popitem(last=False)
+        return look
 
 
 class TestSet:

@@ -22,14 +22,14 @@ def build_page(explorer: Explorer) -> gr.Blocks:
     """The whole page over `explorer`; start it with `launch(theme=THEME, css_paths=CSS)`."""
     with gr.Blocks(title="vitdemo", delete_cache=(3600, 3600)) as page:
         header.build(page, runs=explorer.runs, roots=explorer.roots, device=explorer.device)
-        with gr.Tabs():
+        with gr.Tabs(elem_id="tabs"):
             with gr.Tab("Look", id="look"):
                 look.build(
                     page,
                     explained_runs=explorer.explained_runs,
-                    run_named=explorer.run,
                     answers=explorer.answers,
-                    look=explorer.look,
+                    look=lambda name, image: explorer.look(explorer.run(name), image),
+                    layers=lambda name: explorer.layers(explorer.run(name)),
                     test_picture=explorer.test_picture,
                     test_size=explorer.test_size,
                 )

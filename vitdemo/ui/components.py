@@ -16,6 +16,8 @@ from vitdemo.runs import Run
 MODEL_QUEUE = {"concurrency_id": "model", "concurrency_limit": 1}
 # Decoding an upload may take seconds; the models go on meanwhile.
 DECODE_QUEUE = {"concurrency_id": "decode", "concurrency_limit": 2}
+# Curves, occlusion, t-SNE: what takes seconds waits for its like, and blocks nobody's clicks.
+LONG_QUEUE = {"concurrency_id": "long", "concurrency_limit": 1}
 # Reading run folders is quick and needs no turn.
 LIGHT_QUEUE = {"concurrency_limit": None}
 # A tab that redraws itself: nobody else's business, and of many clicks the last one counts.
@@ -57,6 +59,23 @@ class LayerSlider(gr.Slider):
 
     def preprocess(self, payload: float) -> float:
         return payload
+
+
+class PickHTML(gr.HTML):
+    """`gr.HTML` whose elements with `data-pick="TEXT"` can be picked: use real buttons.
+
+    `.pick(handler, ...)` listens; the handler's last parameter is `event: gr.EventData`, and
+    `event.pick` is that TEXT. In an element with `data-columns="N"` the arrow keys, Home and End
+    move the focus over its buttons, of which the Tab key reaches one. After a redraw the focus
+    returns to the button that was picked.
+    """
+
+    def __init__(self, value: str | None = None, **options):
+        options = {"apply_default_css": False, "js_on_load": PICK_SCRIPT} | options
+        super().__init__(value, **options)
+
+
+PICK_SCRIPT = (Path(__file__).parent / "pick.js").read_text(encoding="utf-8")
 
 
 def _save_data_url(url: str, folder: str) -> str:

@@ -1,140 +1,102 @@
-"""The Look tab: a picture, what each model says of it, and where the chosen one attends."""
+"""The Look tab: a picture, what each model says of it, and sections that look into one model."""
 
-import random
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import gradio as gr
 from PIL import Image
 
-from vitdemo.errors import DataError, VitdemoError
 from vitdemo.explorer import Answer, Look, TestPicture
-from vitdemo.inputs import load_image, visible_square
 from vitdemo.runs import Run
-from vitdemo.ui import html
-from vitdemo.ui.components import DECODE_QUEUE, MODEL_QUEUE, for_people, fresh_radio
-from vitdemo.ui.look import drawing, layout
+from vitdemo.ui.components import MODEL_QUEUE, LayerSlider, for_people, fresh_radio, run_radio
+from vitdemo.ui.look import maps, picture
+from vitdemo.ui.look.shared import Shared, nearest
 
-SHOWN = 12  # test pictures on offer at a time
+CAVEAT = (
+    "A Vision Transformer cuts the picture into **patches** and adds one **class token**, a place "
+    "to collect what the answer is read from. In each **layer**, several **heads** decide how much "
+    "each of these takes from every other: that is attention. Bright patches are those that the "
+    "class token takes most from (the rest of its 100 % stays with itself). Attention does not "
+    "depend on the class and can mislead: it shows where a model mixes information, not why it "
+    "chose a class."
+)
+FIRST_SECTION = "heads"
+
+
+@dataclass(frozen=True)
+class Opener:
+    """What another tab sets to open a picture here: `[opener.upload, opener.note]`, with the values
+    of `look.picture.opened(number, test_picture)`, and the page's tabs to "look"."""
+
+    upload: gr.Image
+    note: gr.HTML
+    model: gr.Radio
 
 
 def build(
     page: gr.Blocks,
     *,
     explained_runs: Callable[[], list[Run]],
-    run_named: Callable[[str], Run],
     answers: Callable[[Image.Image], tuple[list[Answer], list[str]]],
-    look: Callable[[Run, Image.Image], Look],
+    look: Callable[[str, Image.Image], Look],
+    layers: Callable[[str], int],
     test_picture: Callable[[int], TestPicture],
     test_size: Callable[[], int],
-) -> None:
-    """Lay out and wire the tab; the callables are those of `Explorer`."""
-    parts = layout.lay_out(explained_runs())
+) -> Opener:
+    """Lay out and wire the tab; the callables are those of `Explorer`.
 
-    def drawn(found, layer, fusion, discard_ratio, view, opacity, one_scale):
-        layer, opacity = nearest(layer, found.layers), 1.0 if view == layout.RAW else opacity
-        rolled = found.rollout_map(layer, fusion=fusion, discard_ratio=discard_ratio)
-        heads = drawing.heads_html(found, layer, opacity, one_scale)
-        return heads, drawing.summary_html(found, layer, opacity, rolled)
-
-    @for_people
-    def draw(image, name, *settings):
-        if image is None or name is None:
-            return nothing_to_draw(image)
-        return drawn(look(run_named(name), image), *settings)
+    `look` and `layers` take a run's name; a model without attention has 0 layers.
+    """
+    parts = picture.lay_out()
+    gr.Markdown(f"### Where it looks\n{CAVEAT}")
+    shared = lay_out_choices(parts.picture, explained_runs())
+    with gr.Tabs(elem_id="sections"):
+        tabs = {}
+        with gr.Tab("Attention", id="heads") as tabs["heads"]:
+            maps.build(shared, look=look)
 
     @for_people
-    def draw_model(image, name, layer, *settings):
-        if image is None or name is None:
-            return nothing_to_draw(image)
-        found = look(run_named(name), image)
-        layer = nearest(layer, found.layers)
-        slider = gr.update(maximum=found.layers, value=layer)
-        return slider, *drawn(found, layer, *settings)
+    def settle(name, layer):
+        depth = layers(name) if name else 0
+        if not depth:  # nothing of a layer to choose
+            return gr.update(interactive=False)
+        return gr.update(maximum=depth, value=nearest(layer, depth), interactive=True)
 
-    @for_people
-    def read_picture(path):
-        # Cleared: the last result stays on the page.
-        return gr.skip() if path is None else visible_square(load_image(path))
-
-    @for_people
-    def answer(image):
-        return gr.skip() if image is None else drawing.answers_html(*answers(image))
-
-    def refused(image):
-        # The refused file leaves the page; what stands there is told to be older.
-        older = "Still shown: the picture before." if image is not None else "No picture yet."
-        return None, f"<strong>That file could not be shown.</strong> {older}"
-
-    def open_page(name):
-        return fresh_radio(explained_runs(), name), *offer()
-
-    def offer():
-        try:
-            size = test_size()
-            numbers = random.sample(range(size), min(SHOWN, size))
-            items = [drawing.offered_item(test_picture(number)) for number in numbers]
-        except VitdemoError as error:
-            return [], gr.update(visible=False), html.notice(str(error)), gr.update(visible=False)
-        return numbers, gr.update(value=items, visible=True), "", gr.update(visible=True)
-
-    @for_people
-    def pick_test(numbers, event: gr.SelectData):
-        if event.index >= len(numbers):
-            raise DataError("These pictures are no longer on offer: ask for others.")
-        found = test_picture(numbers[event.index])
-        words = f"Test picture {numbers[event.index]}. Its true class: "
-        return found.image, f"{words}<strong>{html.escape(found.label)}</strong>."
-
-    def pick_photo(event: gr.SelectData):
-        return layout.example_files()[event.index], ""
-
-    private = {"api_visibility": "private"}
-    latest = {"trigger_mode": "always_last", **private}  # a second click must not be lost
-    each = {"trigger_mode": "multiple", **private}  # nor a picture, while another one is answered
-    offered = [parts.offered, parts.tests, parts.tests_notice, parts.others]
-    kept = [parts.picture, *parts.settings]
-    maps = [parts.heads, parts.summary]
-    model_event = {
-        "fn": draw_model,
-        "inputs": kept,
-        "outputs": [parts.layer, *maps],
+    settling = {
+        "fn": settle,
+        "inputs": [shared.model, shared.layer],
+        "outputs": shared.layer,
+        "api_visibility": "private",
         **MODEL_QUEUE,
     }
-
-    def show(read):
-        answered = read.success(
-            answer, inputs=parts.picture, outputs=parts.answers, **each, **MODEL_QUEUE
-        )
-        answered.success(**model_event, **each)
-        read.failure(refused, inputs=parts.picture, outputs=[parts.upload, parts.note], **each)
-
-    reading = {"fn": read_picture, "inputs": parts.upload, "outputs": parts.picture, **DECODE_QUEUE}
-    show(parts.upload.change(**reading, **latest))
-    parts.upload.input(lambda: "", outputs=parts.note, **private)
-    parts.photos.select(pick_photo, outputs=[parts.upload, parts.note], **latest)
-    parts.tests.select(
-        pick_test, inputs=parts.offered, outputs=[parts.upload, parts.note], **latest
+    answered = picture.wire(
+        page, parts, answers=answers, test_picture=test_picture, test_size=test_size
     )
-    parts.view.change(
-        lambda view: gr.update(interactive=view != layout.RAW), parts.view, parts.opacity, **private
+    page.load(
+        lambda name: fresh_radio(explained_runs(), name),
+        inputs=shared.model,
+        outputs=shared.model,
+        api_visibility="private",
     )
-    parts.others.click(offer, outputs=offered, **private)
-    parts.model.input(**model_event, **latest)
-    for control in parts.settings[1:]:  # change, not input: a slider's reset must count, too
-        control.change(
-            draw, inputs=kept, outputs=maps, show_progress="hidden", **latest, **MODEL_QUEUE
+    settled = [event.success(**settling, trigger_mode="multiple") for event in answered]
+    settled.append(shared.model.input(**settling, trigger_mode="always_last"))
+    shared.wire(tabs, settled)
+    return Opener(parts.upload, parts.note, shared.model)
+
+
+def lay_out_choices(image: gr.State, runs: list[Run]) -> Shared:
+    """The model and the layer, which all sections read."""
+    with gr.Row():
+        model = run_radio(runs, elem_id="model")
+        layer = LayerSlider(
+            1,
+            12,
+            12,
+            step=1,
+            label="Layer",
+            elem_id="layer",
+            min_width=300,
+            info="1 is the first; the last one is right before the answer",
         )
-    opened = page.load(open_page, inputs=parts.model, outputs=[parts.model, *offered], **private)
-    show(opened.success(**reading, **each))
-
-
-def nothing_to_draw(image: Image.Image | None) -> dict:
-    """Leave the maps as they are; after `KEPT_SECONDS` a picture must be chosen again."""
-    if image is None:
-        gr.Info("Choose a picture first: none is kept.")
-    return gr.skip()
-
-
-def nearest(layer: float, layers: int) -> int:
-    """The layer 1..`layers` next to what the slider says."""
-    return min(max(round(layer or 1), 1), layers)
+    linked = {"model": model, "layer": layer}
+    return Shared(image, model, layer, gr.State(FIRST_SECTION), linked)

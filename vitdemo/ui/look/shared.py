@@ -1,0 +1,147 @@
+"""What the sections of the Look tab share: the picture, the model, the layer, and who draws when.
+
+A section is one file with `build(shared, ...)`, called inside its own `gr.Tab`. It draws through
+`shared.when_drawn`: when it is opened, and while it is open for every new picture and every change
+of the model. What is not open does no work.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import gradio as gr
+from gradio.components import Component
+
+from vitdemo.ui.components import MODEL_QUEUE, for_people
+
+Draw = Callable[..., object]
+
+
+@dataclass(frozen=True)
+class Drawer:
+    """What one section draws: `draw(image, run_name, *inputs)` gives the values of `outputs`."""
+
+    section: str
+    draw: Draw
+    inputs: list[Component]
+    outputs: list[Component]
+
+    def __call__(self, image, name, *values) -> list:
+        """The outputs' values as a list; without a picture or model they stay as they are."""
+        if image is None or name is None:
+            return self.skipped
+        drawn = self.draw(image, name, *values)
+        return [drawn] if len(self.outputs) == 1 else list(drawn)
+
+    @property
+    def skipped(self) -> list:
+        return [gr.skip()] * len(self.outputs)
+
+
+@dataclass
+class Shared:
+    """The components that all sections of the tab read."""
+
+    picture: gr.State  # what models can see of this user's picture: an RGB square
+    model: gr.Radio  # name of the chosen run
+    layer: gr.Slider  # 1..L of the chosen run; the nearest one counts
+    section: gr.State  # id of the open section
+    linked: dict[str, Component] = field(default_factory=dict)  # what the page's address holds
+    drawers: list[Drawer] = field(default_factory=list)
+
+    def when_drawn(
+        self,
+        section: str,
+        draw: Draw,
+        inputs: Sequence[Component],
+        outputs: Sequence[Component],
+    ) -> None:
+        """Call `draw(image, run_name, *inputs)` for `outputs` whenever `section` has to be drawn.
+
+        `section` is the id of the section's `gr.Tab`; one section may draw several things.
+        """
+        self.drawers.append(Drawer(section, draw, list(inputs), list(outputs)))
+
+    def when_changed(
+        self,
+        section: str,
+        draw: Draw,
+        inputs: Sequence[Component],
+        outputs: Sequence[Component],
+        *,
+        by: Sequence[Component] | None = None,
+    ) -> None:
+        """Call `draw(image, run_name, *inputs)` on a change of any of `by` (default: `inputs`).
+
+        Only while `section` is open: one that is opened later draws with the values it finds.
+        Changes by the page itself count too (a slider's reset); of many, the last one wins.
+        """
+        drawer = Drawer(section, draw, list(inputs), list(outputs))
+
+        @for_people
+        def redraw(open_section, image, name, *values):
+            return drawer(image, name, *values) if open_section == section else drawer.skipped
+
+        gr.on(
+            [component.change for component in (inputs if by is None else by)],
+            redraw,
+            inputs=[self.section, self.picture, self.model, *inputs],
+            outputs=drawer.outputs,
+            show_progress="hidden",
+            trigger_mode="always_last",
+            api_visibility="private",
+            **MODEL_QUEUE,
+        )
+
+    def wire(self, tabs: dict[str, gr.Tab], settled: list[gr.events.Dependency]) -> None:
+        """Connect every drawer to its tab of `tabs`, and to the picture and model once `settled`.
+
+        One question to the server serves all sections: those that are not open are skipped.
+        """
+        inputs = [component for drawer in self.drawers for component in drawer.inputs]
+        outputs = [component for drawer in self.drawers for component in drawer.outputs]
+        private = {"api_visibility": "private", **MODEL_QUEUE}
+
+        @for_people
+        def draw_open(section, image, name, *values):
+            drawn, values = [], list(values)
+            for drawer in self.drawers:
+                own, values = values[: len(drawer.inputs)], values[len(drawer.inputs) :]
+                is_open = drawer.section == section
+                drawn += drawer(image, name, *own) if is_open else drawer.skipped
+            return drawn
+
+        for event in settled:
+            event.success(
+                draw_open,
+                inputs=[self.section, self.picture, self.model, *inputs],
+                outputs=outputs,
+                trigger_mode="multiple",  # nor may a picture be lost while another is drawn
+                show_progress="hidden",
+                **private,
+            )
+        for name, tab in tabs.items():
+            self._draw_when_opened(name, tab, private)
+
+    def _draw_when_opened(self, name: str, tab: gr.Tab, private: dict) -> None:
+        drawers = [drawer for drawer in self.drawers if drawer.section == name]
+
+        @for_people
+        def draw(image, run_name, *values):
+            drawn, values = [name], list(values)
+            for drawer in drawers:
+                own, values = values[: len(drawer.inputs)], values[len(drawer.inputs) :]
+                drawn += drawer(image, run_name, *own)
+            return drawn
+
+        tab.select(
+            draw,
+            inputs=[self.picture, self.model, *(c for d in drawers for c in d.inputs)],
+            outputs=[self.section, *(c for d in drawers for c in d.outputs)],
+            trigger_mode="always_last",
+            **private,
+        )
+
+
+def nearest(layer: float, layers: int) -> int:
+    """The layer 1..`layers` next to what the slider says."""
+    return min(max(round(layer or 1), 1), layers)

@@ -1,0 +1,62 @@
+// Runs once for each PickHTML; `element` stays while its content is drawn anew.
+const buttons = (place) => [...place.querySelectorAll("[data-pick]")];
+let picked = null;
+
+function rove(button) {
+  const place = button.closest("[data-columns]");
+  if (!place) return;
+  for (const other of buttons(place)) other.tabIndex = other === button ? 0 : -1;
+}
+
+function settle() {
+  for (const place of element.querySelectorAll("[data-columns]")) {
+    const all = buttons(place);
+    const first = all.find((b) => b.matches("[aria-pressed=true], [aria-current=true]")) || all[0];
+    if (first) rove(first);
+  }
+}
+
+element.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-pick]");
+  if (!button || !element.contains(button) || button.disabled) return;
+  picked = button.dataset.pick;
+  rove(button);
+  trigger("pick", { pick: picked });
+});
+
+element.addEventListener("focusin", (event) => {
+  const button = event.target.closest("[data-pick]");
+  if (button) rove(button);
+});
+
+element.addEventListener("keydown", (event) => {
+  const button = event.target.closest("[data-pick]");
+  const place = button && button.closest("[data-columns]");
+  if (!place || event.ctrlKey || event.altKey || event.metaKey) return;
+  const all = buttons(place);
+  const at = all.indexOf(button);
+  const columns = Number(place.dataset.columns);
+  const column = at % columns;
+  const next = {
+    ArrowLeft: column > 0 ? at - 1 : at,
+    ArrowRight: column < columns - 1 ? at + 1 : at,
+    ArrowUp: at - columns,
+    ArrowDown: at + columns,
+    Home: at - column,
+    End: Math.min(at - column + columns - 1, all.length - 1),
+  }[event.key];
+  if (next === undefined) return;
+  event.preventDefault();
+  const target = all[next];
+  if (!target) return;
+  rove(target);
+  target.focus();
+});
+
+watch("value", () => {
+  settle();
+  if (picked === null || document.activeElement !== document.body) return;
+  const again = buttons(element).find((button) => button.dataset.pick === picked);
+  if (again) again.focus({ preventScroll: true });
+});
+settle();
