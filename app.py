@@ -13,6 +13,7 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before gradio is i
 
 from vitdemo.errors import VitdemoError
 from vitdemo.explorer import Explorer
+from vitdemo.explorer.zoo import zoo_run
 from vitdemo.training import pick_device
 from vitdemo.ui import CSS, THEME, build_page
 from vitdemo.ui.look.picture import EXAMPLES_FOLDER
@@ -24,10 +25,11 @@ def main(argv: list[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     try:
         device = pick_device(args.device)
+        zoo = [zoo_run(text) for text in args.model]
     except VitdemoError as error:
         print(f"app.py: {error}", file=sys.stderr)
         return 2
-    page = build_page(Explorer(args.runs or [SHIPPED, Path("runs")], args.data, device))
+    page = build_page(Explorer(args.runs or [SHIPPED, Path("runs")], args.data, device, zoo))
     try:
         page.launch(
             theme=THEME,
@@ -55,6 +57,14 @@ def build_parser() -> argparse.ArgumentParser:
         action="append",
         metavar="DIR",
         help="a folder of run folders; may be given more than once (default: assets/runs and runs)",
+    )
+    parser.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar="timm:NAME[=FILE]",
+        help="a Vision Transformer of timm's to show as well, with its pretrained weights "
+        "(downloaded, or from a local FILE); may be given more than once",
     )
     parser.add_argument("--data", type=Path, help="the data set's folder (default: data)")
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")

@@ -147,10 +147,27 @@ def class_map(matrix: Tensor, num_prefix_tokens: int) -> Tensor:
     return matrix[:, 0, num_prefix_tokens:]  # (B, P)
 
 
+def reads_class_token(model: nn.Module) -> bool:
+    """Whether the answer is read from a class token, rather than from the mean of the patches."""
+    has_one = getattr(model, "cls_token", None) is not None
+    return has_one and getattr(model, "global_pool", "token") == "token"
+
+
+def answer_map(matrix: Tensor, num_prefix_tokens: int, from_class_token: bool) -> Tensor:
+    """`class_map` of `matrix` (B, N, N) for a model whose answer is read `from_class_token` or not.
+
+    Returns (B, P): the class token's row over the patches, else the mean of the patches' rows.
+    """
+    if from_class_token:
+        return class_map(matrix, num_prefix_tokens)
+    _check_prefix(matrix, num_prefix_tokens)
+    return class_map(matrix[:, num_prefix_tokens:, num_prefix_tokens:], 0)
+
+
 def _forward(model: nn.Module, images: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """Logits, L+1 tokens and L attentions. Lists, since gradients reach the parts of a stack only
     where the stack itself is used."""
-    _check_model(model)
+    check_model(model)
     x = model._pos_embed(model.patch_embed(images))  # (B, N, D)
     x = _part(model, "norm_pre", _part(model, "patch_drop", x))
     tokens, attention = [x], []
@@ -245,7 +262,8 @@ def _check_target(target: int | Tensor, logits: Tensor) -> Tensor:
     return classes.long().expand(B)  # (B,)
 
 
-def _check_model(model: nn.Module) -> None:
+def check_model(model: nn.Module) -> None:
+    """Raise `TypeError` naming what `trace` would read wrongly, unless `model` is a plain ViT."""
     places = [("it", model, _MODEL)]
     for block in getattr(model, "blocks", ()):
         places.append(("a block", block, _BLOCK))

@@ -7,6 +7,7 @@ pictures, all of which are the same for everyone who looks; nothing of one user 
 import hashlib
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from vitdemo import attention, data, inputs, runs
 from vitdemo.errors import DataError, RunError, VitdemoError
 from vitdemo.evaluation import accuracy
+from vitdemo.explorer.zoo import ZooRun, load_zoo_model
 from vitdemo.models import is_vision_transformer
 from vitdemo.runs import Run
 from vitdemo.training import Preprocessing
@@ -54,6 +56,7 @@ class Look:
     logits: Tensor
     grid: tuple[int, int]
     num_prefix_tokens: int
+    from_class_token: bool  # else the answer is read from the mean of the patches
 
     @property
     def bytes(self) -> int:
@@ -66,8 +69,7 @@ class Look:
 
     def head_maps(self, layer: int) -> np.ndarray:
         """Attention of the class token in layer 1..L, (H, rows, columns)."""
-        maps = attention.class_map(self.attention[layer - 1], self.num_prefix_tokens)  # (H, P)
-        return self._on_grid(maps)
+        return self.answer_maps(self.attention[layer - 1])
 
     def rollout_map(self, layer: int, *, fusion: str, discard_ratio: float) -> np.ndarray:
         """Attention rollout from the first layer up to layer 1..L, (rows, columns)."""
@@ -77,9 +79,11 @@ class Look:
             discard_ratio=discard_ratio,
             num_prefix_tokens=self.num_prefix_tokens,
         )  # (1, N, N)
-        return self._on_grid(attention.class_map(matrix, self.num_prefix_tokens))[0]
+        return self.answer_maps(matrix)[0]
 
-    def _on_grid(self, maps: Tensor) -> np.ndarray:
+    def answer_maps(self, matrices: Tensor) -> np.ndarray:
+        """What the answer is read from, over the patches: (B, N, N) -> (B, rows, columns)."""
+        maps = attention.answer_map(matrices, self.num_prefix_tokens, self.from_class_token)
         return maps.float().cpu().numpy().reshape(-1, *self.grid)
 
 
@@ -92,9 +96,19 @@ class TestPicture:
 
 
 class Explorer:
-    """The runs in `roots`, the data set in `data_root` (None: the default), models on `device`."""
+    """The runs in `roots`, the data set in `data_root` (None: the default), models on `device`.
 
-    def __init__(self, roots: list[Path], data_root: Path | None, device: torch.device):
+    `zoo` are models of timm's that are shown beside the runs.
+    """
+
+    def __init__(
+        self,
+        roots: list[Path],
+        data_root: Path | None,
+        device: torch.device,
+        zoo: Sequence[ZooRun] = (),
+    ):
+        self.zoo = tuple(zoo)
         self.roots = roots
         self.data_root = data_root
         self.device = device
@@ -109,6 +123,11 @@ class Explorer:
         """All readable runs as they are now, and a sentence for each that is not."""
         return runs.find_runs(*self.roots, read=self._read_if_changed)
 
+    def everything(self) -> tuple[list[Run], list[str]]:
+        """`runs`, and the zoo."""
+        found, problems = self.runs()
+        return [*found, *self.zoo], problems
+
     def _read_if_changed(self, folder: Path) -> Run:
         known = self._read.get(folder)
         if known is None or known.stamp != runs.run_stamp(folder):
@@ -116,8 +135,8 @@ class Explorer:
         return known
 
     def run(self, name: str) -> Run:
-        """Raises `RunError` naming the runs there are."""
-        found, _ = self.runs()
+        """A run or a model of the zoo. Raises `RunError` naming those there are."""
+        found, _ = self.everything()
         for run in found:
             if run.name == name:
                 return run
@@ -125,9 +144,9 @@ class Explorer:
         raise RunError(f"There is no run '{name}': there are {choices}.")
 
     def trained_runs(self) -> list[Run]:
-        """The runs whose weights are there, best test accuracy first."""
+        """The zoo, then the runs whose weights are there, best test accuracy first."""
         found = [run for run in self.runs()[0] if run.has_weights]
-        return sorted(found, key=lambda run: -(final_accuracy(run) or 0.0))
+        return [*self.zoo, *sorted(found, key=lambda run: -(final_accuracy(run) or 0.0))]
 
     def explained_runs(self) -> list[Run]:
         """The trained runs, those that are Vision Transformers (so have attention) first."""
@@ -141,7 +160,8 @@ class Explorer:
         with self._model_lock:
             stamp, model = self._models.get(run.path, (None, None))
             if stamp != run.stamp:
-                model = runs.load_model(run, self.device)
+                load = load_zoo_model if isinstance(run, ZooRun) else runs.load_model
+                model = load(run, self.device)
                 self._models[run.path] = (run.stamp, model)
             return model
 
@@ -196,6 +216,7 @@ class Explorer:
             trace.logits[0],  # (C,)
             tuple(model.patch_embed.grid_size),
             model.num_prefix_tokens,
+            attention.reads_class_token(model),
         )
 
     def input(self, preprocessing: Preprocessing, image: Image.Image) -> tuple[np.ndarray, Tensor]:

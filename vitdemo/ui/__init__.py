@@ -21,7 +21,7 @@ CSS = sorted(Path(__file__).parent.rglob("*.css"))
 def build_page(explorer: Explorer) -> gr.Blocks:
     """The whole page over `explorer`; start it with `launch(theme=THEME, css_paths=CSS)`."""
     with gr.Blocks(title="vitdemo", delete_cache=(3600, 3600)) as page:
-        header.build(page, runs=explorer.runs, roots=explorer.roots, device=explorer.device)
+        header.build(page, runs=explorer.everything, roots=explorer.roots, device=explorer.device)
         with gr.Tabs(elem_id="tabs"):
             with gr.Tab("Look", id="look"):
                 look.build(

@@ -1,0 +1,112 @@
+"""Models of timm's by name: with random weights here, since nothing is downloaded in a test."""
+
+import numpy as np
+import pytest
+import timm
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+
+import app
+from vitdemo import attention
+from vitdemo.errors import ModelError, RunError
+from vitdemo.explorer import Explorer
+from vitdemo.explorer.zoo import zoo_run
+
+CPU = torch.device("cpu")
+KINDS = {  # name: grid, prefix tokens, classes
+    "deit_tiny_patch16_224": ((14, 14), 1, 1000),
+    "deit_tiny_distilled_patch16_224": ((14, 14), 2, 1000),
+    "vit_wee_patch16_reg1_gap_256": ((16, 16), 1, 1000),  # a register, and the patches' average
+    "vit_base_patch32_clip_224.openai_ft_in12k_in1k": ((7, 7), 1, 1000),
+    "vit_medium_patch16_gap_240": ((15, 15), 0, 11821),
+}
+
+
+def picture() -> Image.Image:
+    pixels = np.random.default_rng(0).integers(0, 256, (90, 70, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request):
+    run = zoo_run(f"timm:{request.param}", pretrained=False)
+    return request.param, run, Explorer([], None, CPU, [run])
+
+
+def test_each_kind_answers_and_shows_its_maps(kind):
+    name, run, explorer = kind
+    grid, prefix, classes = KINDS[name]
+    (answer,), problems = explorer.answers(picture())
+    assert problems == []
+    assert answer.grid == grid
+    assert answer.probabilities.shape == (classes,)
+    look = explorer.look(run, picture())
+    assert look.num_prefix_tokens == prefix
+    assert look.head_maps(1).shape[1:] == grid
+    rolled = look.rollout_map(2, fusion="mean", discard_ratio=0.0)
+    assert rolled.shape == grid
+    assert np.isfinite(rolled).all()
+
+
+def test_where_the_patches_answer_a_register_does_not(kind):
+    name, run, explorer = kind
+    look = explorer.look(run, picture())
+    P = look.grid[0] * look.grid[1]
+    if "gap" in name:
+        patches = look.attention[0, :, -P:, -P:]  # (H, P, P)
+        wanted = patches.mean(1).reshape(-1, *look.grid)
+    else:
+        wanted = look.attention[0, :, 0, -P:].reshape(-1, *look.grid)
+    assert np.allclose(look.head_maps(1), wanted, atol=1e-7)
+
+
+def test_imagenets_classes_have_their_names():
+    run = zoo_run("timm:deit_tiny_patch16_224")
+    assert run.classes[281] == "tabby, tabby cat"
+    assert run.config["parameters"] == 5_717_416
+    assert run.preprocessing.size == 224
+
+
+def test_a_local_file_of_weights_is_used(tmp_path):
+    torch.manual_seed(0)
+    model = timm.create_model("deit_tiny_patch16_224")
+    save_file(model.state_dict(), tmp_path / "weights.safetensors")
+    run = zoo_run(f"timm:deit_tiny_patch16_224={tmp_path / 'weights.safetensors'}")
+    loaded = Explorer([], None, CPU, [run]).model(run)
+    assert torch.equal(loaded.head.weight, model.head.weight)
+
+
+def test_a_model_of_the_zoo_has_no_evaluation():
+    with pytest.raises(RunError, match="no evaluation"):
+        _ = zoo_run("timm:deit_tiny_patch16_224").evaluation
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("deit_tiny_patch16_224", "of the form timm:NAME"),
+        ("timm:", "of the form timm:NAME"),
+        ("timm:nonsense", "timm has no model 'nonsense'"),
+        ("timm:deit_tiny_patch16_224=nowhere.bin", "'nowhere.bin' does not exist"),
+        ("timm:resnet18", "Cannot explain ResNet"),
+        ("timm:vit_base_patch16_siglip_224", "cannot be shown"),
+        ("timm:vit_small_patch14_reg4_dinov2", "no classes"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused_in_a_sentence(text, words):
+    with pytest.raises(ModelError, match=words):
+        zoo_run(text)
+
+
+def test_the_command_line_refuses_it_too(capsys):
+    assert app.main(["--model", "timm:nonsense", "--device", "cpu"]) == 2
+    assert "nonsense" in capsys.readouterr().err
+
+
+def test_the_map_of_an_average_leaves_the_registers_out():
+    matrix = torch.rand(2, 6, 6)
+    found = attention.answer_map(matrix, 2, from_class_token=False)
+    wanted = [[sum(m[q, k].item() for q in range(2, 6)) / 4 for k in range(2, 6)] for m in matrix]
+    assert torch.allclose(found, torch.tensor(wanted))
+    assert torch.equal(attention.answer_map(matrix, 2, from_class_token=True), matrix[:, 0, 2:])
