@@ -19,6 +19,7 @@ from dataclasses import asdict, fields
 from datetime import datetime, timezone
 from pathlib import Path
 
+import numpy as np
 import timm
 import torch
 from tqdm import tqdm
@@ -104,7 +105,13 @@ def evaluate(args: argparse.Namespace) -> int:
     if args.run is None:
         raise RunError("evaluate needs a run folder: python train.py evaluate runs/NAME.")
     run = runs.read_run(args.run)
-    write_test_evaluation(run, data.open_source(args.data), args)
+    source = data.open_source(args.data)
+    if source.classes != run.classes:
+        raise RunError(
+            f"'{run.path}' was trained on other classes ({', '.join(run.classes[:4])}, ...): pass "
+            "--data the data set that it was trained on."
+        )
+    write_evaluation(run, source, validation_of(run, source), args)
     return 0
 
 
@@ -112,22 +119,7 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
     recipe, folder = choose_recipe(args), run_folder(args)
     device = pick_device(args.device)
     source, pictures, classes = training_pictures(args, recipe)
-    kept, held = data.stratified_split(pictures.labels, recipe.validation_share, recipe.seed)
-    if recipe.crop_padding >= pictures.images.shape[-1]:
-        raise VitdemoError(
-            f"crop_padding {recipe.crop_padding} is not below the pictures' side of "
-            f"{pictures.images.shape[-1]} pixels."
-        )
-    if recipe.train_pictures >= len(kept):
-        raise VitdemoError(
-            f"train_pictures is {recipe.train_pictures}, of {len(kept)} that are left beside the "
-            "validation pictures: 0 takes all."
-        )
-    if recipe.train_pictures:
-        chosen, _ = data.stratified_split(
-            pictures.labels[kept], len(kept) - recipe.train_pictures, recipe.seed
-        )
-        kept = kept[chosen]
+    kept, held = split(pictures, recipe)
     fingerprint = data.fingerprint(pictures, classes)
     saved = resumable(folder, recipe, fingerprint) if args.resume else None
     torch.manual_seed(recipe.seed)
@@ -165,7 +157,7 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
               f"go on with: {resume_command(args, folder)}")  # fmt: skip
         return 130
     runs.write_weights(folder, trainer.final_weights())
-    write_test_evaluation(runs.read_run(folder), source, args)
+    write_evaluation(runs.read_run(folder), source, trainer.validation, args)
     return 0
 
 
@@ -237,6 +229,27 @@ def training_pictures(
         return None, data.synthetic(), ("one", "two", "three", "four")
     source = data.open_source(args.data)
     return source, source.load("train", recipe.model.image_size), source.classes
+
+
+def split(pictures: data.Pictures, recipe: Recipe) -> tuple[torch.Tensor, torch.Tensor]:
+    """Indices of the pictures (to train on, to validate on)."""
+    kept, held = data.stratified_split(pictures.labels, recipe.validation_share, recipe.seed)
+    if recipe.crop_padding >= pictures.images.shape[-1]:
+        raise VitdemoError(
+            f"crop_padding {recipe.crop_padding} is not below the pictures' side of "
+            f"{pictures.images.shape[-1]} pixels."
+        )
+    if recipe.train_pictures >= len(kept):
+        raise VitdemoError(
+            f"train_pictures is {recipe.train_pictures}, of {len(kept)} that are left beside the "
+            "validation pictures: 0 takes all."
+        )
+    if recipe.train_pictures:
+        chosen, _ = data.stratified_split(
+            pictures.labels[kept], len(kept) - recipe.train_pictures, recipe.seed
+        )
+        kept = kept[chosen]
+    return kept, held
 
 
 def preprocessing_of(
@@ -331,27 +344,43 @@ def show(bar: tqdm, progress: Progress, trainer: Trainer) -> None:
     bar.update(done * trainer.batch_size - bar.n)
 
 
-def write_test_evaluation(
-    run: runs.Run, source: data.Source | None, args: argparse.Namespace
+def validation_of(run: runs.Run, source: data.Source) -> data.Pictures | None:
+    """The pictures that the run held out; None where its training pictures are not at hand."""
+    pictures = source.load("train", run.spec.image_size)
+    begun = run.config.get("data", {}).get("fingerprint")
+    if data.fingerprint(pictures, source.classes) != begun:
+        print(
+            f"train.py: the training pictures in '{source.root}' are not those of '{run.path}', "
+            "so its validation pictures are left out.",
+            file=sys.stderr,
+        )
+        return None
+    recipe = run.config["recipe"]
+    _, held = data.stratified_split(pictures.labels, recipe["validation_share"], recipe["seed"])
+    return pictures.subset(held)
+
+
+def write_evaluation(
+    run: runs.Run,
+    source: data.Source | None,
+    validation: data.Pictures | None,
+    args: argparse.Namespace,
 ) -> None:
     """Read the test set, with the weights as they ship (float16), and write `evaluation.npz`."""
     test = source.load("test", run.spec.image_size) if source else data.synthetic(seed=1)
-    classes = source.classes if source else run.classes
-    if classes != run.classes:
-        raise RunError(
-            f"'{run.path}' was trained on other classes ({', '.join(run.classes[:4])}, ...): pass "
-            "--data the data set that it was trained on."
-        )
     model = runs.load_model(run, pick_device(args.device))
+
+    def probabilities(pictures: data.Pictures) -> np.ndarray:  # (N, C)
+        return predict(model, pictures.images, run.preprocessing).softmax(1).numpy()
+
     started = time.perf_counter()
-    probabilities = predict(model, test.images, run.preprocessing).softmax(1).numpy()  # (N, C)
+    said, labels = probabilities(test), test.labels.numpy()
     seconds = (time.perf_counter() - started) / len(test)
-    labels = test.labels.numpy()
+    held = (probabilities(validation), validation.labels.cpu().numpy()) if validation else ()
     runs.write_evaluation(
-        run.path,
-        runs.Evaluation(probabilities, labels, data.fingerprint(test, classes), seconds),
+        run.path, runs.Evaluation(said, labels, data.fingerprint(test, run.classes), seconds, *held)
     )
-    result = {"test_accuracy": accuracy(probabilities, labels), "test_pictures": len(test)}
+    result = {"test_accuracy": accuracy(said, labels), "test_pictures": len(test)}
     print(json.dumps({"run": str(run.path)} | result))
 
 

@@ -63,6 +63,29 @@ def test_evaluation_comes_back_in_its_types(tmp_path):
     assert (read.fingerprint, read.seconds_per_image) == ("abc", 0.25)
 
 
+def test_validation_comes_back_with_the_evaluation_and_may_be_absent(tmp_path):
+    test = (np.full((3, 2), 0.5), np.array([0, 1, 1]), "abc", 0.25)
+    held = (np.full((2, 2), 0.5, np.float64), np.array([1, 0], np.int32))
+    runs.write_evaluation(tmp_path, runs.Evaluation(*test, *held))
+    read = runs.read_evaluation(tmp_path)
+    assert read.validation_probabilities.dtype == np.float32
+    assert read.validation_probabilities.shape == (2, 2)
+    assert (read.validation_labels.dtype, read.validation_labels.tolist()) == (np.int64, [1, 0])
+    runs.write_evaluation(tmp_path, runs.Evaluation(*test))
+    read = runs.read_evaluation(tmp_path)
+    assert read.validation_probabilities is read.validation_labels is None
+
+
+def test_validation_of_other_classes_is_refused(run_copy):
+    held = (np.full((2, 3), 1 / 3), np.array([1, 0]))
+    test = runs.read_evaluation(run_copy)
+    runs.write_evaluation(
+        run_copy, runs.Evaluation(test.probabilities, test.labels, "abc", 0.25, *held)
+    )
+    with pytest.raises(RunError, match=r"\(2, 3\), not of 4 classes"):
+        _ = runs.read_run(run_copy).evaluation
+
+
 def test_records_are_appended_and_rewritten(tmp_path):
     for epoch in (1, 2):
         runs.append_record(tmp_path, RECORD | {"epoch": epoch})

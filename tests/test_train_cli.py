@@ -228,6 +228,26 @@ def test_evaluate_writes_the_evaluation_again(cli, folder_run):
     assert json.loads(out)["test_accuracy"] == pytest.approx(share)
     assert again.probabilities.tolist() == first.probabilities.tolist()
     assert again.fingerprint == first.fingerprint
+    assert again.validation_probabilities.tolist() == first.validation_probabilities.tolist()
+    assert again.validation_labels.tolist() == first.validation_labels.tolist()
+
+
+def test_the_validation_pictures_are_evaluated_too(folder_run):
+    run = runs.read_run(folder_run[0])
+    said, labels = run.evaluation.validation_probabilities, run.evaluation.validation_labels
+    assert (said.shape, labels.tolist()) == ((3, 3), [0, 1, 2])
+    assert (said.argmax(1) == labels).mean() == pytest.approx(run.history[-1]["val_accuracy"])
+
+
+def test_evaluate_leaves_validation_out_where_the_training_pictures_differ(
+    cli, folder_run, put_pictures
+):
+    folder, _ = folder_run
+    code, _, err = cli("evaluate", folder, "--data", put_pictures(THREE | {"train/ant": 11}, "new"))
+    again = runs.read_evaluation(folder)
+    assert code == 0
+    assert "not those of" in err
+    assert again.validation_probabilities is again.validation_labels is None
 
 
 def test_evaluate_on_other_classes_is_refused(cli, folder_run, put_pictures):

@@ -40,12 +40,18 @@ RECORD_FIELDS = (
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The test set, in its order: `probabilities` (N, C) float32, `labels` (N,) int64."""
+    """The test set, in its order: `probabilities` (N, C) float32, `labels` (N,) int64.
+
+    The M validation pictures, in the order of the split, are what a reader may choose on (a
+    temperature, a threshold): the test set chooses nothing. None in older runs.
+    """
 
     probabilities: np.ndarray
     labels: np.ndarray
     fingerprint: str
     seconds_per_image: float
+    validation_probabilities: np.ndarray | None = None  # (M, C) float32
+    validation_labels: np.ndarray | None = None  # (M,) int64
 
 
 @dataclass(frozen=True)
@@ -77,11 +83,14 @@ class Run:
     def evaluation(self) -> Evaluation:
         """Raises `RunError` where it is missing, damaged or of other classes."""
         found = read_evaluation(self.path)
-        if found.probabilities.ndim != 2 or found.probabilities.shape[1] != len(self.classes):
-            raise RunError(
-                f"'{self.path / EVALUATION}' has probabilities of shape "
-                f"{found.probabilities.shape}, not of {len(self.classes)} classes."
-            )
+        for probabilities in (found.probabilities, found.validation_probabilities):
+            if probabilities is None:
+                continue
+            if probabilities.ndim != 2 or probabilities.shape[1] != len(self.classes):
+                raise RunError(
+                    f"'{self.path / EVALUATION}' has probabilities of shape "
+                    f"{probabilities.shape}, not of {len(self.classes)} classes."
+                )
         return found
 
 
@@ -136,16 +145,18 @@ def write_weights(folder: Path, weights: dict[str, Tensor]) -> None:
 
 
 def write_evaluation(folder: Path, evaluation: Evaluation) -> None:
-    write_atomically(
-        folder / EVALUATION,
-        lambda file: np.savez_compressed(
-            file,
-            probabilities=evaluation.probabilities.astype(np.float32),
-            labels=evaluation.labels.astype(np.int64),
-            fingerprint=np.array(evaluation.fingerprint),
-            seconds_per_image=np.array(evaluation.seconds_per_image),
-        ),
-    )
+    arrays = {
+        "probabilities": evaluation.probabilities.astype(np.float32),
+        "labels": evaluation.labels.astype(np.int64),
+        "fingerprint": np.array(evaluation.fingerprint),
+        "seconds_per_image": np.array(evaluation.seconds_per_image),
+    }
+    if evaluation.validation_probabilities is not None:
+        arrays |= {
+            "validation_probabilities": evaluation.validation_probabilities.astype(np.float32),
+            "validation_labels": evaluation.validation_labels.astype(np.int64),
+        }
+    write_atomically(folder / EVALUATION, lambda file: np.savez_compressed(file, **arrays))
 
 
 def read_config(folder: Path) -> dict:
@@ -190,11 +201,14 @@ def read_evaluation(folder: Path) -> Evaluation:
     try:
         # Opened here, because np.load leaves a damaged zip file open.
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+            names = ("validation_probabilities", "validation_labels")
+            held = [file[name] for name in names] if names[0] in file.files else (None, None)
             return Evaluation(
                 file["probabilities"],
                 file["labels"],
                 str(file["fingerprint"]),
                 float(file["seconds_per_image"]),
+                *held,
             )
     except FileNotFoundError as error:
         raise RunError(f"'{folder}' has no {EVALUATION}: the run is not finished.") from error
