@@ -18,13 +18,22 @@ TIMM = ModelSpec(
 RESNET = ModelSpec("resnet18", 16)
 
 
+def timm_spec(name: str = "vit_tiny_patch16_224", image_size: int = 32, **options) -> ModelSpec:
+    """One of timm's, made tiny: 8 px patches, 2 layers, 3 heads of 16."""
+    return ModelSpec("timm", image_size, name, {**TIMM.options, **options})
+
+
+KINDS = {  # of tokens before the patches, and of what the answer is read from
+    "class token": TIMM,
+    "distilled": timm_spec("deit_tiny_distilled_patch16_224"),
+    "registers": timm_spec(reg_tokens=4, no_embed_class=True),
+    "average pooled": timm_spec(class_token=False, global_pool="avg"),
+}
+
+
 def make_run(folder: Path, spec: ModelSpec = VIT, *, epochs: int = 3, seed: int = 0) -> runs.Run:
     """A finished run in `folder`, its evaluation made of numbers that no model gave."""
-    torch.manual_seed(seed)
-    model = build_model(spec, len(CLASSES))
-    if spec.family != "resnet18":
-        for parameter in model.parameters():
-            torch.nn.init.normal_(parameter, std=0.3)  # so that heads and pictures differ
+    model = random_model(spec, seed)
     runs.write_config(
         folder,
         {
@@ -40,6 +49,16 @@ def make_run(folder: Path, spec: ModelSpec = VIT, *, epochs: int = 3, seed: int 
     runs.write_weights(folder, model.state_dict())
     runs.write_evaluation(folder, evaluation(seed))
     return runs.read_run(folder)
+
+
+def random_model(spec: ModelSpec, seed: int = 0) -> torch.nn.Module:
+    """A model for `CLASSES` with random weights, ready to answer."""
+    torch.manual_seed(seed)
+    model = build_model(spec, len(CLASSES))
+    if spec.family != "resnet18":
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)  # so that heads and pictures differ
+    return model.eval()
 
 
 def record(epoch: int) -> dict:

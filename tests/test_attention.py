@@ -17,7 +17,15 @@ import torch
 import torch.nn.functional as F
 from timm.models.vision_transformer import ParallelScalingBlock, ParallelThingsBlock, ResPostBlock
 
-from vitdemo.attention import Trace, class_map, fuse_heads, relevance, rollout, trace
+from vitdemo.attention import (
+    Trace,
+    class_map,
+    fuse_heads,
+    relevance,
+    rollout,
+    rollout_steps,
+    trace,
+)
 from vitdemo.models.vit import VisionTransformer
 
 VIT = "vit_tiny_patch16_224"
@@ -414,6 +422,28 @@ def test_rollout_equals_the_reference(fusion, discard_ratio, residual, start_lay
     expected = reference_rollout(attention, fusion, discard_ratio, residual, start_layer, prefix)
     torch.testing.assert_close(result, expected)
     torch.testing.assert_close(result.sum(-1), torch.ones(2, 6).double())
+
+
+@every_setting
+def test_each_step_is_the_rollout_up_to_its_layer(
+    fusion, discard_ratio, residual, start_layer, prefix
+):
+    attention, names = random_attention(L=4), ("fusion", "discard_ratio", "residual", "start_layer")
+    settings = dict(zip(names, (fusion, discard_ratio, residual, start_layer), strict=True))
+    steps = rollout_steps(attention, num_prefix_tokens=prefix, **settings)
+    assert steps.shape == (4 - start_layer, 2, 6, 6)
+    for layer, step in enumerate(steps, start=start_layer + 1):
+        until = rollout(attention[:layer], num_prefix_tokens=prefix, **settings)
+        assert torch.equal(step, until)
+
+
+@torch.no_grad()
+def test_steps_of_a_shuffled_batch_are_the_shuffled_steps(name):
+    model, order = build(name), torch.tensor([2, 0, 1])
+    attention = trace(model, pictures(model)).attention
+    steps = rollout_steps(attention, num_prefix_tokens=prefix_tokens(name))
+    shuffled = rollout_steps(attention[:, order], num_prefix_tokens=prefix_tokens(name))
+    torch.testing.assert_close(shuffled, steps[:, order])
 
 
 def test_rollout_worked_by_hand():

@@ -12,6 +12,8 @@ Letters: B batch, L layers, H heads, N tokens (prefix tokens, then P patches), D
     class_map(rollout(attention), num_prefix_tokens=1)  # (B, P)
 """
 
+import functools
+import itertools
 import math
 from typing import NamedTuple
 
@@ -95,14 +97,29 @@ def rollout(
 
     Rows of the result sum to one. Raises `ValueError` for a value outside the above.
     """
-    _check_rollout(attention, discard_ratio, start_layer, num_prefix_tokens)
-    matrices = _widen(fuse_heads(attention[start_layer:], fusion))  # (L-start, B, N, N)
-    matrices = _discard_lowest(matrices, discard_ratio, num_prefix_tokens)
-    matrices = _normalise_rows(matrices, residual)
-    result = matrices[0]  # (B, N, N)
-    for matrix in matrices[1:]:
-        result = matrix @ result
-    return result
+    matrices = _layer_matrices(
+        attention, fusion, discard_ratio, residual, start_layer, num_prefix_tokens
+    )
+    return functools.reduce(_roll, matrices)  # (B, N, N)
+
+
+def rollout_steps(
+    attention: Tensor,
+    *,
+    fusion: str = "mean",
+    discard_ratio: float = 0.0,
+    residual: bool = True,
+    start_layer: int = 0,
+    num_prefix_tokens: int = 1,
+) -> Tensor:
+    """The rollout after each layer from `start_layer` on, (L-start, B, N, N).
+
+    Arguments and errors are those of `rollout`, which is the last step.
+    """
+    matrices = _layer_matrices(
+        attention, fusion, discard_ratio, residual, start_layer, num_prefix_tokens
+    )
+    return torch.stack(list(itertools.accumulate(matrices, _roll)))
 
 
 def relevance(model: nn.Module, images: Tensor, target: int | Tensor) -> Tensor:
@@ -205,6 +222,25 @@ def _part(module: nn.Module, name: str, x: Tensor) -> Tensor:
 
 def _widen(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def _layer_matrices(
+    attention: Tensor,
+    fusion: str,
+    discard_ratio: float,
+    residual: bool,
+    start_layer: int,
+    num_prefix_tokens: int,
+) -> Tensor:
+    """The factors of the rollout (L-start, B, N, N), their rows summing to one."""
+    _check_rollout(attention, discard_ratio, start_layer, num_prefix_tokens)
+    matrices = _widen(fuse_heads(attention[start_layer:], fusion))  # (L-start, B, N, N)
+    matrices = _discard_lowest(matrices, discard_ratio, num_prefix_tokens)
+    return _normalise_rows(matrices, residual)
+
+
+def _roll(result: Tensor, matrix: Tensor) -> Tensor:
+    return matrix @ result  # a later layer reads what earlier ones wrote
 
 
 def _discard_lowest(matrices: Tensor, discard_ratio: float, num_prefix_tokens: int) -> Tensor:

@@ -1,0 +1,107 @@
+"""Attention distance and entropy against plain loops in float64, on four kinds of model."""
+
+import math
+
+import pytest
+import torch
+
+from tests.making import KINDS, random_model
+from vitdemo.attention import trace
+from vitdemo.attention.statistics import distance, entropy
+
+
+@pytest.fixture(params=KINDS)
+def traced(request):
+    """Attention (L, B, H, N, N) of random pictures in float64, the grid, the prefix tokens."""
+    model = random_model(KINDS[request.param]).double()
+    with torch.no_grad():
+        pictures = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(1)).double()
+        attention = trace(model, pictures).attention
+    return attention, model.patch_embed.grid_size, model.num_prefix_tokens
+
+
+def reference_distance(rows, grid, p):
+    """One head, a nested list: each patch's distance to all patches, weighted, then the mean."""
+    means = []
+    for i, row in enumerate(rows[p:]):
+        total = far = 0.0
+        for j, weight in enumerate(row[p:]):
+            vertical, horizontal = i // grid[1] - j // grid[1], i % grid[1] - j % grid[1]
+            far += weight * math.hypot(vertical, horizontal)
+            total += weight
+        means.append(far / total)
+    return sum(means) / len(means)
+
+
+def reference_entropy(rows):
+    return sum(-sum(w * math.log2(w) for w in row if w > 0) for row in rows) / len(rows)
+
+
+def over_heads(attention, reference):
+    """`reference` of every head of (L, B, H, N, N), as (L, B, H)."""
+    values = [reference(head.tolist()) for head in attention.flatten(0, 2)]
+    return torch.tensor(values, dtype=torch.float64).reshape(attention.shape[:3])
+
+
+def test_distance_equals_the_reference(traced):
+    attention, grid, p = traced
+    expected = over_heads(attention, lambda rows: reference_distance(rows, grid, p))
+    torch.testing.assert_close(distance(attention, grid, p), expected, atol=1e-9, rtol=1e-9)
+    assert expected.std() > 0.01  # else heads hardly differ, and this tests little
+
+
+def test_entropy_equals_the_reference(traced):
+    attention, _, _ = traced
+    expected = over_heads(attention, reference_entropy)
+    torch.testing.assert_close(entropy(attention), expected, atol=1e-9, rtol=1e-9)
+    assert expected.std() > 0.01
+
+
+def test_the_order_of_the_batch_is_the_order_of_the_numbers(traced):
+    attention, grid, p = traced
+    order = torch.tensor([2, 0, 1])
+    shuffled = attention[:, order]
+    assert torch.equal(distance(shuffled, grid, p), distance(attention, grid, p)[:, order])
+    assert torch.equal(entropy(shuffled), entropy(attention)[:, order])
+
+
+def test_distance_follows_a_rectangle_of_patches():
+    right = torch.eye(6).roll(1, dims=1)  # on 2 x 3: 0 -> 1 -> 2 -> 3 -> 4 -> 5 -> 0
+    hops = [1, 1, math.sqrt(5), 1, 1, math.sqrt(5)]
+    assert distance(right[None], (2, 3), 0).item() == pytest.approx(sum(hops) / 6)
+
+
+@pytest.mark.parametrize("prefix", [0, 1, 5])
+def test_uniform_attention_has_known_values(prefix):
+    N = prefix + 4
+    uniform = torch.full((2, N, N), 1 / N)
+    # On 2 x 2 every patch has one at 0, two at 1 and one at the diagonal's length.
+    wanted = torch.full((2,), (2 + math.sqrt(2)) / 4)
+    torch.testing.assert_close(distance(uniform, (2, 2), prefix), wanted)
+    torch.testing.assert_close(entropy(uniform), torch.full((2,), math.log2(N)))
+
+
+def test_a_head_that_looks_at_itself_alone_has_neither():
+    itself = torch.eye(5)[None]
+    assert distance(itself, (2, 2), 1).item() == 0
+    assert entropy(itself).item() == 0
+
+
+def test_what_goes_to_prefix_tokens_does_not_count_as_distance():
+    attention = torch.full((1, 5, 5), 0.2)
+    more = attention.clone()
+    more[..., 0] += 3.0  # rows are divided by what patches get
+    more /= more.sum(-1, keepdim=True)
+    torch.testing.assert_close(distance(more, (2, 2), 1), distance(attention, (2, 2), 1))
+
+
+def test_rows_that_give_patches_nothing_stay_where_they_are():
+    to_class_token = torch.zeros(1, 5, 5)
+    to_class_token[..., 0] = 1
+    assert distance(to_class_token, (2, 2), 1).item() == 0
+
+
+@pytest.mark.parametrize(("grid", "prefix"), [((2, 3), 1), ((2, 2), 0), ((2, 3), -1)])
+def test_distance_names_a_grid_that_does_not_fit(grid, prefix):
+    with pytest.raises(ValueError, match=rf"{prefix} prefix tokens and 2 x {grid[1]}.* 5 tokens"):
+        distance(torch.full((1, 5, 5), 0.2), grid, prefix)
