@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ORDER = (
-    "errors < provenance < inputs < data < models < augment < recipes < training < runs"
+    "errors < provenance < inputs < perturb < data < models < augment < recipes < training < runs"
     " < evaluation < attention < attributions < faithfulness < figures < explorer < ui < app"
 )
 LAYERS = ORDER.split(" < ")
