@@ -1,0 +1,58 @@
+"""How the accuracy of each run falls under changed pictures, as Markdown tables.
+
+    python benchmarks/robustness.py [--runs DIR] [--data DIR] [--pictures 1000]
+
+Needs the data set. Every model meets the same pictures with the same changes; the neutral strength
+is the untouched picture. `benchmarks/LOG.md` has what was measured, where and when.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from vitdemo.errors import VitdemoError  # noqa: E402
+from vitdemo.explorer import Explorer  # noqa: E402
+from vitdemo.explorer.robustness import Robustness, robustness  # noqa: E402
+from vitdemo.perturb import PERTURBATIONS  # noqa: E402
+from vitdemo.training import pick_device  # noqa: E402
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--pictures", type=int, default=1000)
+    parser.add_argument("--device", default="auto")
+    args = parser.parse_args()
+    explorer = Explorer([args.runs], args.data, pick_device(args.device))
+    found = []
+    for run in explorer.trained_runs():
+        started = time.perf_counter()
+        found.append(robustness(explorer, run, count=args.pictures))
+        seconds = time.perf_counter() - started
+        print(f"{run.name}: {found[-1].pictures} pictures, {seconds:.0f} s", file=sys.stderr)
+    for change in PERTURBATIONS:
+        print(table(change, found))
+
+
+def table(change: str, found: list[Robustness]) -> str:
+    """Accuracy in percent of each run (rows) at each strength (columns)."""
+    about = PERTURBATIONS[change]
+    header = " | ".join(f"{strength:g}" for strength in about.strengths)
+    lines = [f"| {about.title}, {about.unit} | {header} |", "|---" * (len(about.strengths) + 1)]
+    lines[1] += "|"
+    for result in found:
+        values = " | ".join(f"{100 * share:.1f}" for share in result.curves[change].accuracy)
+        lines.append(f"| `{result.run}` | {values} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except VitdemoError as error:
+        sys.exit(str(error))
