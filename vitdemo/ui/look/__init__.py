@@ -9,7 +9,7 @@ from PIL import Image
 from vitdemo.explorer import Answer, Look, TestPicture
 from vitdemo.runs import Run
 from vitdemo.ui.components import MODEL_QUEUE, LayerSlider, for_people, fresh_radio, run_radio
-from vitdemo.ui.look import maps, picture
+from vitdemo.ui.look import maps, permalink, picture
 from vitdemo.ui.look.shared import Shared, nearest
 
 CAVEAT = (
@@ -50,10 +50,11 @@ def build(
     parts = picture.lay_out()
     gr.Markdown(f"### Where it looks\n{CAVEAT}")
     shared = lay_out_choices(parts.picture, explained_runs())
-    with gr.Tabs(elem_id="sections"):
+    with gr.Tabs(elem_id="sections") as sections:
         tabs = {}
         with gr.Tab("Attention", id="heads") as tabs["heads"]:
             maps.build(shared, look=look)
+    copy = gr.Button("Copy a link to this view", size="sm", elem_id="copy-link")
 
     @for_people
     def settle(name, layer):
@@ -62,6 +63,30 @@ def build(
             return gr.update(interactive=False)
         return gr.update(maximum=depth, value=nearest(layer, depth), interactive=True)
 
+    def restore(search):
+        """What the page's address asks for; without one, the page as it starts."""
+        asked = permalink.parse(search)
+        radio = fresh_radio(explained_runs(), asked.get("model") or shared.model.value)
+        values = [
+            gr.skip() if (value := permalink.checked(component, asked.get(name))) is None else value
+            for name, component in shared.linked.items()
+            if name not in ("model", "section")
+        ]
+        section = asked.get("section") if asked.get("section") in tabs else FIRST_SECTION
+        opened = picture.named(asked.get("picture"), test_picture)
+        return radio, section, gr.Tabs(selected=section), *opened, *values
+
+    settings = [c for name, c in shared.linked.items() if name not in ("model", "section")]
+    loaded = page.load(
+        restore,
+        inputs=shared.section,
+        outputs=[shared.model, shared.section, sections, parts.upload, parts.note, *settings],
+        js=permalink.READ,
+        api_visibility="private",
+    )
+    answered = picture.wire(
+        loaded, parts, answers=answers, test_picture=test_picture, test_size=test_size
+    )
     settling = {
         "fn": settle,
         "inputs": [shared.model, shared.layer],
@@ -69,18 +94,11 @@ def build(
         "api_visibility": "private",
         **MODEL_QUEUE,
     }
-    answered = picture.wire(
-        page, parts, answers=answers, test_picture=test_picture, test_size=test_size
-    )
-    page.load(
-        lambda name: fresh_radio(explained_runs(), name),
-        inputs=shared.model,
-        outputs=shared.model,
-        api_visibility="private",
-    )
     settled = [event.success(**settling, trigger_mode="multiple") for event in answered]
     settled.append(shared.model.input(**settling, trigger_mode="always_last"))
     shared.wire(tabs, settled)
+    permalink.write_when_changed(shared.linked, [parts.note.change])
+    copy.click(None, js=permalink.COPY, api_visibility="private")
     return Opener(parts.upload, parts.note, shared.model)
 
 
@@ -98,5 +116,6 @@ def lay_out_choices(image: gr.State, runs: list[Run]) -> Shared:
             min_width=300,
             info="1 is the first; the last one is right before the answer",
         )
-    linked = {"model": model, "layer": layer}
-    return Shared(image, model, layer, gr.State(FIRST_SECTION), linked)
+    section = gr.Textbox(FIRST_SECTION, visible="hidden", label="section")
+    linked = {"model": model, "layer": layer, "section": section}
+    return Shared(image, model, layer, section, linked)

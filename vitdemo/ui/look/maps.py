@@ -61,6 +61,7 @@ def build(shared: Shared, *, look: Callable[[str, Image.Image], Look]) -> None:
     settings = [shared.layer, fusion, discard_ratio, view, opacity, one_scale]
     shared.when_drawn("heads", draw, settings, [heads, summary])
     shared.when_changed("heads", draw, settings, [heads, summary])
+    shared.linked |= {"fusion": fusion, "discard": discard_ratio, "view": view}
     view.change(
         lambda view: gr.update(interactive=view != RAW),
         view,

@@ -13,7 +13,7 @@ from vitdemo.explorer import Answer, TestPicture
 from vitdemo.inputs import load_image, visible_square
 from vitdemo.ui import html
 from vitdemo.ui.components import DECODE_QUEUE, MODEL_QUEUE, PathImage, for_people
-from vitdemo.ui.look import drawing
+from vitdemo.ui.look import drawing, permalink
 
 # gradio's own pictures: examples that need no network.
 EXAMPLES_FOLDER = Path(gr.__file__).parent / "media_assets" / "images"
@@ -73,14 +73,17 @@ def lay_out() -> Parts:
 
 
 def wire(
-    page: gr.Blocks,
+    loaded: gr.events.Dependency,
     parts: Parts,
     *,
     answers: Callable[[Image.Image], tuple[list[Answer], list[str]]],
     test_picture: Callable[[int], TestPicture],
     test_size: Callable[[], int],
 ) -> list[gr.events.Dependency]:
-    """Connect the components; returns the events after which a picture has been answered."""
+    """Connect the components; returns the events after which a picture has been answered.
+
+    `loaded` is the event after which the page's first picture stands in `upload`.
+    """
 
     @for_people
     def read_picture(path):
@@ -113,7 +116,7 @@ def wire(
         return opened(number, test_picture(number))
 
     def pick_photo(event: gr.SelectData):
-        return example_files()[event.index], ""
+        return opened_photo(example_files()[event.index])
 
     private = {"api_visibility": "private"}
     latest = {"trigger_mode": "always_last", **private}  # a second click must not be lost
@@ -132,7 +135,7 @@ def wire(
     parts.photos.select(pick_photo, outputs=shown, **latest)
     parts.tests.select(pick_test, inputs=parts.offered, outputs=shown, **latest)
     parts.others.click(offer, outputs=offered, **private)
-    loaded = page.load(offer, outputs=offered, **private)
+    loaded.success(offer, outputs=offered, **private)
     return [
         answered(parts.upload.change(**reading, **latest)),
         answered(loaded.success(**reading, **each)),
@@ -142,7 +145,28 @@ def wire(
 def opened(number: int, found: TestPicture) -> tuple[Image.Image, str]:
     """The values of `upload` and `note` that open test picture `number`."""
     words = f"Test picture {number}. Its true class: "
-    return found.image, f"{words}<strong>{html.escape(found.label)}</strong>."
+    source = f'<span data-source="{permalink.TEST}{number}"></span>'
+    return found.image, f"{source}{words}<strong>{html.escape(found.label)}</strong>."
+
+
+def opened_photo(file: str) -> tuple[str, str]:
+    """The values of `upload` and `note` that open one of gradio's photos."""
+    return file, f'<span data-source="{permalink.PHOTO}{html.escape(Path(file).stem)}"></span>'
+
+
+def named(source: str | None, test_picture: Callable[[int], TestPicture]) -> tuple:
+    """The values of `upload` and `note` for "test:17" or "photo:lion" of an address.
+
+    Anything else, and what is not there, leaves the page with the picture that it starts with.
+    """
+    number = permalink.picture_number(source)
+    photos = {permalink.PHOTO + Path(file).stem: file for file in example_files()}
+    try:
+        if number is not None:
+            return opened(number, test_picture(number))
+    except VitdemoError as error:
+        gr.Info(str(error))
+    return opened_photo(photos[source]) if source in photos else (gr.skip(), gr.skip())
 
 
 def _gallery(items: list, columns: int, label: str, visible: bool) -> gr.Gallery:

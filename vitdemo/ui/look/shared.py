@@ -44,7 +44,7 @@ class Shared:
     picture: gr.State  # what models can see of this user's picture: an RGB square
     model: gr.Radio  # name of the chosen run
     layer: gr.Slider  # 1..L of the chosen run; the nearest one counts
-    section: gr.State  # id of the open section
+    section: gr.Textbox  # id of the open section; hidden, so that the browser can read it
     linked: dict[str, Component] = field(default_factory=dict)  # what the page's address holds
     drawers: list[Drawer] = field(default_factory=list)
 

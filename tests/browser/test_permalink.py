@@ -1,0 +1,55 @@
+"""The page's address: written as one chooses, and opened again as it says."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+
+def ready(page):
+    page.locator("#rollout figure").nth(2).wait_for()
+    return page
+
+
+def chosen(page) -> str:
+    return page.locator("#model input:checked").get_attribute("value")
+
+
+def test_choices_are_written_into_the_address(page):
+    page.locator("#model").get_by_role("radio", name="vit", exact=True).check()
+    page.locator("#layer input[type=number]").fill("2")
+    page.locator("#layer input[type=number]").press("Enter")
+    page.get_by_role("radio", name="max").check()
+    page.wait_for_url(re.compile(r"\?(?=.*model=vit)(?=.*layer=2)(?=.*fusion=max)"))
+    page.get_by_role("radio", name="mean").check()
+    page.wait_for_url(lambda url: "fusion" not in url)  # as the page starts: left out
+
+
+def test_the_photo_is_written_too(page):
+    page.locator(".vd-gallery").first.get_by_role("button").nth(1).click()
+    page.wait_for_url(re.compile("picture=photo:cheetah1"))
+
+
+def test_an_address_opens_what_it_says(open_page, page_url):
+    query = "?model=vit&layer=1&fusion=max&discard=0.5&view=Raw&picture=photo:tower"
+    page = ready(open_page(page_url + query))
+    expect(page.locator("#rollout")).to_contain_text("What vit saw")
+    expect(page.locator("#heads")).to_contain_text("layer 1")
+    assert chosen(page) == "vit"
+    for name in ("max", "Raw"):
+        expect(page.get_by_role("radio", name=name, exact=True)).to_be_checked()
+    page.wait_for_url(re.compile(r"(?=.*layer=1)(?=.*discard=0.5)(?=.*picture=photo:tower)"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "?model=nobody&layer=999&fusion=none&discard=2&view=&section=nowhere&picture=test:99",
+        "?layer=nan&discard=1e999&picture=test:<script>alert(1)</script>&picture=test:-1",
+        "?" + "x=" + "y" * 9000 + "&%ff=%00&model",
+    ],
+)
+def test_a_strange_address_opens_the_page_as_it_is(open_page, page_url, query):
+    page = ready(open_page(page_url + query))
+    assert chosen(page) == "timm"
+    expect(page.locator("#heads figure")).to_have_count(3)

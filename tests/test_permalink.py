@@ -1,0 +1,47 @@
+"""What an address may say, and what it may not."""
+
+import gradio as gr
+import pytest
+
+from vitdemo.ui.components import LayerSlider
+from vitdemo.ui.look import permalink
+
+RADIO = gr.Radio(["mean", "max"], value="mean")
+SLIDER = gr.Slider(0, 0.95, 0, step=0.05)
+
+
+@pytest.mark.parametrize(
+    ("component", "text", "value"),
+    [
+        (RADIO, "max", "max"),
+        (RADIO, "min", None),
+        (RADIO, None, None),
+        (SLIDER, "0.5", 0.5),
+        (SLIDER, "0", 0),
+        (SLIDER, "0.96", None),
+        (SLIDER, "nan", None),
+        (SLIDER, "1e999", None),
+        (SLIDER, "half", None),
+        (LayerSlider(1, 12, 12), "20", 20),
+        (LayerSlider(1, 12, 12), "0", None),
+        (gr.Checkbox(False), "true", True),
+        (gr.Checkbox(False), "1", None),
+    ],
+)
+def test_only_what_the_component_can_have_is_taken(component, text, value):
+    assert permalink.checked(component, text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("test:17", 17), ("test:", None), ("test:-1", None), ("17", None), (None, None),
+     ("test:²", None), ("photo:lion", None), ("test:99999999999", None)],
+)  # fmt: skip
+def test_a_test_picture_is_named_by_its_number(text, number):
+    assert permalink.picture_number(text) == number
+
+
+def test_the_query_is_read_and_cut():
+    assert permalink.parse("?model=a%20b&layer=3&layer=4") == {"model": "a b", "layer": "4"}
+    assert permalink.parse(None) == {}
+    assert len(permalink.parse("?x=" + "y" * 10_000)["x"]) < permalink.LONGEST

@@ -1,0 +1,104 @@
+"""The page's address holds what is chosen in Look: model, layer, settings, section, test picture.
+
+`?model=vit-best&layer=4&section=heads&picture=test:17` opens just that. The browser alone writes
+the address; what it holds is checked here like any other input of a stranger.
+"""
+
+import json
+import math
+from collections.abc import Callable
+from urllib.parse import parse_qs
+
+import gradio as gr
+from gradio.components import Component
+
+from vitdemo.ui.components import LayerSlider
+
+TEST, PHOTO = "test:", "photo:"
+LONGEST = 4000  # characters of an address that are read
+
+# Values that are as the page starts are left out, so that addresses stay short.
+_WRITE = """(...values) => {
+  const names = NAMES, defaults = DEFAULTS;
+  const query = new URLSearchParams(window.location.search);
+  names.forEach((name, i) => {
+    const value = values[i];
+    if (value === null || value === undefined || String(value) === defaults[name])
+      query.delete(name);
+    else query.set(name, value);
+  });
+  const source = document.querySelector("#note [data-source]");
+  if (source) query.set("picture", source.dataset.source); else query.delete("picture");
+  const text = query.toString().replaceAll("%3A", ":");
+  history.replaceState(history.state, "", text ? "?" + text : window.location.pathname);
+}"""
+READ = "() => [window.location.search]"
+COPY = "() => { navigator.clipboard.writeText(window.location.href); }"
+
+
+def parse(search: str) -> dict[str, str]:
+    """The address's query as a dict; of a name that comes twice, the last value."""
+    return {name: values[-1] for name, values in parse_qs((search or "")[1:LONGEST]).items()}
+
+
+def checked(component: Component, text: str | None):
+    """The value that `text` stands for, or None where the component could not have it."""
+    if text is None:
+        return None
+    if isinstance(component, gr.Checkbox):
+        return {"true": True, "false": False}.get(text)
+    if isinstance(component, gr.Slider):
+        return _number(component, text)
+    if isinstance(component, gr.Textbox):
+        return text[:100]
+    values = [value for _, value in getattr(component, "choices", None) or ()]
+    return next((value for value in values if str(value) == text), None)
+
+
+def _number(slider: gr.Slider, text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    # A deeper model than the first one has more layers; the nearest that there is gets drawn.
+    top = math.inf if isinstance(slider, LayerSlider) else slider.maximum
+    if not math.isfinite(value) or not slider.minimum <= value <= top:
+        return None
+    return int(value) if value == int(value) else value
+
+
+def picture_number(text: str | None) -> int | None:
+    """17 of "test:17"; None for anything else."""
+    number = (text or "").removeprefix(TEST)
+    is_number = text != number and number.isascii() and number.isdigit() and len(number) < 10
+    return int(number) if text and is_number else None
+
+
+def script(linked: dict[str, Component]) -> str:
+    """The browser's function of all linked values that writes the address."""
+    defaults = {name: _as_written(component.value) for name, component in linked.items()}
+    defaults.pop("model", None)  # which one comes first changes with the runs that are there
+    return _WRITE.replace("NAMES", json.dumps(list(linked))).replace(
+        "DEFAULTS", json.dumps(defaults)
+    )
+
+
+def _as_written(value) -> str:
+    """As the browser turns it into text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value == int(value):
+        return str(int(value))
+    return "" if value is None else str(value)
+
+
+def write_when_changed(linked: dict[str, Component], others: list[Callable]) -> None:
+    """Write the address on every change of a linked component, and on the events `others`."""
+    gr.on(
+        [*(component.change for component in linked.values()), *others],
+        None,
+        inputs=list(linked.values()),
+        js=script(linked),
+        show_progress="hidden",
+        api_visibility="private",
+    )
