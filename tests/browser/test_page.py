@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from PIL import Image
 from playwright.sync_api import expect
 
 from tests.browser.doing import sources, upload, wait_for_change
@@ -186,6 +187,34 @@ def test_confusion_matrix_counts_shares_and_sentences(page):
     expect(matrix).to_contain_text("5 cats were taken for dogs")
     page.get_by_role("radio", name="Share of the true class").check()
     expect(cell).to_have_text("25.0 %")
+
+
+def saved(page, figure):
+    """The picture that a figure's button saves, and its name."""
+    with page.expect_download() as download:
+        button = figure.get_by_role("button", name="Save as PNG")
+        button.focus()
+        button.press("Enter")
+    with Image.open(download.value.path()) as image:
+        return image.convert("RGB"), download.value.suggested_filename
+
+
+def test_a_map_is_saved_at_twice_its_size(page):
+    figure = page.locator("#rollout figure").nth(1)
+    image, name = saved(page, figure)
+    box = figure.locator("img").bounding_box()
+    assert abs(image.width - 2 * box["width"]) <= 2
+    assert name == "vitdemo-timm-mean-of-the-heads-layer-2.png"
+    assert len(image.getcolors(1 << 24)) > 10
+
+
+def test_curves_are_saved_with_their_words(page):
+    page.get_by_role("tab", name="Training progress").click()
+    figure = page.locator("#plots figure").first
+    image, name = saved(page, figure)
+    assert name.startswith("vitdemo-loss-of-")
+    assert image.width > 600
+    assert len(image.getcolors(1 << 24)) > 10  # lines on their background
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

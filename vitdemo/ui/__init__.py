@@ -16,10 +16,11 @@ THEME = gr.themes.Soft(
 )
 # Each tab may bring its own, beside its code.
 CSS = sorted(Path(__file__).parent.rglob("*.css"))
+JS = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
 
 
 def build_page(explorer: Explorer) -> gr.Blocks:
-    """The whole page over `explorer`; start it with `launch(theme=THEME, css_paths=CSS)`."""
+    """The whole page over `explorer`; start it with `launch(theme=THEME, css_paths=CSS, js=JS)`."""
     with gr.Blocks(title="vitdemo", delete_cache=(3600, 3600)) as page:
         header.build(page, runs=explorer.everything, roots=explorer.roots, device=explorer.device)
         with gr.Tabs(elem_id="tabs"):

@@ -1,0 +1,92 @@
+// Runs once, when the page has loaded: every figure gets a button that saves it as PNG at 2x.
+() => {
+  const SCALE = 2;
+  const layers = (figure) =>
+    [...figure.querySelectorAll("img, svg")].filter(
+      (part) => !part.closest("button.vd-save") && part.getBoundingClientRect().width > 0,
+    );
+
+  const asImage = (part) =>
+    new Promise((resolve, reject) => {
+      if (part.tagName === "IMG") return resolve(part);
+      const { width, height } = part.getBoundingClientRect();
+      const copy = part.cloneNode(true);
+      copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+      copy.setAttribute("width", SCALE * width);
+      copy.setAttribute("height", SCALE * height);
+      const style = getComputedStyle(part);
+      copy.style.color = style.color; // "currentColor" is nothing by itself
+      copy.style.fontFamily = style.fontFamily;
+      const image = new Image();
+      image.onload = () => resolve(image);
+      image.onerror = reject;
+      image.src =
+        "data:image/svg+xml;charset=utf-8," +
+        encodeURIComponent(new XMLSerializer().serializeToString(copy));
+    });
+
+  async function draw(figure) {
+    const parts = layers(figure);
+    const boxes = parts.map((part) => part.getBoundingClientRect());
+    const left = Math.min(...boxes.map((box) => box.left));
+    const top = Math.min(...boxes.map((box) => box.top));
+    const canvas = document.createElement("canvas");
+    canvas.width = Math.round(SCALE * (Math.max(...boxes.map((box) => box.right)) - left));
+    canvas.height = Math.round(SCALE * (Math.max(...boxes.map((box) => box.bottom)) - top));
+    const context = canvas.getContext("2d");
+    if (parts.some((part) => part.tagName !== "IMG")) {
+      context.fillStyle = getComputedStyle(document.body).backgroundColor; // curves have none
+      context.fillRect(0, 0, canvas.width, canvas.height);
+    }
+    for (const [i, part] of parts.entries()) {
+      const style = getComputedStyle(part);
+      context.globalAlpha = Number(style.opacity);
+      context.imageSmoothingEnabled = style.imageRendering !== "pixelated";
+      context.drawImage(
+        await asImage(part),
+        SCALE * (boxes[i].left - left),
+        SCALE * (boxes[i].top - top),
+        SCALE * boxes[i].width,
+        SCALE * boxes[i].height,
+      );
+    }
+    return canvas;
+  }
+
+  const nameOf = (figure) => {
+    const words = figure.getAttribute("aria-label") || layers(figure)[0]?.alt || "figure";
+    const plain = words.split(": maximum")[0].toLowerCase().replace(/[^a-z0-9]+/g, "-");
+    return "vitdemo-" + plain.replace(/^-+|-+$/g, "").slice(0, 60) + ".png";
+  };
+
+  async function save(figure) {
+    const link = document.createElement("a");
+    link.download = nameOf(figure);
+    link.href = (await draw(figure)).toDataURL("image/png");
+    link.click();
+  }
+
+  function offer(figure) {
+    if (figure.querySelector("button.vd-save") || !figure.querySelector("img, svg")) return;
+    const button = document.createElement("button");
+    button.className = "vd-save";
+    button.type = "button";
+    button.textContent = "PNG";
+    button.title = "Save this figure as PNG";
+    button.setAttribute("aria-label", "Save as PNG: " + nameOf(figure));
+    button.addEventListener("click", () => save(figure));
+    figure.append(button);
+  }
+
+  const offerAll = () => document.querySelectorAll("figure").forEach(offer);
+  let waiting = false;
+  new MutationObserver(() => {
+    if (waiting) return; // many changes of one redraw count once
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      offerAll();
+    });
+  }).observe(document.body, { childList: true, subtree: true });
+  offerAll();
+}
