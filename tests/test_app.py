@@ -40,7 +40,7 @@ def photo(tmp_path):
 
 def test_only_named_endpoints_are_public(client):
     named = client.view_api(return_format="dict")["named_endpoints"]
-    assert set(named) == {"/runs", "/classify", "/attention", "/metrics"}
+    assert set(named) == {"/runs", "/classify", "/attention", "/maps", "/metrics"}
 
 
 def test_runs_are_listed(client):
@@ -64,6 +64,12 @@ def test_attention_maps_have_the_models_shape(client, photo):
     assert heads.shape == (2, 4, 4)
     assert np.allclose(heads.mean(0), maps["mean"])
     assert 0 < np.sum(maps["rollout"]) < 1  # the class token keeps a share of its own
+
+
+def test_all_maps_come_as_one_file(client, photo):
+    with np.load(client.predict(photo, "vit", api_name="/maps")) as maps:
+        assert maps["attention"].shape == (3, 2, 17, 17)
+        assert b"(3, 2, 17, 17)" in maps["README.txt"]
 
 
 def test_metrics_are_those_of_the_evaluation(client):

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 from playwright.sync_api import expect
 
@@ -53,3 +54,11 @@ def test_a_strange_address_opens_the_page_as_it_is(open_page, page_url, query):
     page = ready(open_page(page_url + query))
     assert chosen(page) == "timm"
     expect(page.locator("#heads figure")).to_have_count(3)
+
+
+def test_all_maps_are_saved_by_a_click(page):
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save all maps").click()
+    assert download.value.suggested_filename == "vitdemo-maps-timm.npz"
+    with np.load(download.value.path()) as maps:
+        assert maps["attention"].shape == (2, 3, 17, 17)

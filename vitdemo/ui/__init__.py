@@ -1,10 +1,12 @@
 """The page: `build_page` composes the tabs, one file each, and nothing else."""
 
+from functools import partial
 from pathlib import Path
 
 import gradio as gr
 
 from vitdemo.explorer import Explorer
+from vitdemo.explorer.export import save_maps
 from vitdemo.ui import api, confusion, header, look, metrics, progress
 
 # System fonts: the page is whole without a network.
@@ -31,6 +33,7 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                     answers=explorer.answers,
                     look=lambda name, image: explorer.look(explorer.run(name), image),
                     layers=lambda name: explorer.layers(explorer.run(name)),
+                    save_maps=partial(save_maps, explorer),
                     test_picture=explorer.test_picture,
                     test_size=explorer.test_size,
                 )

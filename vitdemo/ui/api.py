@@ -11,12 +11,13 @@ from vitdemo.attention import FUSIONS
 from vitdemo.errors import ImageError, RunError
 from vitdemo.evaluation import macro, per_class
 from vitdemo.explorer import Explorer, final_accuracy
+from vitdemo.explorer.export import save_maps
 from vitdemo.inputs import load_image, visible_square
 from vitdemo.ui.components import LIGHT_QUEUE, MODEL_QUEUE, PathImage, for_people
 
 
 def build(explorer: Explorer) -> None:
-    """Register `/runs`, `/classify`, `/attention` and `/metrics`; nothing of it is visible."""
+    """Register `/runs`, `/classify`, `/attention`, `/maps`, `/metrics`; nothing is visible."""
 
     @for_people
     def runs() -> list:
@@ -56,6 +57,11 @@ def build(explorer: Explorer) -> None:
         }
 
     @for_people
+    def maps_file(picture, run) -> str:
+        """All maps of one picture by one model, as an .npz with a README of its shapes."""
+        return save_maps(explorer, run, read(picture))
+
+    @for_people
     def metrics(run) -> dict:
         """Per-class metrics on the test set, and their macro means."""
         evaluation = explorer.run(run).evaluation
@@ -74,11 +80,13 @@ def build(explorer: Explorer) -> None:
         fusion = gr.Radio(list(FUSIONS), value="mean", label="fusion")
         discard_ratio = gr.Slider(0, 0.95, 0, label="discard_ratio")
         out = gr.JSON()
+        file = gr.File(label="file")
         button = gr.Button()
     button.click(runs, None, out, api_name="runs", **LIGHT_QUEUE)
     button.click(classify, picture, out, api_name="classify", **MODEL_QUEUE)
     map_inputs = [picture, run, layer, fusion, discard_ratio]
     button.click(maps, map_inputs, out, api_name="attention", **MODEL_QUEUE)
+    button.click(maps_file, [picture, run], file, api_name="maps", **MODEL_QUEUE)
     button.click(metrics, run, out, api_name="metrics", **LIGHT_QUEUE)
 
 

@@ -104,6 +104,19 @@ def for_people(handler: Callable) -> Callable:
     return wrapped
 
 
+def offer_download(
+    label: str, elem_id: str, make: Callable[..., str], inputs: Sequence, queue: dict
+) -> gr.Button:
+    """A button that has `make(*inputs)` write a file, and saves it under that file's name."""
+    button = gr.Button(label, size="sm", elem_id=elem_id)
+    made = gr.DownloadButton(visible="hidden", elem_id=f"{elem_id}-file")
+    click = f"() => document.querySelector('#{elem_id}-file').click()"
+    private = {"api_visibility": "private"}
+    ready = button.click(for_people(make), inputs, made, **private, **queue)
+    ready.success(None, js=click, **private)
+    return button
+
+
 def run_radio(runs: Sequence[Run], **options) -> gr.Radio:
     names = [run.name for run in runs]
     return gr.Radio(

@@ -6,9 +6,17 @@ from dataclasses import dataclass
 import gradio as gr
 from PIL import Image
 
+from vitdemo.errors import ImageError
 from vitdemo.explorer import Answer, Look, TestPicture
 from vitdemo.runs import Run
-from vitdemo.ui.components import MODEL_QUEUE, LayerSlider, for_people, fresh_radio, run_radio
+from vitdemo.ui.components import (
+    MODEL_QUEUE,
+    LayerSlider,
+    for_people,
+    fresh_radio,
+    offer_download,
+    run_radio,
+)
 from vitdemo.ui.look import maps, permalink, picture
 from vitdemo.ui.look.shared import Shared, nearest
 
@@ -40,12 +48,13 @@ def build(
     answers: Callable[[Image.Image], tuple[list[Answer], list[str]]],
     look: Callable[[str, Image.Image], Look],
     layers: Callable[[str], int],
+    save_maps: Callable[[str, Image.Image], str],
     test_picture: Callable[[int], TestPicture],
     test_size: Callable[[], int],
 ) -> Opener:
     """Lay out and wire the tab; the callables are those of `Explorer`.
 
-    `look` and `layers` take a run's name; a model without attention has 0 layers.
+    `look`, `layers` and `save_maps` take a run's name; a model without attention has 0 layers.
     """
     parts = picture.lay_out()
     gr.Markdown(f"### Where it looks\n{CAVEAT}")
@@ -54,7 +63,15 @@ def build(
         tabs = {}
         with gr.Tab("Attention", id="heads") as tabs["heads"]:
             maps.build(shared, look=look)
-    copy = gr.Button("Copy a link to this view", size="sm", elem_id="copy-link")
+    with gr.Row():
+        copy = gr.Button("Copy a link to this view", size="sm", elem_id="copy-link")
+        offer_download(
+            "Save all maps of this picture (.npz)",
+            "save-maps",
+            lambda image, name: save_maps(name, chosen(image)),
+            [shared.picture, shared.model],
+            MODEL_QUEUE,
+        )
 
     @for_people
     def settle(name, layer):
@@ -100,6 +117,13 @@ def build(
     permalink.write_when_changed(shared.linked, [parts.note.change])
     copy.click(None, js=permalink.COPY, api_visibility="private")
     return Opener(parts.upload, parts.note, shared.model)
+
+
+def chosen(image: Image.Image | None) -> Image.Image:
+    """Raises `ImageError` where no picture has been chosen, or its time is over."""
+    if image is None:
+        raise ImageError("Choose a picture first: none is kept.")
+    return image
 
 
 def lay_out_choices(image: gr.State, runs: list[Run]) -> Shared:

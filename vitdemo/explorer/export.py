@@ -1,0 +1,91 @@
+"""All maps of one picture as one `.npz`, with a README of its shapes inside.
+
+arrays = all_maps(explorer, explorer.run("finetune-deit-tiny"), image)
+arrays["rollout"].shape  # (L, rows, columns)
+"""
+
+import io
+import re
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from vitdemo import attention
+from vitdemo.explorer import Explorer
+from vitdemo.runs import Run
+
+README = "README.txt"
+# What each array holds; its letters are explained in the file, too.
+MEANING = {
+    "seen": "what the model saw: the crop at its own resolution, uint8 (S, S, 3)",
+    "logits": "the model's answer before the softmax (C,)",
+    "probabilities": "and after it (C,)",
+    "attention": "every head's attention, row = the token that looks (L, H, N, N)",
+    "heads": "its rows from which the answer is read, over the patches (L, H, rows, columns)",
+    "rollout": "attention rollout after each layer, mean of the heads (L, rows, columns)",
+    "relevance": "relevance of each patch for the class in `class_index` (rows, columns)",
+    "class_index": "the most probable class ()",
+    "classes": "the names of the classes (C,)",
+}
+
+
+def all_maps(explorer: Explorer, run: Run, image: Image.Image) -> dict[str, np.ndarray]:
+    """Every map of `run`'s model on an RGB image, by the names in `MEANING`. Raises `RunError`."""
+    look = explorer.look(run, image)
+    model, (_, pixels) = explorer.model(run), explorer.input(run.preprocessing, image)
+    target = int(look.logits.argmax())
+    steps = attention.rollout_steps(
+        look.attention[:, None], num_prefix_tokens=look.num_prefix_tokens
+    )  # (L, 1, N, N)
+    relevance = attention.relevance(model, pixels, target)  # (1, N, N)
+    return {
+        "seen": look.seen,
+        "logits": look.logits.float().cpu().numpy(),
+        "probabilities": look.logits.float().softmax(0).cpu().numpy(),
+        "attention": look.attention.float().cpu().numpy(),
+        "heads": np.stack([look.head_maps(layer + 1) for layer in range(look.layers)]),
+        "rollout": look.answer_maps(steps[:, 0]),
+        "relevance": look.answer_maps(relevance)[0],
+        "class_index": np.array(target),
+        "classes": np.array(run.classes),
+    }
+
+
+def readme(run: Run, arrays: dict[str, np.ndarray]) -> str:
+    """What the file holds, for someone who has nothing but the file."""
+    lines = [
+        f"Maps of one picture by the model '{run.name}', made with vitdemo.",
+        "",
+        "L layers, H heads, N tokens (prefix tokens such as the class token first, then the",
+        "patches row by row), C classes, S side in pixels; rows and columns of the patch grid.",
+        "Attention and rollout do not depend on the class and can mislead.",
+        "",
+        "    maps = numpy.load(FILE)",
+        *(
+            f"    maps['{name}']  # {MEANING[name]}: {value.shape}"
+            for name, value in arrays.items()
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write_npz(path: Path, run: Run, arrays: dict[str, np.ndarray]) -> None:
+    """Save `arrays`, and their README as one more member of the file (which is a zip)."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(README, readme(run, arrays))
+    path.write_bytes(buffer.getvalue())
+
+
+def save_maps(explorer: Explorer, name: str, image: Image.Image) -> str:
+    """Write all maps of the run `name` into a new temporary folder; returns the file's path."""
+    run = explorer.run(name)
+    arrays = all_maps(explorer, run, image)
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", run.name).strip("-")
+    path = Path(tempfile.mkdtemp(prefix="vitdemo-")) / f"vitdemo-maps-{plain}.npz"
+    write_npz(path, run, arrays)
+    return str(path)
