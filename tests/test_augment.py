@@ -5,18 +5,42 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from scipy import stats
+from torchvision import transforms
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as tv
 
 from vitdemo import augment
-from vitdemo.augment import mix, random_crop, random_erasing, random_flip
+from vitdemo.augment import Augmentation, Mixture, drawing, policies, take
 
 SIDE = 12
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
+def change(images, seed=0, **fields):
+    """`images` after an `Augmentation` of these fields, not mixed."""
+    generator = torch.Generator().manual_seed(seed)
+    augmentation = Augmentation(**fields)
+    draws = augmentation.draw(len(images), images.shape[-1], generator)
+    return augmentation.apply(images, draws, torch.full((3, 1, 1), 99.0))
+
+
+def random_flip(images, seed=0):
+    return change(images, seed, flip=True)
+
+
+def random_crop(images, padding, seed=0):
+    return change(images, seed, crop_padding=padding)
+
+
+def random_erasing(images, chance, seed=0):
+    return change(images, seed, erasing=chance)
+
+
+def mix(images, targets, *, mixup, cutmix, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    mixture = augment.draw_mix(len(images), images.shape[-1], mixup, cutmix, generator)
+    partner = torch.randperm(len(images), generator=generator)
+    return augment.mix(images, targets, partner, mixture)
 
 
 def numbered(count):
@@ -51,10 +75,10 @@ def test_crops_are_windows_of_the_reflected_picture():
     assert {tuple(crop.flatten().tolist()) for crop in crops} == windows
 
 
-@pytest.mark.parametrize("change", [random_flip, lambda x: random_crop(x, 4)])
-def test_no_pixel_value_is_invented(change):
+@pytest.mark.parametrize("fields", [{"flip": True}, {"crop_padding": 4}], ids=str)
+def test_no_pixel_value_is_invented(fields):
     images = torch.rand(16, 3, SIDE, SIDE)
-    for before, after in zip(images, change(images), strict=True):
+    for before, after in zip(images, change(images, **fields), strict=True):
         assert torch.isin(after, before).all()
 
 
@@ -114,27 +138,56 @@ def test_each_picture_has_its_own_share():
     assert targets.max(1).values.unique().numel() > 50
 
 
-def test_alpha_zero_changes_nothing():
-    images, targets = mix(*pure(8), mixup=0.0, cutmix=0.0)
-    assert torch.equal(images, pure(8)[0])
-    assert torch.equal(targets, pure(8)[1])
+@pytest.mark.parametrize("alpha", [0.2, 0.8, 1.0, 3.0])
+def test_shares_are_of_the_beta_distribution(alpha):
+    mixture = augment.draw_mix(20_000, 32, alpha, 0.0, torch.Generator().manual_seed(0))
+    # Not a p-value: float32 rounds what is nearest to 1 up to it, which is 3 % of all at 0.2.
+    assert stats.kstest(mixture.share.numpy(), stats.beta(alpha, alpha).cdf).statistic < 0.02
+
+
+def test_a_part_of_the_batch_is_mixed_as_in_the_whole():
+    images, targets = pure(12)
+    mixture = augment.draw_mix(12, SIDE, 0.5, 0.5, torch.Generator().manual_seed(0))
+    partner = torch.randperm(12, generator=torch.Generator().manual_seed(1))
+    whole = augment.mix(images, targets, partner, mixture)
+    rows = torch.cat([torch.arange(4, 8), partner[4:8]])  # its own four, then their partners
+    part = Mixture(*(t[rows] for t in mixture))
+    mine = augment.mix(images[rows], targets[rows], torch.arange(4, 8), part)
+    assert torch.equal(mine[0], whole[0][4:8])
+    assert torch.equal(mine[1], whole[1][4:8])
+
+
+def test_cutout_fills_a_square_that_the_border_cuts():
+    changed = change(torch.zeros(400, 3, SIDE, SIDE), cutout=6)
+    cut = (changed == 99).all(1)  # (B, S, S)
+    assert torch.isin(changed, torch.tensor([0.0, 99.0])).all()
+    sides = [{int(n) for n in cut.any(axis).sum(1)} for axis in (1, 2)]
+    assert sides == [{3, 4, 5, 6}] * 2  # its centre is any pixel
+    assert (cut.sum((1, 2)) == cut.any(1).sum(1) * cut.any(2).sum(1)).all()
+
+
+ALL = {"crop_padding": 2, "flip": True, "policy": "auto", "erasing": 0.5, "cutout": 4}
+
+
+def test_the_rows_of_some_pictures_change_them_as_in_the_whole_batch():
+    images, rows = 255 * torch.rand(16, 3, SIDE, SIDE), torch.tensor([3, 14, 9])
+    augmentation = Augmentation(**ALL)
+    draws = augmentation.draw(16, SIDE, torch.Generator().manual_seed(0))
+    whole = augmentation.apply(images, draws, torch.zeros(3, 1, 1))
+    part = augmentation.apply(images[rows], take(draws, rows), torch.zeros(3, 1, 1))
+    assert torch.equal(part, whole[rows])
 
 
 @pytest.mark.parametrize(
-    "change",
+    "changed",
     [
-        random_flip,
-        lambda x: random_crop(x, 4),
-        lambda x: random_erasing(x, 0.5),
-        lambda x: mix(x, torch.eye(len(x)), mixup=0.8, cutmix=1.0)[0],
+        *(lambda x, seed, f=f, v=v: change(x, seed, **{f: v}) for f, v in ALL.items()),
+        lambda x, seed: mix(x, torch.eye(len(x)), mixup=0.8, cutmix=1.0, seed=seed)[0],
     ],
 )
-def test_one_seed_one_result_and_the_input_is_untouched(change):
+def test_one_seed_one_result_and_the_input_is_untouched(changed):
     images = torch.rand(16, 3, SIDE, SIDE)
-    before, results = images.clone(), []
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        results.append(change(images))
+    before, results = images.clone(), [changed(images, seed) for seed in (1, 1, 2)]
     assert torch.equal(results[0], results[1])
     assert not torch.equal(results[0], results[2])
     assert torch.equal(images, before)
@@ -170,44 +223,108 @@ def by_torchvision(picture, name, strength, sign, ranges):
         "solarize": lambda: tv.solarize(image, 255 * (1 - strength)),
         "autocontrast": lambda: tv.autocontrast(image),
         "equalize": lambda: tv.equalize(image),
+        "invert": lambda: tv.invert(image),
     }[name]().float()
 
 
-@pytest.mark.parametrize("ranges", [augment.WIDE, augment.NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("ranges", [policies.WIDE, policies.NARROW], ids=["wide", "narrow"])
 @pytest.mark.parametrize(("strength", "sign"), SIGNS)
-@pytest.mark.parametrize("name", augment.OPERATIONS)
+@pytest.mark.parametrize("name", policies.OPERATIONS)
 def test_operations_are_torchvisions(name, strength, sign, ranges):
-    picture, chosen = smooth_picture(), torch.tensor([augment.OPERATIONS.index(name)])
+    picture, chosen = smooth_picture(), torch.tensor([policies.OPERATIONS.index(name)])
     how = (torch.tensor([strength]), torch.tensor([float(sign)]), ranges)
-    ours = augment.apply_operations(picture, chosen, *how)
+    ours = policies.apply_operations(picture, chosen, *how)
     # torchvision rounds grey and mean to whole levels on the way: up to two levels apart.
     assert (ours - by_torchvision(picture, name, strength, sign, ranges)).abs().max() < 2
 
 
 def test_each_picture_takes_its_own_operation():
     pictures = torch.cat([smooth_picture(seed) for seed in range(3)])
-    chosen = torch.tensor([augment.OPERATIONS.index(n) for n in ("rotate", "equalize", "shear_x")])
+    chosen = torch.tensor([policies.OPERATIONS.index(n) for n in ("rotate", "equalize", "shear_x")])
     strength, sign = torch.tensor([0.2, 0.5, 0.8]), torch.tensor([1.0, 1.0, -1.0])
-    together = augment.apply_operations(pictures, chosen, strength, sign, augment.WIDE)
+    together = policies.apply_operations(pictures, chosen, strength, sign, policies.WIDE)
     for i in range(3):
         one = slice(i, i + 1)
-        alone = augment.apply_operations(
-            pictures[one], chosen[one], strength[one], sign[one], augment.WIDE
+        alone = policies.apply_operations(
+            pictures[one], chosen[one], strength[one], sign[one], policies.WIDE
         )
         assert torch.equal(together[one], alone)
 
 
-@pytest.mark.parametrize("operation", [augment._autocontrast, augment._equalize])
+@pytest.mark.parametrize("operation", [policies._autocontrast, policies._equalize])
 def test_a_picture_of_one_colour_stays(operation):
     picture = torch.full((2, 3, 8, 8), 77.0)
     assert torch.equal(operation(picture), picture)
 
 
-@pytest.mark.parametrize("policy", ["trivial", "rand"])
+@pytest.mark.parametrize("policy", ["trivial", "rand", "auto"])
 def test_policies_differ_by_picture_and_stay_in_range(policy):
-    torch.manual_seed(0)
     pictures = smooth_picture().expand(64, -1, -1, -1)
-    changed = augment.POLICIES[policy](pictures)
+    changed = change(pictures, policy=policy)
     assert changed.shape == pictures.shape
     assert changed.min() >= 0 and changed.max() <= 255
-    assert len({picture.sum().item() for picture in changed}) > 30
+    assert len({picture.sum().item() for picture in changed}) > 20
+
+
+def test_the_pairs_are_torchvisions():
+    auto = transforms.AutoAugment(transforms.AutoAugmentPolicy.CIFAR10)
+    names = {"color": "colour", "shearx": "shear_x", "sheary": "shear_y"}
+    names |= {"translatex": "translate_x", "translatey": "translate_y"}
+    assert len(auto.policies) == len(policies.CIFAR10_PAIRS)
+    for theirs, ours in zip(auto.policies, policies.CIFAR10_PAIRS, strict=True):
+        for (name, chance, magnitude), (our_name, tenths, ninths) in zip(theirs, ours, strict=True):
+            assert names.get(name.lower(), name.lower()) == our_name
+            assert chance == pytest.approx(tenths / 10)
+            assert magnitude in (None, ninths)
+
+
+def test_magnitudes_of_the_pairs_are_torchvisions():
+    space = transforms.AutoAugment()._augmentation_space(10, (32, 32))
+    for ninths in range(10):
+        amount = ninths / 9
+        ours = {
+            "ShearX": amount * policies.NARROW["shear"],
+            "TranslateX": amount * policies.NARROW["translate"] * 32,
+            "Rotate": amount * policies.NARROW["rotate"],
+            "Color": amount * policies.NARROW["blend"],
+            "Posterize": 8 - round(amount * policies.NARROW["posterize"]),
+            "Solarize": 255 * (1 - amount),
+        }
+        for name, value in ours.items():
+            assert value == pytest.approx(space[name][0][ninths].item(), abs=1e-3), name
+
+
+def test_each_pair_happens_as_often_as_its_chances_say():
+    count = 50_000
+    drawn = policies.draw_auto(count, torch.Generator().manual_seed(0)).operation
+    for place in (0, 1):
+        for name in ("equalize", "translate_y", "invert"):
+            pairs = [pair[place] for pair in policies.CIFAR10_PAIRS]
+            wanted = sum(tenths for n, tenths, _ in pairs if n == name) / 250
+            share = (drawn[:, place] == policies.OPERATIONS.index(name)).float().mean().item()
+            assert share == pytest.approx(wanted, abs=0.01), (name, place)
+
+
+def test_the_two_operations_of_a_pair_follow_each_other():
+    picture = smooth_picture()
+    both = torch.tensor([[policies.OPERATIONS.index(n) for n in ("invert", "solarize")]])
+    strength, sign = torch.tensor([[0.0, 0.5]]), torch.ones(1, 2)
+    operations = policies.Operations(both, strength, sign)
+    expected = tv.solarize(tv.invert(picture.to(torch.uint8)), 127.5).float()
+    assert torch.equal(policies.apply_policy(picture, operations, policies.NARROW), expected)
+
+
+def test_trivial_and_rand_augment_never_invert():
+    generator = torch.Generator().manual_seed(0)
+    for draw in (policies.draw_trivial, policies.draw_rand):
+        drawn = draw(5000, generator).operation.unique()
+        assert drawn.tolist() == list(range(len(policies.DRAWN)))
+
+
+def test_draws_come_from_the_generator_alone():
+    torch.manual_seed(0)
+    expected = torch.rand(1)
+    torch.manual_seed(0)
+    Augmentation(mixup=0.2, cutmix=1.0, **ALL).draw(8, SIDE, torch.Generator())
+    assert torch.equal(torch.rand(1), expected)
+    assert drawing.uniform((3,), torch.Generator().manual_seed(1)).shape == (3,)

@@ -9,6 +9,7 @@ from itertools import islice
 import pytest
 import torch
 
+from vitdemo import training
 from vitdemo.data import synthetic
 from vitdemo.errors import VitdemoError
 from vitdemo.models import ModelSpec, build_model
@@ -16,15 +17,18 @@ from vitdemo.recipes import OPTIMIZERS, Recipe
 from vitdemo.runs import RECORD_FIELDS
 from vitdemo.training import (
     Preprocessing,
+    Processes,
     Progress,
     Trainer,
     build_optimizer,
+    choose_compile,
     learning_rate_factor,
     pick_device,
     predict,
 )
 
 SIZES = {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2, "drop_path_rate": 0.2}
+NO_CHANCE = {"drop_path_rate": 0.0}  # of the model's own, which a compiler draws in its own way
 TINY = ModelSpec("vit", image_size=16, options=SIZES)
 PLAIN = Recipe("plain", "", TINY, epochs=3, batch_size=8, learning_rate=3e-3)
 RICH = replace(
@@ -41,7 +45,7 @@ RICH = replace(
 TWO_STAGE = replace(RICH, head_epochs=2, epochs=2, layer_decay=0.7, patience=5)
 
 
-def make_trainer(recipe=PLAIN, seed=0, on_step=None):
+def make_trainer(recipe=PLAIN, seed=0, on_step=None, **options):
     torch.manual_seed(seed)
     model = build_model(recipe.model, 4)
     preprocessing = Preprocessing(recipe.model.image_size, (0.5,) * 3, (0.25,) * 3)
@@ -54,6 +58,7 @@ def make_trainer(recipe=PLAIN, seed=0, on_step=None):
         num_classes=4,
         preprocessing=preprocessing,
         on_step=on_step,
+        **options,
     )
 
 
@@ -114,11 +119,11 @@ def test_loss_falls():
 
 
 def test_epochs_differ_in_their_order_of_pictures():
-    trainer, seen = make_trainer(), []
-    step = trainer._step
-    trainer._step = lambda images, labels: seen.append(labels.tolist()) or step(images, labels)
-    list(islice(trainer.fit(), 2))
-    assert seen[:3] != seen[3:]
+    trainer, orders = make_trainer(), []
+    for _ in islice(trainer.fit(), 2):
+        orders.append(trainer.order.tolist())
+    assert orders[0] != orders[1]
+    assert sorted(orders[0]) == sorted(orders[1]) == list(range(24))
 
 
 def test_validation_is_plain_cross_entropy_of_the_averaged_model():
@@ -313,3 +318,111 @@ def test_an_absent_device_is_refused_and_auto_goes_on(monkeypatch):
     with pytest.raises(VitdemoError, match="no device 'cuda'"):
         pick_device("cuda")
     assert pick_device().type == "cpu"
+
+
+def assert_close(ours, theirs):
+    assert len(ours) == len(theirs)
+    for mine, yours in zip(ours, theirs, strict=True):
+        stages = mine.pop("stage"), yours.pop("stage")
+        assert stages[0] == stages[1]
+        assert mine == pytest.approx(yours, rel=1e-3)
+
+
+@pytest.fixture
+def traced(monkeypatch):
+    """torch.compile without its code generator, which takes a minute."""
+
+    def trace(function, mode):
+        whole = not isinstance(function, torch.nn.Module)  # the augmentation is one graph
+        return torch.compile(function, backend="aot_eager", dynamic=False, fullgraph=whole)
+
+    monkeypatch.setattr(training, "compiled", trace)
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+COMPILED = replace(RICH, policy="auto", cutout=3, model=replace(TINY, options=SIZES | NO_CHANCE))
+
+
+@pytest.mark.filterwarnings("default")  # of the compiler's own making
+def test_a_compiled_training_is_the_same_and_a_plain_one_goes_on_from_it(traced):
+    plain, first = make_trainer(COMPILED), make_trainer(COMPILED, compile="default")
+    second, epochs = make_trainer(COMPILED, seed=9), first.fit()
+    records = [next(epochs)]
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        records.append(next(epochs))  # nothing is compiled again
+    assert first.compile == "default"  # it did not fall back
+    assert first.state_dict()["model"].keys() == plain.state_dict()["model"].keys()
+    second.load_state_dict(through_disk(first.state_dict()))
+    records += second.fit()
+    assert_close(untimed(records), untimed(plain.fit()))
+
+
+def test_the_compilers_rehearsal_leaves_no_trace():
+    trainer = make_trainer(replace(PLAIN, model=ModelSpec("resnet18", 8)))
+    trainer._forward, before = trainer.model, copied(trainer.model)
+    trainer._rehearse()
+    assert_same(trainer.model.state_dict(), before)
+    assert all(parameter.grad is None for parameter in trainer.model.parameters())
+
+
+def test_a_failing_compiler_is_named_and_the_training_goes_on(monkeypatch):
+    def fail(function, mode):
+        def compiled(*args):
+            raise RuntimeError("no C compiler\nat all")
+
+        return compiled
+
+    monkeypatch.setattr(training, "compiled", fail)
+    notes, expected = [], untimed(make_trainer(RICH).fit())
+    trainer = make_trainer(RICH, compile="default", on_note=notes.append)
+    assert untimed(trainer.fit()) == expected
+    (note,) = notes
+    assert "RuntimeError: no C compiler)" in note and "without it" in note
+    with pytest.warns(UserWarning, match="without it"):
+        next(make_trainer(RICH, compile="default").fit())
+
+
+def test_only_cuda_compiles_by_itself():
+    assert choose_compile(torch.device("cuda")) == "default"
+    assert choose_compile(torch.device("cpu")) == "off"
+    assert choose_compile(torch.device("cpu"), "reduce-overhead") == "reduce-overhead"
+    with pytest.raises(VitdemoError, match="'fast': choose one of auto, off, default"):
+        choose_compile(torch.device("cuda"), "fast")
+
+
+def test_processes_take_equal_shares():
+    with pytest.raises(VitdemoError, match="batch of 8 pictures cannot be shared evenly by 3"):
+        make_trainer(PLAIN, processes=Processes(0, 3))
+
+
+@pytest.mark.parametrize("mixup", [0.0, 0.5])
+def test_processes_see_between_them_what_one_sees(mixup):
+    recipe = replace(PLAIN, mixup=mixup, policy="auto", erasing=0.5)
+    whole = make_trainer(recipe)
+    parts = [make_trainer(recipe, processes=Processes(rank, 2)) for rank in range(2)]
+    for trainer in (whole, *parts):
+        trainer._draw_epoch()
+    for step in range(whole.steps):
+        inputs, targets = whole._batch(step)
+        shared = [part._batch(step) for part in parts]
+        assert torch.equal(torch.cat([s[0] for s in shared]), inputs)
+        assert torch.equal(torch.cat([s[1] for s in shared]), targets)
+    assert parts[0].share == whole.share / 2 == 4
+
+
+def test_resnet_trains_on_channels_last():
+    trainer = make_trainer(replace(PLAIN, model=ModelSpec("resnet18", 8)))
+    trainer._draw_epoch()
+    inputs, _ = trainer._batch(0)
+    assert inputs.is_contiguous(memory_format=torch.channels_last)
+    weight = trainer.model.layer1[0].conv1.weight
+    assert weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_mixing_rests_for_the_last_epochs():
+    trainer, mixed = make_trainer(replace(RICH, epochs=3, unmixed_epochs=2)), []
+    for _ in trainer.fit():
+        mixed.append(trainer.partners is not None)
+    assert mixed == [True, False, False]

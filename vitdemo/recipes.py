@@ -16,7 +16,7 @@ SCHEDULES = ("cosine", "constant", "one-cycle")
 
 _NOT_NEGATIVE = (
     *("weight_decay", "warmup_epochs", "clip_norm", "head_epochs", "crop_padding", "mixup"),
-    *("cutmix", "unmixed_epochs", "patience", "train_pictures", "seed"),
+    *("cutmix", "unmixed_epochs", "patience", "train_pictures", "seed", "cutout"),
 )
 
 
@@ -48,8 +48,10 @@ class Recipe:
 
     flip: bool = True
     crop_padding: int = 4  # pixels at the data's own resolution
-    policy: str = "none"  # "trivial" (TrivialAugmentWide) or "rand" (RandAugment, 2 at 9 of 30)
+    policy: str = "none"  # "trivial" (TrivialAugmentWide), "rand" (RandAugment, 2 at 9 of 30) or
+    # "auto" (AutoAugment, as found for CIFAR-10)
     erasing: float = 0.0  # chance
+    cutout: int = 0  # side in pixels; 0: none
     mixup: float = 0.0  # alpha
     cutmix: float = 0.0  # alpha
     unmixed_epochs: int = 0  # MixUp and CutMix rest for the last ones
@@ -57,6 +59,7 @@ class Recipe:
 
     ema_decay: float = 0.0  # 0: none; warmed up, see Trainer
     patience: int = 0  # epochs without a better validation loss before stopping; 0: never stop
+    keep: str = ""  # epochs whose weights stay in the run folder, as "1,2,4,8"
 
     validation_share: float = 0.1
     train_pictures: int = 0  # a stratified subset of the rest; 0: all
@@ -82,6 +85,14 @@ class Recipe:
         for field in _NOT_NEGATIVE:
             if not getattr(self, field) >= 0:
                 raise RecipeError(f"{field} is {getattr(self, field)}: it cannot be negative.")
+        _ = self.kept_epochs  # raises
+
+    @property
+    def kept_epochs(self) -> frozenset[int]:
+        words = self.keep.replace(",", " ").split()
+        if not all(word.isdecimal() and 0 < int(word) < 10_000 for word in words):
+            raise RecipeError(f"keep is '{self.keep}': it must be epochs from 1 on, as 1,2,4,8.")
+        return frozenset(map(int, words))
 
     @property
     def total_epochs(self) -> int:

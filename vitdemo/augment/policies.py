@@ -1,0 +1,228 @@
+"""Random policies: TrivialAugment, RandAugment and CIFAR-10's AutoAugment, an operation a picture.
+
+Letters: N pictures drawn for, B pictures of a batch, S their side, K operations of a policy.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from vitdemo.augment.drawing import integers, uniform
+
+# Policies. Every operation is computed for the whole batch and chosen by `torch.where`, so that
+# shapes stay static; the operations and their ranges are torchvision's.
+GEOMETRY = ("shear_x", "shear_y", "translate_x", "translate_y", "rotate")
+BLENDS = ("brightness", "colour", "contrast", "sharpness")
+TONES = ("posterize", "solarize", "autocontrast", "equalize")
+DRAWN = ("identity", *GEOMETRY, *BLENDS, *TONES)  # by TrivialAugment and RandAugment
+OPERATIONS = (*DRAWN, "invert")
+# Largest magnitude: shear as a slope, translation as a share of the side, rotation in degrees,
+# blends around 1, bits that posterize takes away, share of 255 that solarize goes down.
+WIDE = {"shear": 0.99, "translate": 1.0, "rotate": 135.0, "blend": 0.99, "posterize": 6}
+NARROW = {"shear": 0.3, "translate": 150 / 331, "rotate": 30.0, "blend": 0.9, "posterize": 4}
+
+
+# The policy that was found for CIFAR-10 (Cubuk et al. 2019, table 7): of 25 pairs of an operation,
+# its chance in tenths and its magnitude in ninths, each picture takes one.
+CIFAR10_PAIRS = (
+    (("invert", 1, 7), ("contrast", 2, 6)),
+    (("rotate", 7, 2), ("translate_x", 3, 9)),
+    (("sharpness", 8, 1), ("sharpness", 9, 3)),
+    (("shear_y", 5, 8), ("translate_y", 7, 9)),
+    (("autocontrast", 5, 8), ("equalize", 9, 2)),
+    (("shear_y", 2, 7), ("posterize", 3, 7)),
+    (("colour", 4, 3), ("brightness", 6, 7)),
+    (("sharpness", 3, 9), ("brightness", 7, 9)),
+    (("equalize", 6, 5), ("equalize", 5, 1)),
+    (("contrast", 6, 7), ("sharpness", 6, 5)),
+    (("colour", 7, 7), ("translate_x", 5, 8)),
+    (("equalize", 3, 7), ("autocontrast", 4, 8)),
+    (("translate_y", 4, 3), ("sharpness", 2, 6)),
+    (("brightness", 9, 6), ("colour", 2, 8)),
+    (("solarize", 5, 2), ("invert", 0, 3)),
+    (("equalize", 2, 0), ("autocontrast", 6, 0)),
+    (("equalize", 2, 8), ("equalize", 6, 4)),
+    (("colour", 9, 9), ("equalize", 6, 6)),
+    (("autocontrast", 8, 4), ("solarize", 2, 8)),
+    (("brightness", 1, 3), ("colour", 7, 0)),
+    (("solarize", 4, 5), ("autocontrast", 9, 3)),
+    (("translate_y", 9, 9), ("translate_y", 7, 9)),
+    (("autocontrast", 9, 2), ("solarize", 8, 3)),
+    (("equalize", 8, 8), ("invert", 1, 3)),
+    (("translate_y", 7, 9), ("autocontrast", 9, 1)),
+)
+
+
+class Operations(NamedTuple):
+    """What a policy does to each picture: K operations, one after the other; each (N, K)."""
+
+    operation: Tensor  # int64, index into OPERATIONS
+    strength: Tensor  # in 0..1, share of the operation's range
+    sign: Tensor  # +1 or -1: left or right, darker or brighter
+
+
+class Policy(NamedTuple):
+    """How operations are drawn, and their largest magnitudes."""
+
+    draw: Callable[[int, Generator], Operations]
+    ranges: dict[str, float]
+
+    @staticmethod
+    def taken_from(draws: dict[str, Tensor]) -> Operations:
+        return Operations(*(draws[name] for name in Operations._fields))
+
+
+def draw_trivial(count: int, generator: Generator) -> Operations:
+    """TrivialAugmentWide (Mueller & Hutter 2021): one operation a picture, at any magnitude.
+
+    The translation's range is the picture's own side.
+    """
+    strength = uniform((count, 1), generator)
+    return Operations(
+        integers(len(DRAWN), (count, 1), generator), strength, _signs(strength, generator)
+    )
+
+
+def draw_rand(
+    count: int, generator: Generator, operations: int = 2, magnitude: int = 9
+) -> Operations:
+    """RandAugment (Cubuk et al. 2020): `operations` a picture, at `magnitude` of 30."""
+    chosen = integers(len(DRAWN), (count, operations), generator)
+    strength = torch.full(chosen.shape, magnitude / 30, device=chosen.device)
+    return Operations(chosen, strength, _signs(strength, generator))
+
+
+def draw_auto(count: int, generator: Generator) -> Operations:
+    """AutoAugment (Cubuk et al. 2019): one of the 25 pairs found for CIFAR-10 a picture."""
+    rows = [[(OPERATIONS.index(n), c / 10, m / 9) for n, c, m in pair] for pair in CIFAR10_PAIRS]
+    pairs = torch.tensor(rows, device=generator.device)  # (25, 2, 3)
+    operation, chance, strength = pairs[integers(len(rows), count, generator)].unbind(2)  # (N, 2)
+    happens = uniform((count, 2), generator) < chance
+    operation = torch.where(happens, operation.long(), OPERATIONS.index("identity"))
+    return Operations(operation, strength, _signs(strength, generator))
+
+
+def _signs(like: Tensor, generator: Generator) -> Tensor:
+    return integers(2, tuple(like.shape), generator) * 2.0 - 1
+
+
+def apply_policy(images: Tensor, operations: Operations, ranges: dict[str, float]) -> Tensor:
+    """Apply to each picture (B, 3, S, S) its K operations, each (B, K), in turn."""
+    for k in range(operations.operation.shape[1]):
+        images = apply_operations(images, *(part[:, k] for part in operations), ranges)
+    return images
+
+
+def apply_operations(
+    images: Tensor, chosen: Tensor, strength: Tensor, sign: Tensor, ranges: dict
+) -> Tensor:
+    """Apply to each picture (B, 3, S, S) the operation `OPERATIONS[chosen]`.
+
+    Args:
+        chosen: (B,) int64.
+        strength: (B,) in 0..1, share of the range.
+        sign: (B,) +1 or -1: left or right, darker or brighter.
+        ranges: `WIDE` or `NARROW`.
+    """
+
+    def turn(name: str) -> Tensor:  # (B, 1, 1, 1)
+        return (chosen == OPERATIONS.index(name)).view(-1, 1, 1, 1)
+
+    moved = _move(images, chosen, sign * strength, ranges)
+    for name, operation in {
+        "posterize": lambda: _posterize(images, strength * ranges["posterize"]),
+        "solarize": lambda: _solarize(images, 255 * (1 - strength)),
+        "autocontrast": lambda: _autocontrast(images),
+        "equalize": lambda: _equalize(images),
+        "invert": lambda: 255 - images,
+    }.items():
+        moved = torch.where(turn(name), operation(), moved)
+    factor = (1 + sign * strength * ranges["blend"]).view(-1, 1, 1, 1)
+    grey = _grey(images)  # (B, 1, S, S)
+    for name, start in {
+        "brightness": torch.zeros_like(grey),
+        "colour": grey,
+        "contrast": grey.mean((2, 3), keepdim=True),
+        "sharpness": _smooth(images),
+    }.items():
+        blended = (start + factor * (images - start)).clamp(0, 255)
+        moved = torch.where(turn(name), blended, moved)
+    return moved
+
+
+def _move(images: Tensor, chosen: Tensor, amount: Tensor, ranges: dict) -> Tensor:
+    """Shear, shift or turn each picture by `amount` (B,) of its range; black comes in."""
+    S = images.shape[-1]
+
+    def part(name: str, value: Tensor) -> Tensor:
+        return torch.where(chosen == OPERATIONS.index(name), value, 0.0)  # (B,)
+
+    angle = part("rotate", amount * ranges["rotate"]).deg2rad()
+    shear_x, shear_y = (part(f"shear_{axis}", amount * ranges["shear"]) for axis in "xy")
+    shift_x, shift_y = (
+        part(f"translate_{axis}", (amount * ranges["translate"] * S).trunc()) for axis in "xy"
+    )
+    # Where each pixel comes from, in units of half the side around the centre. A shear holds the
+    # first row (or column) in place, as in torchvision, so it also shifts.
+    row_x = torch.stack([angle.cos(), -angle.sin() + shear_x, -2 * shift_x / S + shear_x], 1)
+    row_y = torch.stack([angle.sin() + shear_y, angle.cos(), -2 * shift_y / S + shear_y], 1)
+    grid = F.affine_grid(torch.stack([row_x, row_y], 1), list(images.shape), align_corners=False)
+    return F.grid_sample(images, grid, mode="nearest", align_corners=False)
+
+
+def _grey(images: Tensor) -> Tensor:
+    """Luma (B, 1, S, S) of ITU-R 601."""
+    red, green, blue = images.split(1, 1)
+    return 0.2989 * red + 0.587 * green + 0.114 * blue
+
+
+def _smooth(images: Tensor) -> Tensor:
+    """Each pixel with its eight neighbours, the border as it is."""
+    kernel = torch.ones(3, 1, 3, 3, device=images.device)
+    kernel[:, :, 1, 1] = 5
+    inner = F.conv2d(images, kernel / 13, groups=3)  # (B, 3, S-2, S-2)
+    smooth = images.clone()
+    smooth[:, :, 1:-1, 1:-1] = inner
+    return smooth
+
+
+def _posterize(images: Tensor, bits: Tensor) -> Tensor:
+    """Keep the 8 - `bits` (B,) highest bits."""
+    step = (2.0 ** bits.round()).view(-1, 1, 1, 1)
+    return (images / step).floor() * step
+
+
+def _solarize(images: Tensor, threshold: Tensor) -> Tensor:
+    """Invert what is at or above the threshold (B,)."""
+    return torch.where(images >= threshold.view(-1, 1, 1, 1), 255 - images, images)
+
+
+def _autocontrast(images: Tensor) -> Tensor:
+    """Stretch each channel to 0..255; a channel of one value stays."""
+    low, high = images.amin((2, 3), keepdim=True), images.amax((2, 3), keepdim=True)
+    stretched = 255 * (images - low) / (high - low).clamp_min(1)
+    return torch.where(high > low, stretched, images)
+
+
+def _equalize(images: Tensor) -> Tensor:
+    """Spread each channel's histogram evenly, as Pillow does; a channel of one value stays."""
+    B, _, S, _ = images.shape
+    values = images.round().long().clamp(0, 255).flatten(2)  # (B, 3, S*S)
+    counts = torch.zeros(B, 3, 256, device=images.device)
+    counts.scatter_add_(2, values, torch.ones_like(values, dtype=counts.dtype))
+    top = values.amax(2, keepdim=True)  # (B, 3, 1)
+    step = ((S * S - counts.gather(2, top)) / 255).floor()  # (B, 3, 1): the last bin is left out
+    table = ((counts.cumsum(2) - counts + (step / 2).floor()) / step.clamp_min(1)).floor()
+    spread = table.clamp(0, 255).gather(2, values).view_as(images)
+    return torch.where(step.view(B, 3, 1, 1) > 0, spread, images)
+
+
+POLICIES = {
+    "none": None,
+    "trivial": Policy(draw_trivial, WIDE),
+    "rand": Policy(draw_rand, NARROW),
+    "auto": Policy(draw_auto, NARROW),
+}

@@ -1,0 +1,53 @@
+"""The learning rate's schedule, and the optimizer over its parameter groups."""
+
+import math
+
+import torch
+from timm.optim import create_optimizer_v2
+from torch import nn
+
+from vitdemo.recipes import Recipe
+
+
+def learning_rate_factor(recipe: Recipe, epoch: float, total: float) -> float:
+    """Share of the peak learning rate at a time in epochs of a stage that lasts `total`."""
+    if recipe.schedule == "one-cycle":  # Smith & Topin 2018, with torch's default proportions
+        rise = 0.3 * total
+        if epoch < rise:
+            return 0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * epoch / rise))
+        return 0.5 * (1 + math.cos(math.pi * min((epoch - rise) / (total - rise), 1.0)))
+    if epoch < recipe.warmup_epochs:
+        return epoch / recipe.warmup_epochs
+    if recipe.schedule == "constant":
+        return 1.0
+    left = (epoch - recipe.warmup_epochs) / max(total - recipe.warmup_epochs, 1e-9)
+    return 0.5 * (1 + math.cos(math.pi * min(left, 1.0)))
+
+
+def build_optimizer(
+    model: nn.Module, recipe: Recipe, learning_rate: float, layer_decay: float
+) -> torch.optim.Optimizer:
+    """timm's optimizer over parameter groups: no decay on biases, norms, class token, positions."""
+    kind = recipe.optimizer
+    options = {
+        "adamw": {"betas": recipe.betas, "fused": True},
+        "adam": {"betas": recipe.betas, "fused": True},
+        "sgd": {"momentum": recipe.momentum, "nesterov": True},
+        # Class token, positions and the head are no matrices to orthogonalise: AdamW moves them.
+        "muon": {
+            "momentum": recipe.momentum,
+            "nesterov": True,
+            "fallback_list": ("head*", "fc*"),
+            "fallback_no_weight_decay": True,
+        },
+    }[kind]
+    if kind in ("adamw", "adam") and next(model.parameters()).device.type == "mps":
+        options.pop("fused")
+    return create_optimizer_v2(
+        model,
+        opt=kind,
+        lr=learning_rate,
+        weight_decay=recipe.weight_decay,
+        layer_decay=layer_decay if layer_decay < 1 else None,
+        **options,
+    )
