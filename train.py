@@ -3,6 +3,8 @@
     python train.py --list
     python train.py vit-small-cpu
     python train.py vit-small-cpu --resume
+    python train.py vit-best --minutes 8.5          # stops between epochs, to be resumed
+    torchrun --nproc_per_node=4 train.py vit-best   # four GPUs share each batch
     python train.py evaluate runs/vit-small-cpu
     python train.py download
 
@@ -11,6 +13,7 @@ A training writes a run folder (see `vitdemo/runs.py`), which the page shows whi
 
 import argparse
 import json
+import os
 import shlex
 import signal
 import sys
@@ -30,9 +33,18 @@ from vitdemo.evaluation import accuracy
 from vitdemo.models import ModelSpec, build_model, count_macs, count_parameters
 from vitdemo.provenance import device_name, git_commit, package_versions
 from vitdemo.recipes import RECIPES, Recipe, get_recipe
-from vitdemo.training import Preprocessing, Progress, Trainer, pick_device, predict
+from vitdemo.training import (
+    Preprocessing,
+    Progress,
+    Trainer,
+    choose_compile,
+    join_processes,
+    pick_device,
+    predict,
+)
 
 SYNTHETIC = "synthetic"  # name of the data of --smoke
+CHECKPOINT_SECONDS = 20.0  # between two checkpoints, where epochs are shorter than that
 TUNABLE = tuple(f for f in fields(Recipe) if f.type in (int, float, str) and f.name not in
                 ("name", "summary", "note"))  # fmt: skip
 
@@ -80,6 +92,13 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, default=0, help="CPU threads (default: all cores)")
     parser.add_argument("--weights", type=Path, help="local file of the pretrained weights")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out")
+    parser.add_argument(
+        "--minutes", type=float, help="stop, to be resumed, before an epoch that would end later"
+    )
+    parser.add_argument(
+        "--compile", default="auto", help="auto (on CUDA), off, default, reduce-overhead, ..."
+    )
+    parser.add_argument("--no-compile", dest="compile", action="store_const", const="off")
     parser.add_argument("--smoke", action="store_true", help="seconds, on synthetic pictures")
     group = parser.add_argument_group("fields of the recipe, in place of its own values")
     for field in TUNABLE:
@@ -116,12 +135,15 @@ def evaluate(args: argparse.Namespace) -> int:
 
 
 def train(args: argparse.Namespace, argv: list[str]) -> int:
+    started = time.monotonic()
     recipe, folder = choose_recipe(args), run_folder(args)
     device = pick_device(args.device)
+    compile = choose_compile(device, args.compile)
     source, pictures, classes = training_pictures(args, recipe)
     kept, held = split(pictures, recipe)
     fingerprint = data.fingerprint(pictures, classes)
     saved = resumable(folder, recipe, fingerprint) if args.resume else None
+    processes, device = join_processes(device)
     torch.manual_seed(recipe.seed)
     model = build_model(
         recipe.model,
@@ -129,29 +151,27 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
         pretrained=recipe.pretrained and saved is None and not args.smoke,
         weights=args.weights,
     ).to(device)
-    preprocessing = preprocessing_of(recipe, source, pictures)
     trainer = Trainer(
         model,
         recipe,
         pictures.subset(kept),
         pictures.subset(held),
         num_classes=len(classes),
-        preprocessing=preprocessing,
+        preprocessing=preprocessing_of(recipe, source, pictures),
+        on_note=lambda note: print(f"train.py: {note}", file=sys.stderr),
+        compile=compile,
+        processes=processes,
     )
     if saved:
         trainer.load_state_dict(saved)
-        history = [r for r in runs.read_history(folder) if r["epoch"] <= trainer.epoch]
-        runs.rewrite_history(folder, history)
-    else:
+    if processes.is_first:
         name = source.name if source else SYNTHETIC
-        config = describe(trainer, classes, name, fingerprint, argv)
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in (runs.WEIGHTS, runs.EVALUATION):  # of a smoke test that this one replaces
-            (folder / name).unlink(missing_ok=True)
-        runs.rewrite_history(folder, ())
-        runs.write_checkpoint(folder, trainer.state_dict())
-        runs.write_config(folder, config)  # last: a folder that has it can be resumed
-    if not train_to_the_end(trainer, folder):
+        prepare_folder(folder, trainer, describe(trainer, classes, name, fingerprint, argv))
+    deadline = started + 60 * args.minutes if args.minutes else None
+    finished = train_to_the_end(trainer, folder, deadline)
+    if not processes.is_first:
+        return 0 if finished else 130
+    if not finished:
         saved_epochs = runs.read_checkpoint(folder)["epoch"]  # it may have ended one more
         print(f"Stopped. {saved_epochs} of {recipe.total_epochs} epochs are saved in '{folder}'; "
               f"go on with: {resume_command(args, folder)}")  # fmt: skip
@@ -161,12 +181,30 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
     return 0
 
 
+def prepare_folder(folder: Path, trainer: Trainer, config: dict) -> None:
+    """Make the run folder of a new training; of one that goes on, drop what was not saved."""
+    if trainer.epoch:
+        history = [r for r in runs.read_history(folder) if r["epoch"] <= trainer.epoch]
+        runs.rewrite_history(folder, history)
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (runs.WEIGHTS, runs.EVALUATION):  # of a smoke test that this one replaces
+        (folder / name).unlink(missing_ok=True)
+    for path in (folder / runs.EPOCHS).glob("*"):
+        path.unlink()
+    runs.rewrite_history(folder, ())
+    runs.write_checkpoint(folder, trainer.state_dict())
+    runs.write_config(folder, config)  # last: a folder that has it can be resumed
+
+
 def resume_command(args: argparse.Namespace, folder: Path) -> str:
     """The command that goes on with the run in `folder`, on the same pictures."""
     where = ["--data", str(args.data)] if args.data else []
     smoke = ["--smoke"] if args.smoke else []
-    words = ["python", "train.py", args.recipe, *smoke, *where, "--out", str(folder), "--resume"]
-    return shlex.join(words)
+    count = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    start = ["python"] if count == "1" else ["torchrun", f"--nproc_per_node={count}"]
+    words = ["train.py", args.recipe, *smoke, *where, "--out", str(folder), "--resume"]
+    return shlex.join(start + words)
 
 
 def choose_recipe(args: argparse.Namespace) -> Recipe:
@@ -302,14 +340,88 @@ def describe(
         "parameters": count_parameters(trainer.model),
         "macs": count_macs(trainer.model, preprocessing.size),
         "device": device_name(trainer.device),
+        "processes": trainer.processes.count,
+        "compile": trainer.compile,
         "packages": package_versions(),
         "git_commit": git_commit(),
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
 
 
-def train_to_the_end(trainer: Trainer, folder: Path) -> bool:
-    """Write each epoch as it ends; False where Ctrl-C (or SIGTERM) stopped it."""
+class Saver:
+    """Writes each epoch as it ends; its checkpoint at once or, where epochs are short, soon.
+
+    A checkpoint of every epoch would cost a GPU more than the epoch. One that waits is held in
+    memory, and `flush` writes it, so that only a killed process loses up to CHECKPOINT_SECONDS.
+    """
+
+    def __init__(self, folder: Path, trainer: Trainer):
+        self.folder, self.trainer = folder, trainer
+        self.written = time.monotonic()
+        self.waiting: dict | None = None
+
+    def save(self, record: dict) -> None:
+        if record["epoch"] in self.trainer.recipe.kept_epochs:
+            weights = self.trainer.averaged_model().state_dict()
+            runs.write_weights(self.folder, weights, record["epoch"])
+        runs.append_record(self.folder, record)
+        if time.monotonic() - self.written < CHECKPOINT_SECONDS:
+            self.waiting = detached(self.trainer.state_dict())
+            return
+        self.waiting = None
+        runs.write_checkpoint(self.folder, self.trainer.state_dict())
+        self.written = time.monotonic()
+
+    def flush(self) -> None:
+        if self.waiting:
+            runs.write_checkpoint(self.folder, self.waiting)
+            self.waiting = None
+
+
+def detached(state):
+    """A copy of nested dicts and lists whose tensors do not change with the model's."""
+    if isinstance(state, torch.Tensor):
+        return state.detach().clone()
+    if isinstance(state, dict):
+        return {key: detached(value) for key, value in state.items()}
+    return [detached(value) for value in state] if isinstance(state, list) else state
+
+
+def train_to_the_end(trainer: Trainer, folder: Path, deadline: float | None = None) -> bool:
+    """Write each epoch as it ends; False where Ctrl-C, SIGTERM or the deadline stopped it."""
+    first, saver = trainer.processes.is_first, Saver(folder, trainer)
+    with progress_bar(trainer) as bar:
+        try:
+            for record in trainer.fit():
+                if first:
+                    saver.save(record)
+                    bar.write(sentence(record))
+                if deadline and not trainer.finished and too_late(trainer, record, deadline):
+                    return False
+        except KeyboardInterrupt:
+            return False
+        finally:
+            saver.flush()
+    trainer.processes.leave()
+    return True
+
+
+def too_late(trainer: Trainer, record: dict, deadline: float) -> bool:
+    """Whether another epoch like this one would end after the deadline."""
+    late = time.monotonic() + record["epoch_seconds"] > deadline
+    return trainer.processes.agree(late, trainer.device)
+
+
+def sentence(record: dict) -> str:
+    return (
+        f"epoch {record['epoch']:3d}  loss {record['train_loss']:.4f}  "
+        f"validation loss {record['val_loss']:.4f}  "
+        f"accuracy {100 * record['val_accuracy']:.2f} %  "
+        f"{record['epoch_seconds']:.0f} s  {record['images_per_second']:.0f} images/s"
+    )
+
+
+def progress_bar(trainer: Trainer) -> tqdm:
     epoch_images = trainer.steps * trainer.batch_size
     bar = tqdm(
         total=trainer.recipe.total_epochs * epoch_images,
@@ -317,22 +429,10 @@ def train_to_the_end(trainer: Trainer, folder: Path) -> bool:
         unit="img",
         unit_scale=True,
         dynamic_ncols=True,
+        disable=not trainer.processes.is_first,
     )
     trainer.on_step = lambda progress: show(bar, progress, trainer)
-    with bar:
-        try:
-            for record in trainer.fit():
-                runs.append_record(folder, record)
-                runs.write_checkpoint(folder, trainer.state_dict())
-                bar.write(
-                    f"epoch {record['epoch']:3d}  loss {record['train_loss']:.4f}  "
-                    f"validation loss {record['val_loss']:.4f}  "
-                    f"accuracy {100 * record['val_accuracy']:.2f} %  "
-                    f"{record['epoch_seconds']:.0f} s  {record['images_per_second']:.0f} images/s"
-                )
-        except KeyboardInterrupt:
-            return False
-    return True
+    return bar
 
 
 def show(bar: tqdm, progress: Progress, trainer: Trainer) -> None:

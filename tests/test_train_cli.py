@@ -22,6 +22,11 @@ ROOT = Path(train.__file__).parent
 pytestmark = pytest.mark.usefixtures("tiny_recipe")
 
 
+@pytest.fixture(autouse=True)
+def _every_checkpoint(monkeypatch):
+    monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 0.0)
+
+
 @pytest.fixture
 def cli(capsys):
     """cli(*arguments) -> (exit code, stdout, stderr)."""
@@ -176,6 +181,77 @@ def test_ctrl_c_loses_nothing_finished(
     assert weights[0] == weights[1]
 
 
+def test_a_checkpoint_that_waits_is_written_when_the_run_stops(
+    cli, smoke, monkeypatch, tmp_path, tiny_run
+):
+    monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 1000.0)
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, train, "show", 3, KeyboardInterrupt)
+        code, out, _ = smoke()
+    assert code == 130
+    assert "2 of 3 epochs" in out
+    assert cli(*shlex.split(out.split("python train.py ")[1]))[0] == 0
+    assert losses(tmp_path / "run") == losses(tiny_run)
+
+
+def test_short_epochs_share_a_checkpoint(smoke, monkeypatch, tmp_path):
+    monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 1000.0)
+    written, write = [], runs.write_checkpoint
+    monkeypatch.setattr(
+        runs, "write_checkpoint", lambda folder, s: written.append(s["epoch"]) or write(folder, s)
+    )
+    assert smoke()[0] == 0
+    assert written == [0, 3]
+    assert runs.read_checkpoint(tmp_path / "run")["epoch"] == 3
+
+
+def test_a_run_out_of_minutes_can_be_gone_on_with(cli, smoke, tmp_path, tiny_run):
+    code, out, _ = smoke("--minutes", 1e-6)
+    assert code == 130
+    assert "1 of 3 epochs" in out
+    command = shlex.split(out.split("python train.py ")[1])
+    assert cli(*command, "--minutes", 1e-6)[0] == 130
+    assert cli(*command, "--minutes", 10)[0] == 0
+    assert losses(tmp_path / "run") == losses(tiny_run)
+
+
+def test_kept_epochs_stay_in_the_run_folder(smoke, tmp_path, tiny_run):
+    assert smoke("--keep", "1,3,8")[0] == 0
+    run = runs.read_run(tmp_path / "run")
+    assert runs.kept_epochs(run) == [1, 3]
+    first, last, final = (runs.load_model(run, epoch=e).state_dict() for e in (1, 3, None))
+    assert not first["head.weight"].equal(last["head.weight"])
+    assert all(last[name].equal(tensor) for name, tensor in final.items())
+    with pytest.raises(runs.RunError, match="no weights of epoch 2: those that it kept are 1, 3"):
+        runs.load_model(run, epoch=2)
+    assert runs.kept_epochs(runs.read_run(tiny_run)) == []
+    assert smoke()[0] == 0  # the same folder again
+    assert runs.kept_epochs(run) == []
+
+
+def test_an_unknown_compile_mode_names_the_choices(smoke):
+    assert_refused(smoke("--compile", "fast"), "'fast'", "off, default, reduce-overhead")
+
+
+OPTIONS = "--smoke --epochs 3 --batch-size 32 --device cpu --optimizer adamw --clip-norm 1"
+OPTIONS += " --policy auto --erasing 0.5 --cutout 4 --mixup 0.4 --cutmix 1 --unmixed-epochs 1"
+
+
+def test_two_processes_train_as_one(cli, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    words = ["vit-small-cpu", *OPTIONS.split(), "--threads", "1"]
+    assert cli(*words, "--out", one)[0] == 0
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    torchrun += ["--nproc_per_node=2", "train.py", *words, "--out", str(two)]
+    done = subprocess.run(torchrun, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("test_accuracy") == 1  # the first process alone speaks
+    assert runs.read_config(two)["processes"] == 2
+    assert len(losses(two)) == 3
+    for alone, together in zip(losses(one), losses(two), strict=True):
+        assert together == pytest.approx(alone, rel=2e-3)  # bfloat16, where the processor has it
+
+
 def test_the_printed_command_goes_on_with_a_folder_of_pictures(
     cli, monkeypatch, put_pictures, tmp_path
 ):
@@ -299,7 +375,10 @@ def test_ctrl_c_while_the_data_is_read_leaves_without_a_traceback(cli, monkeypat
         ("--head-epochs", -1, "head_epochs"),
         ("--validation-share", 0, "between 0 and 1"),
         ("--train-pictures", 5000, "train_pictures is 5000, of 86"),
-        ("--policy", "magic", "none, trivial, rand"),
+        ("--policy", "magic", "none, trivial, rand, auto"),
+        ("--keep", "1,two", "keep is '1,two'"),
+        ("--keep", "0", "from 1 on"),
+        ("--cutout", -1, "cutout"),
     ],
 )
 def test_a_value_that_cannot_work_is_named_before_the_run(smoke, tmp_path, option, value, word):

@@ -1,7 +1,8 @@
 """The run folder: the one contract between training and the page.
 
-`config.json`, `history.jsonl`, `model.safetensors`, `evaluation.npz`, `checkpoint.pt`. Writes are
-atomic (beside, then renamed), so a run that is killed at any moment can be read and resumed.
+`config.json`, `history.jsonl`, `model.safetensors`, `evaluation.npz`, `checkpoint.pt`, and
+`epochs/NNNN.safetensors` for the epochs whose weights a recipe keeps. Writes are atomic (beside,
+then renamed), so a run that is killed at any moment can be read and resumed.
 """
 
 import io
@@ -24,7 +25,7 @@ from vitdemo.models import ModelSpec, build_model
 from vitdemo.training import Preprocessing
 
 CONFIG, HISTORY, WEIGHTS = "config.json", "history.jsonl", "model.safetensors"
-EVALUATION, CHECKPOINT = "evaluation.npz", "checkpoint.pt"
+EVALUATION, CHECKPOINT, EPOCHS = "evaluation.npz", "checkpoint.pt", "epochs"
 RECORD_FIELDS = (
     "epoch",
     "stage",
@@ -135,13 +136,20 @@ def write_checkpoint(folder: Path, state: dict) -> None:
     write_atomically(folder / CHECKPOINT, lambda file: file.write(buffer.getbuffer()))
 
 
-def write_weights(folder: Path, weights: dict[str, Tensor]) -> None:
+def weights_path(folder: Path, epoch: int | None = None) -> Path:
+    """Where the weights to use lie, or those of one epoch."""
+    return folder / WEIGHTS if epoch is None else folder / EPOCHS / f"{epoch:04}.safetensors"
+
+
+def write_weights(folder: Path, weights: dict[str, Tensor], epoch: int | None = None) -> None:
     """Float tensors go to float16; integers (BatchNorm's counters) stay as they are."""
+    path = weights_path(folder, epoch)
+    path.parent.mkdir(exist_ok=True)
     half = {
         name: (t.half() if t.is_floating_point() else t).detach().cpu().contiguous()
         for name, t in weights.items()
     }
-    write_atomically(folder / WEIGHTS, lambda file: file.write(save(half)))
+    write_atomically(path, lambda file: file.write(save(half)))
 
 
 def write_evaluation(folder: Path, evaluation: Evaluation) -> None:
@@ -288,15 +296,26 @@ def _run_folders(root: Path, problems: list[str]) -> list[Path]:
     return sorted(folder for folder in folders if not folder.name.startswith("."))
 
 
-def load_model(run: Run, device: torch.device | str = "cpu") -> nn.Module:
+def kept_epochs(run: Run) -> list[int]:
+    """The epochs whose weights lie in the folder, beside those to use; most runs have none."""
+    names = (path.name.removesuffix(".safetensors") for path in (run.path / EPOCHS).glob("*.*"))
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+def load_model(run: Run, device: torch.device | str = "cpu", epoch: int | None = None) -> nn.Module:
     """The run's trained model, strictly loaded, float32, in evaluation mode, on `device`.
 
+    With an `epoch` of `kept_epochs`, the model as it was after that one.
     Raises `RunError` naming the run where its weights are missing or do not fit.
     """
-    path = run.path / WEIGHTS
     try:
-        model = _load_strictly(run, path)
+        model = _load_strictly(run, weights_path(run.path, epoch))
     except FileNotFoundError as error:
+        if epoch is not None:
+            kept = ", ".join(map(str, kept_epochs(run))) or "none"
+            raise RunError(
+                f"'{run.name}' has no weights of epoch {epoch}: those that it kept are {kept}."
+            ) from error
         raise RunError(
             f"'{run.name}' has no weights: it is still training, or ships without them."
         ) from error
