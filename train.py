@@ -18,7 +18,7 @@ import shlex
 import signal
 import sys
 import time
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -100,6 +100,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--no-compile", dest="compile", action="store_const", const="off")
     parser.add_argument("--smoke", action="store_true", help="seconds, on synthetic pictures")
+    parser.add_argument("--image-size", type=int, help="side of the model's input in pixels")
     group = parser.add_argument_group("fields of the recipe, in place of its own values")
     for field in TUNABLE:
         option = "--" + field.name.replace("_", "-")
@@ -214,7 +215,9 @@ def choose_recipe(args: argparse.Namespace) -> Recipe:
     if not args.resume:
         if args.smoke:
             given = {"epochs": 2, "batch_size": 16, "warmup_epochs": 0.0} | given
-        return get_recipe(args.recipe, **given)
+        recipe = get_recipe(args.recipe, **given)
+        size = args.image_size or recipe.model.image_size
+        return replace(recipe, model=replace(recipe.model, image_size=size))
     folder = run_folder(args)
     saved = recipe_from(runs.read_config(folder)["recipe"])
     if saved.name != get_recipe(args.recipe).name:
@@ -222,11 +225,12 @@ def choose_recipe(args: argparse.Namespace) -> Recipe:
             f"'{folder}' was trained with the recipe '{saved.name}', not '{args.recipe}': resume "
             f"that one, or choose another --out."
         )
-    for name, value in given.items():
-        if getattr(saved, name) != value:
+    begun = asdict(saved) | {"image_size": saved.model.image_size}
+    for name, value in given.items() | {("image_size", args.image_size or begun["image_size"])}:
+        if begun[name] != value:
             raise RunError(
-                f"'{folder}' was begun with {name} {getattr(saved, name)}, not {value}: leave the "
-                "option out to resume, or choose another --out."
+                f"'{folder}' was begun with {name} {begun[name]}, not {value}: leave the option "
+                "out to resume, or choose another --out."
             )
     return saved
 

@@ -5,6 +5,7 @@ import timm
 import torch
 from timm.models.vision_transformer import VisionTransformer as TimmViT
 
+from vitdemo.attention import trace
 from vitdemo.errors import ModelError
 from vitdemo.models import (
     ModelSpec,
@@ -100,11 +101,40 @@ def test_drop_path_rises_to_its_rate(depth):
     assert rates == pytest.approx([0.0, 0.1, 0.2][:depth])
 
 
+def test_the_conv_stem_gives_as_many_tokens_that_see_beyond_their_patch():
+    sizes = {"embed_dim": 16, "depth": 2, "num_heads": 2}
+    model = scrambled(VisionTransformer(image_size=16, stem="conv", **sizes))
+    assert model.patch_embed.grid_size == (4, 4)
+    assert model.patch_embed.proj.out_channels == 16
+    image = torch.rand(1, 3, 16, 16, requires_grad=True)
+    model.patch_embed(image)[0, 5].sum().backward()  # row 1, column 1: pixels 4 to 7
+    seen = (image.grad[0] != 0).any(0)
+    assert model.patch_embed(image).shape == (1, 16, 16)
+    assert seen.any(0).nonzero().min() < 4 and seen.any(0).nonzero().max() > 7
+    logits, tokens, attention = trace(model, image)
+    assert torch.allclose(logits, model(image), atol=1e-4)
+    assert (tokens.shape, attention.shape) == ((3, 1, 17, 16), (2, 1, 2, 17, 17))
+
+
+def test_macs_of_the_conv_stem():
+    sizes = {"embed_dim": 16, "depth": 0, "num_heads": 2}
+    model = VisionTransformer(image_size=16, stem="conv", **sizes)
+    assert count_macs(model, 16) == 16 * 16 * 27 * 64 + 8 * 8 * 9 * 64 * 16 + 16 * 10
+
+
 @pytest.mark.parametrize(
-    "wrong", [{"image_size": 17}, {"embed_dim": 15}, {"init": "zeros"}], ids=str
+    "wrong",
+    [
+        {"image_size": 17},
+        {"embed_dim": 15},
+        {"init": "zeros"},
+        {"stem": "sum"},
+        {"stem": "conv", "patch_size": 8},
+    ],
+    ids=str,
 )
 def test_sizes_that_do_not_divide_are_refused(wrong):
-    with pytest.raises(ValueError, match=str(next(iter(wrong.values())))):
+    with pytest.raises(ValueError, match=str(list(wrong.values())[-1])):
         VisionTransformer(**{"image_size": 16, **SIZES, **wrong})
 
 

@@ -35,6 +35,40 @@ class PatchEmbed(nn.Module):
         return x.flatten(2).transpose(1, 2)  # (B, P, D)
 
 
+class ConvEmbed(nn.Module):
+    """Tokens from two stages of a 3x3 convolution and a pool that halves.
+
+    The stem of CCT (Hassani et al. 2021). As many tokens as patches of 4 pixels would give, but
+    their fields of view overlap. The attributes are `PatchEmbed`'s; `proj` is the second
+    convolution.
+    """
+
+    def __init__(self, image_size: int, patch_size: int, embed_dim: int, width: int = 64):
+        super().__init__()
+        if patch_size != 4 or image_size % 4:
+            raise ValueError(
+                f"The conv stem makes a token of every 4 pixels: image_size {image_size} is not a "
+                f"multiple of 4, or patch_size {patch_size} is not 4."
+            )
+        self.img_size = (image_size, image_size)
+        self.patch_size = (patch_size, patch_size)
+        self.grid_size = (image_size // patch_size, image_size // patch_size)
+        self.num_patches = self.grid_size[0] * self.grid_size[1]
+        self.conv = nn.Conv2d(3, width, kernel_size=3, padding=1, bias=False)
+        self.proj = nn.Conv2d(width, embed_dim, kernel_size=3, padding=1, bias=False)
+        self.pool = nn.MaxPool2d(kernel_size=3, stride=2, padding=1)
+        for convolution in (self.conv, self.proj):
+            nn.init.kaiming_normal_(convolution.weight)
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = self.pool(F.relu(self.conv(images)))  # (B, width, S/2, S/2)
+        x = self.pool(F.relu(self.proj(x)))  # (B, D, rows, columns)
+        return x.flatten(2).transpose(1, 2)  # (B, P, D)
+
+
+STEMS = {"patch": PatchEmbed, "conv": ConvEmbed}
+
+
 class Attention(nn.Module):
     """Multi-head self-attention (Vaswani et al. 2017), fused."""
 
@@ -100,8 +134,9 @@ class VisionTransformer(nn.Module):
         drop_path_rate: chance that the last block is skipped for a picture; falls linearly to 0
             at the first (stochastic depth, Huang et al. 2016).
         init: "trunc_normal" (std 0.02) or "mimetic" (see `mimetic_init`).
+        stem: "patch" (`PatchEmbed`) or "conv" (`ConvEmbed`).
 
-    Raises `ValueError` where sizes do not divide, or `init` is unknown.
+    Raises `ValueError` where sizes do not divide, or `init` or `stem` is unknown.
     """
 
     num_prefix_tokens = 1
@@ -119,13 +154,16 @@ class VisionTransformer(nn.Module):
         drop_rate: float = 0.0,
         drop_path_rate: float = 0.0,
         init: str = "trunc_normal",
+        stem: str = "patch",
     ):
         super().__init__()
+        if stem not in STEMS:
+            raise ValueError(f"Unknown stem '{stem}': choose 'patch' or 'conv'.")
         if init not in ("trunc_normal", "mimetic"):
             raise ValueError(f"Unknown init '{init}': choose 'trunc_normal' or 'mimetic'.")
         self.num_classes = num_classes
         self.embed_dim = embed_dim
-        self.patch_embed = PatchEmbed(image_size, patch_size, embed_dim)
+        self.patch_embed = STEMS[stem](image_size, patch_size, embed_dim)
         self.cls_token = nn.Parameter(torch.zeros(1, 1, embed_dim))
         self.pos_embed = nn.Parameter(torch.zeros(1, 1 + self.patch_embed.num_patches, embed_dim))
         self.pos_drop = nn.Dropout(drop_rate)

@@ -1,0 +1,153 @@
+"""How fast recipes train, how much of the machine they use, and how long they took to 90 and 94 %.
+
+    python benchmarks/train.py                                   # a few steps of four recipes
+    python benchmarks/train.py vit-best --batch-size 2048 --compile reduce-overhead
+    python benchmarks/train.py --runs runs                       # the times of finished runs alone
+
+Speed is measured on made-up pixels, so no data set is needed: whole epochs of `--steps` steps, of
+which the first, with its compilation, is left out. A multiply-add counts as 2 operations, forward
+and backward as 3 forward passes; the ceiling is a matrix product of this machine in the type that
+trains. Times to an accuracy come from the histories of runs, with validation and compilation in
+them.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from vitdemo import data, runs  # noqa: E402
+from vitdemo.models import build_model, count_macs  # noqa: E402
+from vitdemo.provenance import device_name, package_versions  # noqa: E402
+from vitdemo.recipes import Recipe, get_recipe  # noqa: E402
+from vitdemo.training import Preprocessing, Trainer, autocast_helps, pick_device  # noqa: E402
+
+RECIPES = ("vit-plain", "vit-best", "vit-conv-stem", "resnet18")
+TARGETS = (0.90, 0.94)
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("recipes", nargs="*", help=f"default: {', '.join(RECIPES)}")
+    parser.add_argument("--steps", type=int, default=0, help="of an epoch (default: 40, CPU: 4)")
+    parser.add_argument("--epochs", type=int, default=4, help="of which the first is left out")
+    parser.add_argument("--batch-size", type=int, default=0, help="default: the recipe's")
+    parser.add_argument("--image-size", type=int, default=0, help="default: the recipe's")
+    parser.add_argument("--compile", default="auto")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--runs", type=Path, nargs="*", help="folders of runs: their times alone")
+    args = parser.parse_args(argv)
+    if args.runs is not None:
+        print_times(args.runs)
+        return
+    device = pick_device(args.device)
+    ceiling = matmul_rate(device)
+    packages = ", ".join(f"{name} {version}" for name, version in package_versions().items())
+    print(f"{device_name(device)}; {packages}")
+    print(f"a matrix product reaches {ceiling / 1e12:.3g} TFLOP/s in {training_type(device)}\n")
+    print("| recipe | batch | compile | images/s | FLOP utilisation | first epoch | GPU memory |")
+    print("|---|---|---|---|---|---|---|")
+    for name in args.recipes or RECIPES:
+        print(measure(chosen(name, args), device, ceiling, args), flush=True)
+
+
+def chosen(name: str, args: argparse.Namespace) -> Recipe:
+    """The recipe without its first stage, as long as the benchmark."""
+    recipe = get_recipe(name, epochs=args.epochs, head_epochs=0)
+    size = args.image_size or recipe.model.image_size
+    recipe = replace(recipe, model=replace(recipe.model, image_size=size))
+    return replace(recipe, batch_size=args.batch_size or recipe.batch_size, unmixed_epochs=0)
+
+
+def measure(recipe: Recipe, device: torch.device, ceiling: float, args: argparse.Namespace) -> str:
+    """One row of the table."""
+    steps = args.steps or (40 if device.type == "cuda" else 4)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    torch.manual_seed(0)
+    model = build_model(recipe.model, 10).to(device)
+    macs = count_macs(model, recipe.model.image_size)
+    trainer = Trainer(
+        model,
+        recipe,
+        pictures(steps * recipe.batch_size),
+        pictures(10),
+        num_classes=10,
+        preprocessing=Preprocessing(recipe.model.image_size, data.CIFAR10_MEAN, data.CIFAR10_STD),
+        compile=args.compile,
+    )
+    first, *rest = trainer.fit()
+    rate = statistics.median(record["images_per_second"] for record in rest)
+    memory = (
+        f"{torch.cuda.max_memory_allocated() / 2**30:.1f} GiB" if device.type == "cuda" else "-"
+    )
+    return (
+        f"| `{recipe.name}` | {recipe.batch_size} | {trainer.compile} | {rate:,.0f} "
+        f"| {100 * rate * 6 * macs / ceiling:.1f} % | {first['epoch_seconds']:.1f} s | {memory} |"
+    )
+
+
+def pictures(count: int) -> data.Pictures:
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(256, (count, 3, 32, 32), generator=generator, dtype=torch.uint8)
+    return data.Pictures(images, torch.arange(count) % 10)
+
+
+def training_type(device: torch.device) -> torch.dtype:
+    return torch.bfloat16 if autocast_helps(device) else torch.float32
+
+
+def matmul_rate(device: torch.device, repeats: int = 10) -> float:
+    """Operations a second of a large matrix product, the best of some; multiply-adds count 2."""
+    side = 8192 if device.type == "cuda" else 1024
+    a, b = torch.randn(2, side, side, device=device, dtype=training_type(device))
+    seconds = []
+    for _ in range(repeats):
+        synchronise(device)
+        started = time.perf_counter()
+        a @ b
+        synchronise(device)
+        seconds.append(time.perf_counter() - started)
+    return 2 * side**3 / min(seconds)
+
+
+def synchronise(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def seconds_to(history: tuple[dict, ...], target: float) -> float | None:
+    """Time of all epochs up to the first whose validation accuracy is at least `target`."""
+    total = 0.0
+    for record in history:
+        total += record["epoch_seconds"]
+        if record["val_accuracy"] >= target:
+            return total
+    return None
+
+
+def print_times(folders: list[Path]) -> None:
+    found, problems = runs.find_runs(*folders)
+    print(
+        "| run | device | epochs | minutes | " + " | ".join(f"to {t:.0%}" for t in TARGETS) + " |"
+    )
+    print("|---|---|---|---|---|---|")
+    for run in found:
+        minutes = sum(record["epoch_seconds"] for record in run.history) / 60
+        times = (seconds_to(run.history, target) for target in TARGETS)
+        cells = " | ".join("-" if t is None else f"{t:,.0f} s" for t in times)
+        device = run.config.get("device", "?")
+        print(f"| `{run.name}` | {device} | {len(run.history)} | {minutes:.1f} | {cells} |")
+    for problem in problems:
+        print(problem, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

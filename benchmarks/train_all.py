@@ -1,0 +1,59 @@
+"""Train several recipes within a given time, and go on with them the next time.
+
+    python benchmarks/train_all.py vit-best resnet18 --minutes 8.5
+    python benchmarks/train_all.py vit-plain vit-plain-ema vit-plain-mixed --minutes 8.5 --at-once 3
+
+Each recipe is a `train.py` of its own, in the order given: those that have their evaluation are
+left alone, those that were stopped are resumed. Several at once share the device, which pays where
+batches are small; their times are then not those of the device. A word may carry options:
+"vit-best --seed 1 --out runs/vit-best-1".
+"""
+
+import argparse
+import shlex
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+LEAST = 0.5  # minutes that a training is still begun with
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("trainings", nargs="+", help="a recipe each, with options if need be")
+    parser.add_argument("--minutes", type=float, required=True, help="of all together")
+    parser.add_argument("--at-once", type=int, default=1)
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="where the runs lie")
+    args = parser.parse_args(argv)
+    deadline = time.monotonic() + 60 * args.minutes
+    with ThreadPoolExecutor(args.at_once) as pool:
+        codes = list(pool.map(lambda words: train(words, args.runs, deadline), args.trainings))
+    for words, code in zip(args.trainings, codes, strict=True):
+        state = {0: "finished", 130: "to be resumed", None: "not begun"}.get(code, "failed")
+        print(f"{words}: {state}")
+    return 0 if not any(codes) and None not in codes else 1
+
+
+def train(training: str, root: Path, deadline: float) -> int | None:
+    """Exit code of one training; 0 where it is finished already, None where no time is left."""
+    words = shlex.split(training)
+    folder = root / words[0]
+    if "--out" in words:
+        folder = Path(words[words.index("--out") + 1])
+    else:
+        words += ["--out", str(folder)]
+    if (folder / "evaluation.npz").is_file():
+        return 0
+    minutes = (deadline - time.monotonic()) / 60
+    if minutes < LEAST:
+        return None
+    resume = ["--resume"] if (folder / "config.json").is_file() else []
+    command = [sys.executable, "train.py", *words, *resume, "--minutes", f"{minutes:.2f}"]
+    return subprocess.run(command, cwd=ROOT).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""The benchmarks of training: what they count, and that they run on any machine."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from benchmarks import train, train_all
+from tests.making import VIT, make_run, record
+from vitdemo.recipes import RECIPES, Recipe
+
+TINY = Recipe("tiny", "for tests", VIT, epochs=2, batch_size=8, head_epochs=1)
+
+
+def test_a_table_of_speed_names_machine_and_versions(monkeypatch, capsys):
+    monkeypatch.setitem(RECIPES, "tiny", TINY)
+    train.main(["tiny", "--device", "cpu", "--steps", "2", "--epochs", "2"])
+    out = capsys.readouterr().out
+    machine, ceiling, _, head, _, row = out.splitlines()
+    assert f"torch {torch.__version__.split('+')[0]}" in machine
+    assert "TFLOP/s" in ceiling
+    assert row.count("|") == head.count("|")
+    name, batch, mode, rate, share, *_ = [cell.strip() for cell in row.strip("|").split("|")]
+    assert (name, batch, mode) == ("`tiny`", "8", "off")
+    assert float(rate.replace(",", "")) > 0
+    assert 0 < float(share.removesuffix(" %")) < 100
+
+
+def test_the_ceiling_counts_two_for_a_multiply_add(monkeypatch):
+    clock = iter(range(0, 1000, 2))
+    monkeypatch.setattr(train.time, "perf_counter", lambda: next(clock))
+    assert train.matmul_rate(torch.device("cpu"), repeats=1) == 2 * 1024**3 / 2
+
+
+@pytest.mark.parametrize(("target", "seconds"), [(0.0, 30.0), (0.7, 60.0), (0.9, None)])
+def test_time_to_an_accuracy_counts_whole_epochs(target, seconds):
+    history = tuple(record(epoch) for epoch in range(1, 5))  # 0.4, 0.7, 0.8, 0.85; 30 s each
+    assert train.seconds_to(history, target) == seconds
+
+
+def test_a_table_of_times_is_read_from_run_folders(tmp_path, capsys):
+    make_run(tmp_path / "one", epochs=8)
+    train.main(["--runs", str(tmp_path)])
+    assert "| `one` | a test machine | 8 | 4.0 | 180 s | - |" in capsys.readouterr().out
+
+
+def test_trainings_go_on_where_they_stand(monkeypatch, tmp_path, capsys):
+    for name, files in {"done": ["evaluation.npz"], "begun": ["config.json"]}.items():
+        (tmp_path / name).mkdir()
+        for file in files:
+            (tmp_path / name / file).touch()
+    commands = []
+
+    def run(command, cwd):
+        commands.append(command[2:])
+        return subprocess.CompletedProcess(command, 130 if "begun" in command else 0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    words = ["done", "begun", f"new --seed 1 --out {tmp_path / 'other'}"]
+    assert train_all.main([*words, "--minutes", "5", "--runs", str(tmp_path)]) == 1
+    assert [(c[0], "--resume" in c, "--minutes" in c) for c in commands] == [
+        ("begun", True, True),
+        ("new", False, True),
+    ]
+    assert capsys.readouterr().out.splitlines()[:2] == ["done: finished", "begun: to be resumed"]
+
+
+def test_nothing_is_begun_without_time(tmp_path, capsys):
+    assert train_all.main(["vit-best", "--minutes", "0.1", "--runs", str(tmp_path)]) == 1
+    assert "vit-best: not begun" in capsys.readouterr().out
+
+
+def test_benchmarks_of_training_need_no_page():
+    code = (
+        "import sys, benchmarks.train; print({'gradio', 'captum', 'matplotlib'} & {*sys.modules})"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=train.ROOT
+    )
+    assert (run.returncode, run.stdout.strip()) == (0, "set()"), run.stderr

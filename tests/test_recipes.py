@@ -1,0 +1,37 @@
+"""Recipes: each can be trained, and differs from the next in what its name says alone."""
+
+from dataclasses import asdict
+
+import pytest
+
+from vitdemo.models import build_model, count_parameters
+from vitdemo.recipes import RECIPES
+
+ABLATION = {
+    "augmented": {"policy"},
+    "longer": {"epochs"},
+    "decay": {"weight_decay"},
+    "one-cycle": {"schedule"},
+    "ema": {"ema_decay"},
+    "mixed": {"mixup", "cutmix"},
+}
+
+
+@pytest.mark.parametrize("ingredient", ABLATION)
+def test_an_ablation_changes_one_ingredient(ingredient):
+    plain, other = asdict(RECIPES["vit-plain"]), asdict(RECIPES[f"vit-plain-{ingredient}"])
+    changed = {name for name, value in plain.items() if other[name] != value}
+    assert changed - {"name", "summary", "note"} == ABLATION[ingredient]
+
+
+@pytest.mark.parametrize("name", ["vit-best", "vit-conv-stem"])
+def test_the_best_scratch_models_stay_small_and_end_unmixed(name):
+    recipe = RECIPES[name]
+    assert count_parameters(build_model(recipe.model, 10)) <= 5.5e6
+    assert recipe.unmixed_epochs == 0.15 * recipe.epochs
+    assert not recipe.pretrained
+
+
+def test_every_recipe_says_what_was_measured():
+    for recipe in RECIPES.values():
+        assert "Not measured here yet." in recipe.note or "It ships." in recipe.note, recipe.name
