@@ -229,6 +229,13 @@ def test_kept_epochs_stay_in_the_run_folder(smoke, tmp_path, tiny_run):
     assert runs.kept_epochs(run) == []
 
 
+def test_the_input_size_can_be_set_and_stays(smoke, tmp_path):
+    assert smoke("--image-size", 24, "--epochs", 1)[0] == 0
+    assert runs.read_config(tmp_path / "run")["input_size"] == 24
+    assert runs.load_model(runs.read_run(tmp_path / "run")).patch_embed.grid_size == (3, 3)
+    assert_refused(smoke("--epochs", 1, "--image-size", 16, "--resume"), "image_size 24, not 16")
+
+
 def test_an_unknown_compile_mode_names_the_choices(smoke):
     assert_refused(smoke("--compile", "fast"), "'fast'", "off, default, reduce-overhead")
 

@@ -57,7 +57,7 @@ class Recipe:
     unmixed_epochs: int = 0  # MixUp and CutMix rest for the last ones
     label_smoothing: float = 0.0
 
-    ema_decay: float = 0.0  # 0: none; warmed up, see Trainer
+    ema_decay: float = 0.0  # 0: none; averages 1 / (1 - decay) steps, less in the first thousands
     patience: int = 0  # epochs without a better validation loss before stopping; 0: never stop
     keep: str = ""  # epochs whose weights stay in the run folder, as "1,2,4,8"
 

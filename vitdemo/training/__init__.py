@@ -134,6 +134,8 @@ class Trainer:
         self.on_step = on_step or (lambda progress: None)
         self.on_note = on_note or (lambda note: warnings.warn(note, stacklevel=2))
         self.autocast = autocast_helps(self.device)
+        if self.device.type == "cuda":
+            torch.backends.cudnn.benchmark = True  # shapes stay the same
         self.compile = choose_compile(self.device, compile)
         self.processes = processes or Processes()
         self.batch_size = min(recipe.batch_size, len(train))
