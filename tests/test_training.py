@@ -45,9 +45,9 @@ RICH = replace(
 TWO_STAGE = replace(RICH, head_epochs=2, epochs=2, layer_decay=0.7, patience=5)
 
 
-def make_trainer(recipe=PLAIN, seed=0, on_step=None, **options):
+def make_trainer(recipe=PLAIN, seed=0, on_step=None, device="cpu", **options):
     torch.manual_seed(seed)
-    model = build_model(recipe.model, 4)
+    model = build_model(recipe.model, 4).to(device)
     preprocessing = Preprocessing(recipe.model.image_size, (0.5,) * 3, (0.25,) * 3)
     train, validation = synthetic(4, 6, 16), synthetic(4, 2, 16, seed=1)
     return Trainer(
@@ -357,6 +357,22 @@ def test_a_compiled_training_is_the_same_and_a_plain_one_goes_on_from_it(traced)
     second.load_state_dict(through_disk(first.state_dict()))
     records += second.fit()
     assert_close(untimed(records), untimed(plain.fit()))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+@pytest.mark.parametrize(
+    "spec", [COMPILED.model, ModelSpec("resnet18", 16)], ids=lambda s: s.family
+)
+def test_cuda_compiles_the_same_training(mode, spec):
+    recipe, notes = replace(COMPILED, model=spec), []
+    plain = make_trainer(recipe, device="cuda")
+    compiled = make_trainer(recipe, device="cuda", compile=mode, on_note=notes.append)
+    for ours, theirs in zip(compiled.fit(), plain.fit(), strict=True):
+        assert ours["train_loss"] == pytest.approx(theirs["train_loss"], rel=0.05)  # bfloat16
+        assert ours["val_loss"] == pytest.approx(theirs["val_loss"], rel=0.1)
+    assert notes == []  # it did not fall back
 
 
 def test_the_compilers_rehearsal_leaves_no_trace():
