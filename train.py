@@ -214,7 +214,8 @@ def choose_recipe(args: argparse.Namespace) -> Recipe:
     given = {name: value for name, value in given.items() if value is not None}
     if not args.resume:
         if args.smoke:
-            given = {"epochs": 2, "batch_size": 16, "warmup_epochs": 0.0} | given
+            few = {"epochs": 2, "head_epochs": min(get_recipe(args.recipe).head_epochs, 1)}
+            given = few | {"batch_size": 16, "warmup_epochs": 0.0, "train_pictures": 0} | given
         recipe = get_recipe(args.recipe, **given)
         size = args.image_size or recipe.model.image_size
         return replace(recipe, model=replace(recipe.model, image_size=size))

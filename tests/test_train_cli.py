@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,16 @@ def test_smoke_leaves_a_whole_run(cli, tmp_path, recipe):
     assert code == 0
     assert {path.name for path in (tmp_path / "r").iterdir()} == files
     assert json.loads(out.splitlines()[-1])["test_pictures"] == len(synthetic())
+
+
+def test_smoke_takes_a_recipe_of_two_stages_and_fewer_pictures(
+    cli, monkeypatch, tmp_path, tiny_recipe
+):
+    recipe = replace(tiny_recipe, name="staged", head_epochs=4, train_pictures=20_000, patience=8)
+    monkeypatch.setitem(RECIPES, "staged", recipe)
+    assert cli("staged", "--smoke", "--device", "cpu", "--out", tmp_path / "run")[0] == 0
+    stages = [record["stage"] for record in runs.read_history(tmp_path / "run")]
+    assert stages == ["head", "all", "all"]
 
 
 def test_a_recipes_field_can_be_set(smoke, tmp_path):
