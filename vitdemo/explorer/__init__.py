@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +18,11 @@ from PIL import Image
 from torch import Tensor, nn
 
 from vitdemo import attention, data, inputs, runs
+from vitdemo.attention import statistics
 from vitdemo.errors import DataError, RunError, VitdemoError
 from vitdemo.evaluation import accuracy
 from vitdemo.explorer.zoo import ZooRun, load_zoo_model
-from vitdemo.models import is_vision_transformer
+from vitdemo.models import is_vision_transformer, prefix_token_names
 from vitdemo.runs import Run
 from vitdemo.training import Preprocessing
 
@@ -55,8 +57,12 @@ class Look:
     tokens: Tensor
     logits: Tensor
     grid: tuple[int, int]
-    num_prefix_tokens: int
+    prefix_names: tuple[str, ...]  # of the tokens before the patches
     from_class_token: bool  # else the answer is read from the mean of the patches
+
+    @property
+    def num_prefix_tokens(self) -> int:
+        return len(self.prefix_names)
 
     @property
     def bytes(self) -> int:
@@ -66,6 +72,17 @@ class Look:
     @property
     def layers(self) -> int:
         return self.attention.shape[0]
+
+    @cached_property
+    def distances(self) -> np.ndarray:
+        """Mean attention distance of every head in patches, (L, H)."""
+        found = statistics.distance(self.attention, self.grid, self.num_prefix_tokens)
+        return found.float().cpu().numpy()
+
+    @cached_property
+    def entropies(self) -> np.ndarray:
+        """Mean entropy of every head's rows in bits, (L, H)."""
+        return statistics.entropy(self.attention).float().cpu().numpy()
 
     def head_maps(self, layer: int) -> np.ndarray:
         """Attention of the class token in layer 1..L, (H, rows, columns)."""
@@ -207,7 +224,10 @@ class Explorer:
     @torch.no_grad()
     def _trace(self, run: Run, seen: np.ndarray, pixels: Tensor) -> Look:
         model = self.model(run)
-        trace = attention.trace(model, pixels)
+        try:
+            trace = attention.trace(model, pixels)
+        except TypeError as error:
+            raise RunError(f"'{run.name}': {error}") from error
         return Look(
             run,
             seen,
@@ -215,7 +235,7 @@ class Explorer:
             trace.tokens[:, 0],  # (L+1, N, D)
             trace.logits[0],  # (C,)
             tuple(model.patch_embed.grid_size),
-            model.num_prefix_tokens,
+            prefix_token_names(model),
             attention.reads_class_token(model),
         )
 

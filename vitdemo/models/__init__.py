@@ -66,6 +66,15 @@ def is_vision_transformer(model: nn.Module) -> bool:
     return hasattr(model, "blocks") and hasattr(model, "patch_embed")
 
 
+def prefix_token_names(model: nn.Module) -> tuple[str, ...]:
+    """The tokens before the patches, in their order: "class token", "register 1", ..."""
+    names = {"cls_token": "class token", "dist_token": "distillation token"}
+    found = [name for part, name in names.items() if getattr(model, part, None) is not None]
+    registers = getattr(model, "reg_token", None)  # (1, number, D)
+    count = 0 if registers is None else registers.shape[1]
+    return (*found, *(f"register {i}" for i in range(1, count + 1)))
+
+
 def classifier(model: nn.Module) -> nn.Module:
     """The last layer, which fine-tuning trains first: timm's name for it, else torchvision's."""
     return model.get_classifier() if hasattr(model, "get_classifier") else model.fc
