@@ -1,9 +1,12 @@
-"""How long the page takes, in a real Chromium: to its first answer, and for each new picture.
+"""How long the page takes, in a real Chromium: to its first answer, a new picture, and a click.
 
     python benchmarks/page.py        # needs requirements-dev.txt and Chromium
 
 A new picture counts from the moment the file is handed to the upload until the answers of all
-models and the rollout of the chosen one have changed on the page. README states what it measured.
+models and the head wall and large map of the chosen one have changed on the page. A click counts
+until what it asks for has been drawn: the wall of another model after a new picture (so that no
+pass is kept from before), a thumbnail large, the map of another patch, a step of the rollout.
+README states what it measured.
 """
 
 import argparse
@@ -25,12 +28,22 @@ sys.path.insert(0, str(ROOT))
 from tests.serving import serve  # noqa: E402
 
 SIDE = 1024  # of each new picture, in pixels
-CHANGED = """before => ["#answers", "#rollout"].every((place, i) => {
+CHANGED = """before => ["#answers", "#wall", "#asked"].every((place, i) => {
     const image = document.querySelector(place + " figure:last-of-type img");
     return image && image.src !== before[i];
 })"""
-SOURCES = """() => ["#answers", "#rollout"].map(
+SOURCES = """() => ["#answers", "#wall", "#asked"].map(
     place => document.querySelector(place + " figure:last-of-type img").src)"""
+# Clicks inside the page, and waits until `place` shows what it did not show and has painted it.
+CLICKED = """([selector, place]) => new Promise(done => {
+    const shown = () => document.querySelector(place + " img")?.alt;
+    const before = shown(), started = performance.now();
+    const look = () => shown() && shown() !== before
+        ? requestAnimationFrame(() => done((performance.now() - started) / 1000))
+        : setTimeout(look, 2);
+    document.querySelector(selector).click();
+    look();
+})"""
 
 
 def main() -> None:
@@ -47,19 +60,47 @@ def main() -> None:
         )
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(address)
-        page.locator("#rollout figure").nth(2).wait_for()
+        page.locator("#asked figure").wait_for()
         page.wait_for_timeout(3000)  # the first models are loaded by now, and the page is at rest
-        times = new_pictures(page, args.pictures)
+        times = {"a new picture": new_pictures(page, args.pictures)}
+        times |= clicks(page, args.pictures)
         browser.close()
-    print("| what | seconds |\n|---|---|")
-    print(f"| `python app.py` to its first answer | {first:.1f} |")
-    print(f"| a new picture on the page, median of {len(times)} | {statistics.median(times):.2f} |")
-    print(f"| the slowest of them | {max(times):.2f} |")
+    print(f"`python app.py` to its first answer: {first:.1f} s\n")
+    print(f"| what | median of {args.pictures}, seconds | slowest |\n|---|---|---|")
+    for what, seconds in times.items():
+        print(f"| {what} | {statistics.median(seconds):.2f} | {max(seconds):.2f} |")
 
 
-def new_pictures(page: Page, count: int) -> list[float]:
+def clicks(page: Page, count: int) -> dict[str, list[float]]:
+    """Seconds of each click, by what it asks for."""
+    random, found = np.random.default_rng(1), {}
+
+    def click(what: str, selector: str, place: str) -> None:
+        page.wait_for_timeout(400)  # what the click before set in motion has come to rest
+        found.setdefault(what, []).append(page.evaluate(CLICKED, [selector, place]))
+
+    def other(place: str) -> str:
+        """A button of `place` that is not chosen."""
+        free = f"{place} button[aria-pressed=false]"
+        number = random.integers(page.locator(free).count())
+        pick = page.locator(free).nth(number).get_attribute("data-pick")
+        return f'{place} [data-pick="{pick}"]'
+
+    for i in range(count):
+        new_pictures(page, 1, seed=100 + i)
+        click("another model's head wall", "#model input:not(:checked)", "#wall")
+        click("a thumbnail of the wall large", other("#wall"), "#asked")
+        click("the map of another patch", other("#asked .vd-cells"), "#asked")
+    page.get_by_role("tab", name="Rollout").click()
+    page.locator("#strip img").wait_for()
+    for _ in range(count):
+        click("a step of the rollout large", other("#strip"), "#rollout")
+    return found
+
+
+def new_pictures(page: Page, count: int, seed: int = 0) -> list[float]:
     """Seconds of each of `count` uploads, every one another picture of SIDE x SIDE pixels."""
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     times = []
     with tempfile.TemporaryDirectory() as folder:
         for i in range(count):

@@ -46,7 +46,7 @@ def open_page(browser):
 @pytest.fixture
 def page(open_page, page_url) -> Page:
     page = open_page(page_url)
-    page.locator("#rollout figure").nth(2).wait_for()
+    page.locator("#asked figure").wait_for()
     return page
 
 

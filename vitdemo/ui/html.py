@@ -16,8 +16,12 @@ from PIL import Image
 
 def image_uri(picture: np.ndarray) -> str:
     """(height, width, 3) uint8 -> a data URI of it as PNG."""
+    return png_uri(Image.fromarray(picture))
+
+
+def png_uri(picture: Image.Image) -> str:
     buffer = io.BytesIO()
-    Image.fromarray(picture).save(buffer, format="PNG", compress_level=1)
+    picture.save(buffer, format="PNG", compress_level=1)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 

@@ -17,7 +17,7 @@ from vitdemo.ui.components import (
     offer_download,
     run_radio,
 )
-from vitdemo.ui.look import maps, permalink, picture
+from vitdemo.ui.look import heads, permalink, picture, rollout
 from vitdemo.ui.look.shared import Shared, nearest
 
 CAVEAT = (
@@ -61,8 +61,10 @@ def build(
     shared = lay_out_choices(parts.picture, explained_runs())
     with gr.Tabs(elem_id="sections") as sections:
         tabs = {}
-        with gr.Tab("Attention", id="heads") as tabs["heads"]:
-            maps.build(shared, look=look)
+        with gr.Tab("Heads and patches", id="heads") as tabs["heads"]:
+            heads.build(shared, look=look)
+        with gr.Tab("Rollout", id="rollout") as tabs["rollout"]:
+            rollout.build(shared, look=look)
     with gr.Row():
         copy = gr.Button("Copy a link to this view", size="sm", elem_id="copy-link")
         offer_download(

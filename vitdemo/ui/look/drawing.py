@@ -1,13 +1,10 @@
-"""Answers and maps as HTML, each picture with its words and numbers.
-
-Letters: S side of what a model saw, rows and columns of its patch grid.
-"""
+"""What the models say of a picture as HTML."""
 
 import numpy as np
 
 from vitdemo import figures
 from vitdemo.evaluation import top_k
-from vitdemo.explorer import Answer, Look, TestPicture, final_accuracy
+from vitdemo.explorer import Answer, TestPicture, final_accuracy
 from vitdemo.recipes import RECIPES
 from vitdemo.runs import Run
 from vitdemo.ui import html
@@ -67,58 +64,6 @@ def describe(run: Run) -> str:
     share = "not evaluated" if right is None else f"{100 * right:.1f} % of test pictures right"
     words.append(share)
     return " · ".join(words)
-
-
-def heads_html(look: Look, layer: int, opacity: float, one_scale: bool) -> str:
-    """All heads of one layer (1..L) as a row of pictures, each by itself or on `one_scale`."""
-    maps = look.head_maps(layer)  # (H, rows, columns)
-    vmax = float(maps.max()) if one_scale else None
-    named = [(f"Head {i}", values) for i, values in enumerate(maps, start=1)]
-    items = (
-        map_figure(look, values, opacity, f"{name}, layer {layer}", 160, vmax)
-        for name, values in named
-    )
-    return html.row(items, 160)
-
-
-def summary_html(look: Look, layer: int, opacity: float, rolled: np.ndarray) -> str:
-    """What was seen, the mean of the heads, and the rollout up to the layer."""
-    mean = look.head_maps(layer).mean(0)  # (rows, columns)
-    seen = html.figure(
-        figures.enlarge(look.seen, display_side(len(look.seen), 288)),
-        f"What {look.run.name} saw, with its patches",
-        f"What {look.run.name} saw",
-        grid=look.grid,
-    )
-    span = f"layers 1 to {layer}" if layer > 1 else "layer 1"
-    pictures = [
-        seen,
-        map_figure(look, mean, opacity, f"Mean of the heads, layer {layer}", 288),
-        map_figure(look, rolled, opacity, f"Attention rollout, {span}", 288),
-    ]
-    bar = html.image_uri(figures.scale_bar(160, 10))
-    legend = (
-        f'<div class="vd-legend">0 <img src="{bar}" alt="Colours from black to yellow"> '
-        "the map's maximum</div>"
-    )
-    return html.row(pictures, 250) + legend
-
-
-def map_figure(
-    look: Look,
-    values: np.ndarray,
-    opacity: float,
-    title: str,
-    target: int,
-    vmax: float | None = None,
-) -> str:
-    """One map (rows, columns) over what the model saw, with where its maximum lies."""
-    side = display_side(len(look.seen), target)
-    row, column = np.unravel_index(values.argmax(), values.shape)
-    peak = f"maximum {100 * values.max():.1f} % at row {row + 1}, column {column + 1}"
-    picture = figures.overlay(look.seen, values, side, opacity=opacity, vmax=vmax)
-    numbers = html.number_grid(values, "Numbers, in percent")
-    return html.figure(picture, f"{look.run.name}: {title}: {peak}", title, peak, numbers)
 
 
 def display_side(side: int, target: int) -> int:
