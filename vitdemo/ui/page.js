@@ -2,13 +2,24 @@
 () => {
   const SCALE = 2;
   const layers = (figure) =>
-    [...figure.querySelectorAll("img, svg")].filter(
+    [...figure.querySelectorAll("img, svg, [data-tiles]")].filter(
       (part) => !part.closest("button.vd-save") && part.getBoundingClientRect().width > 0,
     );
+
+  // What lies under a map as its background, once for each of "columns rows" tiles.
+  const tiles = (part) => (part.dataset.tiles || "1 1").split(" ").map(Number);
+  const background = (part) => getComputedStyle(part).backgroundImage.match(/^url\("(.*)"\)$/)?.[1];
 
   const asImage = (part) =>
     new Promise((resolve, reject) => {
       if (part.tagName === "IMG") return resolve(part);
+      const image = new Image();
+      image.onload = () => resolve(image);
+      image.onerror = reject;
+      if (part.dataset.tiles) {
+        image.src = background(part) || "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg'/>";
+        return;
+      }
       const { width, height } = part.getBoundingClientRect();
       const copy = part.cloneNode(true);
       copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
@@ -17,9 +28,6 @@
       const style = getComputedStyle(part);
       copy.style.color = style.color; // "currentColor" is nothing by itself
       copy.style.fontFamily = style.fontFamily;
-      const image = new Image();
-      image.onload = () => resolve(image);
-      image.onerror = reject;
       image.src =
         "data:image/svg+xml;charset=utf-8," +
         encodeURIComponent(new XMLSerializer().serializeToString(copy));
@@ -34,7 +42,7 @@
     canvas.width = Math.round(SCALE * (Math.max(...boxes.map((box) => box.right)) - left));
     canvas.height = Math.round(SCALE * (Math.max(...boxes.map((box) => box.bottom)) - top));
     const context = canvas.getContext("2d");
-    if (parts.some((part) => part.tagName !== "IMG")) {
+    if (parts.some((part) => part.tagName === "svg")) {
       context.fillStyle = getComputedStyle(document.body).backgroundColor; // curves have none
       context.fillRect(0, 0, canvas.width, canvas.height);
     }
@@ -42,21 +50,26 @@
       const style = getComputedStyle(part);
       context.globalAlpha = Number(style.opacity);
       context.imageSmoothingEnabled = style.imageRendering !== "pixelated";
-      context.drawImage(
-        await asImage(part),
-        SCALE * (boxes[i].left - left),
-        SCALE * (boxes[i].top - top),
-        SCALE * boxes[i].width,
-        SCALE * boxes[i].height,
-      );
+      const image = await asImage(part);
+      const [across, down] = tiles(part);
+      const width = (SCALE * boxes[i].width) / across;
+      const height = (SCALE * boxes[i].height) / down;
+      for (let tile = 0; tile < across * down; tile++)
+        context.drawImage(
+          image,
+          SCALE * (boxes[i].left - left) + (tile % across) * width,
+          SCALE * (boxes[i].top - top) + Math.floor(tile / across) * height,
+          width,
+          height,
+        );
     }
     return canvas;
   }
 
   const nameOf = (figure) => {
-    const words = figure.getAttribute("aria-label") || layers(figure)[0]?.alt || "figure";
-    const plain = words.split(": maximum")[0].toLowerCase().replace(/[^a-z0-9]+/g, "-");
-    return "vitdemo-" + plain.replace(/^-+|-+$/g, "").slice(0, 60) + ".png";
+    const words = figure.getAttribute("aria-label") || layers(figure).find((part) => part.alt)?.alt || "figure";
+    const plain = words.split(/: maximum|, brightest|: brightest/)[0].toLowerCase().replace(/[^a-z0-9]+/g, "-");
+    return "vitdemo-" + plain.slice(0, 60).replace(/^-+|-+$/g, "") + ".png";
   };
 
   async function save(figure) {

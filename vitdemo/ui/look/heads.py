@@ -35,7 +35,7 @@ def build(shared: Shared, *, look: Callable[[str, Image.Image], Look]) -> None:
     """Lay out and wire the section; `look(run_name, image)` gives the trace."""
     gr.Markdown(INTRO)
     picture = gr.HTML(elem_classes="vd-style", apply_default_css=False, padding=False)
-    token = gr.Textbox("", visible=False, label="Token")
+    token = gr.Textbox("", visible="hidden", label="Token", elem_id="token")
     with gr.Row(elem_id="look-heads"):
         with gr.Column(min_width=340):
             order = gr.Radio(

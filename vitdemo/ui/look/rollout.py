@@ -151,8 +151,8 @@ def strip_html(look: Look, steps: heads.Steps, layer: int) -> str:
     return (
         f'<figure class="vd-wall vd-strip" style="--layers: 1; --heads: {count}">'
         f'<div class="vd-tops" aria-hidden="true">{"".join(labels)}</div>'
-        f'<div class="vd-heads" style="{stage.seen(look)}" data-columns="{count}" role="group" '
-        f'aria-label="Steps: choose one to see it large">'
+        f'<div class="vd-heads" style="{stage.seen(look)}" data-tiles="{count} 1" '
+        f'data-columns="{count}" role="group" aria-label="Steps: choose one to see it large">'
         f'<img src="{uri}" alt="{html.escape(alt)}">{"".join(buttons)}</div></figure>'
         '<p class="vd-caption">Each step is scaled to its own brightest patch.</p>'
     )
@@ -179,11 +179,11 @@ def large_html(look: Look, steps: heads.Steps, layer: int, token: heads.Token, r
     if not look.num_prefix_tokens:
         words = words.partition("; the patches")[0] + "."
     return (
-        f'<figure class="vd-asked"><h4>{html.escape(title)}</h4>'
+        f'<div class="vd-asked"><h4>{html.escape(title)}</h4>'
         f"{stage.stage(look, values, alt)}{stage.legend(float(values.max()))}"
         f'<p class="vd-check" role="status">{check(steps.deviations[at], look)}</p>'
-        f'<figcaption class="vd-caption">{html.escape(words)} <small>{ROLLOUT_LIMITS}</small>'
-        f"</figcaption>{html.number_grid(values, 'Numbers, in percent')}</figure>"
+        f'<p class="vd-caption">{html.escape(words)} <small>{ROLLOUT_LIMITS}</small></p>'
+        f"{html.number_grid(values, 'Numbers, in percent')}</div>"
     )
 
 

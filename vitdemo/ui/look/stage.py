@@ -57,8 +57,8 @@ def stage(
     """A map (rows, columns) over what the model saw; `over` is HTML that lies on top."""
     uri = html.png_uri(map_picture(values, vmax=vmax))
     return (
-        f'<div class="vd-stage" style="{seen(look)}">'
-        f'<img src="{uri}" alt="{html.escape(alt)}">{over}</div>'
+        f'<figure class="vd-map"><div class="vd-stage" data-tiles="1 1" style="{seen(look)}">'
+        f'<img src="{uri}" alt="{html.escape(alt)}">{over}</div></figure>'
     )
 
 

@@ -54,8 +54,9 @@ def wall_html(
     labels = _row_labels(L, values is not None and across)
     return (
         f'<figure class="vd-wall" style="--layers: {L}; --heads: {H}">'
-        f'{_column_labels(H, values is not None)}{labels}<div class="vd-heads" style="{seen(look)}"'
-        f' data-columns="{H}" role="group" aria-label="Heads: choose one to see it large">'
+        f'{_column_labels(H, values is not None)}{labels}<div class="vd-heads" '
+        f'style="{seen(look)}" data-tiles="{H} {L}" data-columns="{H}" role="group" '
+        f'aria-label="Heads: choose one to see it large">'
         f'<img src="{uri}" alt="{html.escape(alt)}">{buttons}</div></figure>'
         f"{_wall_words(look, question, order, vmax)}{_numbers(look)}"
     )
@@ -150,11 +151,11 @@ def asked_html(look: Look, question: Question, vmax: float | None) -> str:
     alt = f"{look.run.name}: {_title(look, question)}, brightest {peak(asked.patches)}"
     cells = _cells(look, asked.patches, question.token)
     return (
-        f'<figure class="vd-asked"><h4>{html.escape(_title(look, question))}</h4>'
+        f'<div class="vd-asked"><h4>{html.escape(_title(look, question))}</h4>'
         f"{stage(look, asked.patches, alt, vmax=vmax, over=cells)}"
         f"{_others(look, asked.prefix, question.token)}{legend(top)}"
-        f'<figcaption class="vd-caption">{_asked_words(look, asked, question)}</figcaption>'
-        f"{html.number_grid(asked.patches, 'Numbers, in percent')}</figure>"
+        f'<p class="vd-caption">{_asked_words(look, asked, question)}</p>'
+        f"{html.number_grid(asked.patches, 'Numbers, in percent')}</div>"
     )
 
 
