@@ -7,6 +7,9 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Page, expect, sync_playwright
 
+from tests.making import KINDS, RESNET, make_run, timm_spec
+from tests.serving import serve
+
 PATIENCE = 30_000  # milliseconds, on two busy cores
 expect.set_options(timeout=PATIENCE)
 
@@ -48,6 +51,18 @@ def page(open_page, page_url) -> Page:
     page = open_page(page_url)
     page.locator("#asked figure").wait_for()
     return page
+
+
+@pytest.fixture(scope="session")
+def kinds_url(tmp_path_factory):
+    """The address of a page over a model of each kind, one of 14 x 14 patches, and a ResNet."""
+    root = tmp_path_factory.mktemp("kinds")
+    specs = {name.replace(" ", "-"): spec for name, spec in KINDS.items()}
+    specs |= {"fourteen": timm_spec(image_size=112), "resnet": RESNET}
+    for seed, (name, spec) in enumerate(specs.items()):
+        make_run(root / name, spec, seed=seed)
+    with serve("--runs", str(root), "--data", str(root / "none")) as address:
+        yield address
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ TABS = ("Look", "Training progress", "Per-class metrics", "Confusion matrix")
 
 def test_the_first_look_needs_no_click(page):
     expect(page.locator("#answers .vd-card")).to_have_count(3)
-    expect(page.locator("#heads figure")).to_have_count(3)  # timm's comes first: 3 heads
+    expect(page.locator("#wall [data-pick]")).to_have_count(6)  # timm's first: 2 layers of 3 heads
     expect(page.locator("#header")).to_contain_text("Runs on CPU")
     expect(page.locator("#header")).to_contain_text("3 trained models")
 
@@ -26,10 +26,10 @@ def test_a_damaged_run_is_named_and_the_others_are_there(page):
 
 
 def test_an_upload_changes_answers_and_maps(page, photo):
-    answers, maps = sources(page, "#answers"), sources(page, "#rollout")
+    answers, maps = sources(page, "#answers"), sources(page, "#asked")
     upload(page, photo)
     wait_for_change(page, "#answers", answers)
-    wait_for_change(page, "#rollout", maps)
+    wait_for_change(page, "#asked", maps)
 
 
 def test_a_click_on_a_photo_opens_it(page):
@@ -39,35 +39,34 @@ def test_a_click_on_a_photo_opens_it(page):
 
 
 def test_the_layer_slider_changes_the_maps_by_keyboard(page):
-    before = sources(page, "#heads")
+    before = sources(page, "#asked")
     slider = page.locator("#layer input[type=range]")
     slider.focus()
     slider.press("ArrowLeft")
-    after = wait_for_change(page, "#heads", before)
-    assert len(after) == len(before)
-    expect(page.locator("#heads")).to_contain_text("layer 1")
+    wait_for_change(page, "#asked", before)
+    expect(page.locator("#asked h4")).to_contain_text("layer 1")
 
 
 def test_the_layer_sliders_reset_redraws(page):
-    first = sources(page, "#heads")
+    first = sources(page, "#asked")
     page.locator("#layer input[type=number]").fill("1")
     page.locator("#layer input[type=number]").press("Enter")
-    changed = wait_for_change(page, "#heads", first)
+    changed = wait_for_change(page, "#asked", first)
     page.locator("#layer").get_by_role("button", name="Reset").click()
-    assert wait_for_change(page, "#heads", changed) == first
+    assert wait_for_change(page, "#asked", changed) == first
 
 
 def test_another_model_brings_its_own_heads(page):
     page.locator("#model").get_by_role("radio", name="vit", exact=True).check()
-    expect(page.locator("#heads figure")).to_have_count(2)
-    expect(page.locator("#heads")).to_contain_text("layer 2")
+    expect(page.locator("#wall [data-columns='2'] [data-pick]")).to_have_count(6)
+    expect(page.locator("#asked h4")).to_contain_text("layer 2")
 
 
 def test_of_two_quick_choices_the_last_one_is_drawn(page):
     for name in ("vit", "timm", "vit"):
         page.locator("#model").get_by_role("radio", name=name, exact=True).check()
-    expect(page.locator("#rollout")).to_contain_text("What vit saw")
-    expect(page.locator("#heads figure")).to_have_count(2)
+    expect(page.locator("#wall [data-columns='2']")).to_have_count(1)
+    expect(page.locator("#asked img").first).to_have_attribute("alt", re.compile("^vit: "))
 
 
 def test_the_test_pictures_open_with_their_true_class(open_page, shown_runs, put_pictures):
@@ -75,7 +74,7 @@ def test_the_test_pictures_open_with_their_true_class(open_page, shown_runs, put
     data = put_pictures(counts)
     with serve("--runs", str(shown_runs), "--data", str(data), cwd=data) as address:
         page = open_page(address)
-        page.locator("#rollout figure").nth(2).wait_for()
+        page.locator("#asked figure").wait_for()
         before = sources(page, "#answers")
         tests = page.locator(".vd-gallery").nth(1)
         expect(tests.get_by_role("button")).to_have_count(4)  # as many as there are
@@ -90,24 +89,8 @@ def test_the_test_pictures_open_with_their_true_class(open_page, shown_runs, put
         page.close()
 
 
-def test_head_fusion_changes_the_rollout_alone(page):
-    heads, maps = sources(page, "#heads"), sources(page, "#rollout")
-    page.get_by_role("radio", name="max").check()
-    after = wait_for_change(page, "#rollout", maps)
-    assert after[:2] == maps[:2]  # what it saw, and the mean
-    assert after[2] != maps[2]
-    assert sources(page, "#heads") == heads
-
-
-def test_raw_view_shows_the_map_without_the_picture(page):
-    before = sources(page, "#heads")
-    page.get_by_role("radio", name="Raw").check()
-    raw = wait_for_change(page, "#heads", before)
-    assert all(len(r) < len(b) for r, b in zip(raw, before, strict=True))  # flat: smaller PNGs
-
-
 def test_every_map_says_in_words_what_it_shows(page):
-    for place in ("#answers", "#heads", "#rollout"):
+    for place in ("#answers", "#wall", "#asked"):
         for image in page.locator(f"{place} figure img").all():
             assert len(image.get_attribute("alt")) > 15
 
@@ -121,16 +104,9 @@ def test_a_bad_upload_is_told_and_the_last_result_stays(page, tmp_path):
     expect(page.locator("#note")).to_contain_text("Still shown: the picture before.")
 
 
-def test_one_scale_makes_the_weaker_heads_darker(page):
-    before = sources(page, "#heads")
-    page.get_by_role("checkbox", name="One colour scale").check()
-    after = wait_for_change(page, "#heads", before)
-    assert 1 <= sum(a == b for a, b in zip(after, before, strict=True)) < len(after)
-
-
 def test_the_grid_has_a_line_for_every_patch(page):
-    grids = page.locator("#rollout .vd-grid")
-    expect(grids).to_have_count(1)
+    grids = page.locator("#answers .vd-grid")
+    expect(grids).to_have_count(2)  # a ResNet has no patches
     assert grids.first.get_attribute("style") == "--rows: 4; --columns: 4"
 
 
@@ -199,13 +175,22 @@ def saved(page, figure):
         return image.convert("RGB"), download.value.suggested_filename
 
 
-def test_a_map_is_saved_at_twice_its_size(page):
-    figure = page.locator("#rollout figure").nth(1)
+def test_a_map_is_saved_at_twice_its_size_with_the_picture_under_it(page):
+    figure = page.locator("#asked figure")
     image, name = saved(page, figure)
     box = figure.locator("img").bounding_box()
     assert abs(image.width - 2 * box["width"]) <= 2
-    assert name == "vitdemo-timm-mean-of-the-heads-layer-2.png"
-    assert len(image.getcolors(1 << 24)) > 10
+    assert name == "vitdemo-timm-what-the-class-token-attends-to-layer-2-head-1.png"
+    assert len(image.getcolors(1 << 24)) > 100  # the map alone has 16
+
+
+def test_the_wall_is_saved_with_the_picture_under_every_head(page):
+    page.get_by_role("slider", name="range slider for Opacity").fill("0")
+    image, _ = saved(page, page.locator("#wall figure"))
+    thumbs = [
+        image.crop((i * image.width // 3, 0, (i + 1) * image.width // 3, 100)) for i in range(3)
+    ]
+    assert all(len(thumb.getcolors(1 << 24)) > 100 for thumb in thumbs)
 
 
 def test_curves_are_saved_with_their_words(page):
@@ -221,7 +206,7 @@ def test_curves_are_saved_with_their_words(page):
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_is_wider_than_the_window(open_page, page_url, width, scheme):
     page = open_page(page_url, width, scheme)
-    page.locator("#rollout figure").nth(2).wait_for()
+    page.locator("#asked figure").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 

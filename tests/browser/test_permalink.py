@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 
 def ready(page):
-    page.locator("#rollout figure").nth(2).wait_for()
+    page.locator(".vd-map img:visible").wait_for()
     return page
 
 
@@ -20,6 +20,7 @@ def test_choices_are_written_into_the_address(page):
     page.locator("#model").get_by_role("radio", name="vit", exact=True).check()
     page.locator("#layer input[type=number]").fill("2")
     page.locator("#layer input[type=number]").press("Enter")
+    page.get_by_role("tab", name="Rollout").click()
     page.get_by_role("radio", name="max").check()
     page.wait_for_url(re.compile(r"\?(?=.*model=vit)(?=.*layer=2)(?=.*fusion=max)"))
     page.get_by_role("radio", name="mean").check()
@@ -32,13 +33,13 @@ def test_the_photo_is_written_too(page):
 
 
 def test_an_address_opens_what_it_says(open_page, page_url):
-    query = "?model=vit&layer=1&fusion=max&discard=0.5&view=Raw&picture=photo:tower"
+    query = "?section=rollout&model=vit&layer=1&fusion=max&discard=0.5&picture=photo:tower"
     page = ready(open_page(page_url + query))
-    expect(page.locator("#rollout")).to_contain_text("What vit saw")
-    expect(page.locator("#heads")).to_contain_text("layer 1")
+    expect(page.locator("#rollout img").first).to_have_attribute(
+        "alt", re.compile("^vit: .*layer 1,")
+    )
     assert chosen(page) == "vit"
-    for name in ("max", "Raw"):
-        expect(page.get_by_role("radio", name=name, exact=True)).to_be_checked()
+    expect(page.get_by_role("radio", name="max", exact=True)).to_be_checked()
     page.wait_for_url(re.compile(r"(?=.*layer=1)(?=.*discard=0.5)(?=.*picture=photo:tower)"))
 
 
@@ -53,7 +54,7 @@ def test_an_address_opens_what_it_says(open_page, page_url):
 def test_a_strange_address_opens_the_page_as_it_is(open_page, page_url, query):
     page = ready(open_page(page_url + query))
     assert chosen(page) == "timm"
-    expect(page.locator("#heads figure")).to_have_count(3)
+    expect(page.locator("#wall [data-pick]")).to_have_count(6)
 
 
 def test_all_maps_are_saved_by_a_click(page):
