@@ -5,7 +5,6 @@ columns count from 1, as they are shown.
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -172,7 +171,7 @@ def _line(look: Look, matrices: Tensor, token: Token, incoming: bool) -> np.ndar
     return line.float().cpu().numpy()
 
 
-def numbers(look: Look) -> Sequence[tuple[int, int, float, float]]:
+def numbers(look: Look) -> list[tuple[int, int, float, float]]:
     """Layer, head, attention distance in patches and entropy in bits, of every head."""
     return [
         (layer + 1, head + 1, float(distance), float(look.entropies[layer, head]))
