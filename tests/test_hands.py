@@ -1,0 +1,236 @@
+"""Hands on the picture: one change for all models, and nothing that a page sends can break it."""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tests.making import RESNET, TIMM, VIT, make_run
+from vitdemo.errors import DataError
+from vitdemo.explorer import Explorer, hands
+from vitdemo.explorer.hands import CHEQUERED, PRESETS, Changes, Removed
+from vitdemo.perturb import PERTURBATIONS, apply
+
+CPU = torch.device("cpu")
+NOTHING = {"pieces": 1, "rotate": 0, "brightness": 1, "blur": 0, "noise": 0, "jpeg": 100}
+
+
+@pytest.fixture(scope="module")
+def explorer(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    make_run(root / "vit", VIT)
+    make_run(root / "timm", TIMM, seed=1)
+    make_run(root / "resnet", RESNET, seed=2)
+    return Explorer([root], root / "none", CPU)
+
+
+def picture(seed: int = 0, side: int = 32) -> Image.Image:
+    pixels = np.random.default_rng(seed).integers(0, 256, (side, side, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+def wished(**values) -> Changes:
+    return Changes.wished(**(NOTHING | {"seed": 0, "removed": None} | values))
+
+
+@pytest.mark.parametrize(
+    ("side", "wanted"), [(32, 32), (1, 32), (20, 32), (33, 32), (500, 32), (1024, 32)]
+)
+def test_a_canvas_is_as_large_as_the_largest_input(explorer, side, wanted):
+    image = picture(side=side)
+    canvas = hands.canvas(explorer, image)
+    assert canvas.size == (wanted, wanted)
+    assert (canvas is image) == (side == wanted)
+
+
+def test_a_canvas_can_be_cut_into_every_number_of_pieces(explorer, monkeypatch):
+    class Large:
+        class preprocessing:
+            size = 90
+
+    monkeypatch.setattr(explorer, "trained_runs", lambda: [Large])
+    for side in (1, 31, 32, 40, 64, 90, 200):
+        size = hands.canvas(explorer, picture(side=side)).size[0]
+        assert size % 16 == 0
+        assert 32 <= size <= 96
+
+
+def test_without_models_there_is_a_canvas_all_the_same(tmp_path):
+    assert hands.canvas(Explorer([tmp_path], None, CPU), picture(side=64)).size == (32, 32)
+
+
+def test_no_change_leaves_every_pixel():
+    image = picture()
+    assert np.array_equal(np.asarray(hands.change(image, Changes())), np.asarray(image))
+    assert Changes().words() == "untouched"
+
+
+@pytest.mark.parametrize("name", hands.SLIDERS)
+def test_a_slider_does_what_its_change_does(name):
+    value = PERTURBATIONS[name].strengths[1]
+    pixels = torch.from_numpy(np.asarray(picture()).copy()).permute(2, 0, 1)[None]
+    wanted = apply(name, pixels, value, 7)[0].permute(1, 2, 0).numpy()
+    changed = hands.change(picture(), wished(**{name: value, "seed": 7}))
+    assert np.array_equal(np.asarray(changed), wanted)
+
+
+def test_holes_are_where_the_hand_was_after_all_other_changes():
+    changes = wished(pieces=4, rotate=90, removed=Removed((4, 4), (5,)))
+    whole = np.asarray(hands.change(picture(), wished(pieces=4, rotate=90)))
+    holed = np.asarray(hands.change(picture(), changes))
+    differ = (whole != holed).any(-1)
+    assert differ[8:16, 8:16].mean() > 0.95
+    differ[8:16, 8:16] = False
+    assert not differ.any()
+
+
+@pytest.mark.parametrize("size", [(1, 1), (32, 32)])
+def test_a_picture_of_one_colour_survives_everything(explorer, size):
+    canvas = hands.canvas(explorer, Image.new("RGB", size, (7, 7, 7)))
+    for preset in PRESETS.values():
+        changed = hands.change(canvas, preset.changes)
+        assert hands.shifts(explorer, canvas, changed)[1] == []
+
+
+def test_every_model_answers_before_and_after(explorer):
+    before, after = picture(), hands.change(picture(), wished(noise=60))
+    found, problems = hands.shifts(explorer, before, after)
+    assert problems == []
+    assert [shift.run.name for shift in found] == [r.name for r in explorer.trained_runs()]
+    for shift in found:
+        assert np.array_equal(shift.before, explorer.answer(shift.run, before).probabilities)
+        assert np.array_equal(shift.after, explorer.answer(shift.run, after).probabilities)
+
+
+def test_the_classes_shown_are_those_that_lead_before_or_after(explorer):
+    run = explorer.run("vit")
+    before, after = np.zeros(10), np.zeros(10)
+    before[[3, 5, 1]], after[[5, 8, 3]] = (0.6, 0.3, 0.1), (0.5, 0.4, 0.1)
+    shift = hands.Shift(run, before, after)
+    assert shift.classes() == [3, 5, 1, 8]
+    assert (shift.was, shift.now) == ("cat", "dog")
+
+
+def test_a_model_that_cannot_be_loaded_is_named_and_the_others_shift(tmp_path):
+    make_run(tmp_path / "good")
+    (make_run(tmp_path / "bad").path / "model.safetensors").write_bytes(b"no weights")
+    found, problems = hands.shifts(Explorer([tmp_path], None, CPU), picture(0), picture(1))
+    assert [shift.run.name for shift in found] == ["good"]
+    assert len(problems) == 1 and "'bad'" in problems[0]
+
+
+@pytest.mark.parametrize("value", [None, math.nan])
+def test_an_empty_field_changes_nothing(value):
+    assert wished(**dict.fromkeys(hands.SLIDERS, value), pieces=None, seed=value) == Changes()
+
+
+def test_a_number_out_of_range_becomes_the_nearest():
+    changes = wished(noise=1e9, jpeg=-4, rotate=-math.inf, pieces=3, seed=-5)
+    assert (changes.noise, changes.jpeg, changes.rotate) == (100, 1, -180)
+    assert (changes.pieces, changes.seed) == (1, 0)
+    assert wished(seed=math.inf).seed == hands.LAST_SEED
+    hands.change(picture(), changes)
+
+
+def test_changes_say_what_they_are():
+    changes = wished(pieces=4, blur=2, jpeg=5, removed=Removed((8, 8), (1, 2)))
+    assert changes.words() == (
+        "4 × 4 pieces shuffled, blur 2 % of the side, JPEG quality 5 of 100, "
+        "2 of 64 patches removed"
+    )
+
+
+def test_a_patch_goes_and_comes_back():
+    gone = Removed((4, 4)).toggled(3).toggled(9)
+    assert gone.cells == (3, 9)
+    assert gone.toggled(3).cells == (9,)
+    assert gone.plus([9, 1]).cells == (3, 9, 1)
+
+
+def test_another_grid_brings_all_patches_back():
+    gone = Removed((4, 4), (3,))
+    assert gone.on((4, 4)) == gone
+    assert gone.on((8, 8)) == Removed((8, 8))
+
+
+def test_a_button_tells_its_grid_and_patch():
+    assert hands.picked("8,8,63") == ((8, 8), 63)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "8,8", "8,8,64", "8,8,-1", "a,b,c", "0,8,0", "9999,9999,1", None, "8,8,1,1", 3]
+)
+def test_what_no_button_says_is_refused(text):
+    with pytest.raises(DataError, match="no patch of the picture"):
+        hands.picked(text)
+
+
+def test_a_cell_that_is_not_on_its_grid_is_named():
+    with pytest.raises(DataError, match="no patch 16"):
+        hands.change(picture(), Changes(removed=Removed((4, 4), (16,))))
+
+
+def test_the_grid_is_the_models_own(explorer):
+    grids = {name: hands.grid_of(explorer, explorer.run(name)) for name in ("vit", "resnet")}
+    assert grids == {"vit": (4, 4), "resnet": (8, 8)}
+
+
+@pytest.mark.parametrize("by", hands.MAPS)
+def test_the_most_attended_are_the_largest_of_the_map(explorer, by):
+    look = explorer.look(explorer.run("vit"), picture())
+    values = hands.attended(look, 2, by).flatten()
+    order = np.argsort(-values, kind="stable")
+    chosen = hands.most_attended(look, 2, Removed((4, 4)), 3, by)
+    assert chosen == order[:3].tolist()
+    rest = hands.most_attended(look, 2, Removed((4, 4), tuple(chosen)), 99, by)
+    assert rest == order[3:].tolist()
+
+
+def test_a_coarser_grid_takes_the_mean_of_what_a_patch_covers(explorer):
+    look = explorer.look(explorer.run("vit"), picture())
+    coarse = hands.attended(look, 1, "mean").reshape(2, 2, 2, 2).mean((1, 3)).flatten()
+    assert hands.most_attended(look, 1, Removed((2, 2)), 1, "mean") == [int(coarse.argmax())]
+
+
+def test_a_finer_grid_takes_what_it_lies_in(explorer):
+    look = explorer.look(explorer.run("vit"), picture())
+    row, column = divmod(int(hands.attended(look, 1, "mean").argmax()), 4)
+    four = hands.most_attended(look, 1, Removed((8, 8)), 4, "mean")
+    assert {(cell // 8 // 2, cell % 8 // 2) for cell in four} == {(row, column)}
+
+
+def test_an_unknown_map_is_named(explorer):
+    look = explorer.look(explorer.run("vit"), picture())
+    with pytest.raises(DataError, match="'gradient': choose one of rollout, mean"):
+        hands.most_attended(look, 1, Removed((4, 4)), 1, "gradient")
+
+
+def test_at_random_takes_only_what_is_there():
+    gone = Removed((4, 4), tuple(range(14)))
+    assert sorted(hands.at_random(gone, 5, 0)) == [14, 15]
+    first = [hands.at_random(Removed(), 4, seed) for seed in range(3)]
+    assert first[0] == hands.at_random(Removed(), 4, 0)
+    assert first[0] != first[1]
+
+
+def test_two_users_at_once_get_their_own_changes(explorer):
+    def work(seed):
+        canvas = hands.canvas(explorer, picture(seed))
+        changed = hands.change(canvas, wished(noise=30, pieces=4, seed=seed))
+        return [shift.after for shift in hands.shifts(explorer, canvas, changed)[0]]
+
+    alone = [work(seed) for seed in range(6)]
+    with ThreadPoolExecutor(4) as pool:
+        for found, wanted in zip(pool.map(work, range(6)), alone, strict=True):
+            assert np.allclose(found, wanted, atol=1e-6)
+
+
+def test_presets_are_within_the_sliders():
+    for preset in PRESETS.values():
+        changes = preset.changes
+        values = {name: getattr(changes, name) for name in NOTHING}
+        assert wished(**values, removed=changes.removed) == changes != Changes()
+    assert len(CHEQUERED.cells) == 32
