@@ -27,7 +27,7 @@ PIECES = (1, 2, 4, 8, 16)  # along a side, when patches change places
 MULTIPLE = PIECES[-1]  # every canvas can be cut into any of them
 SLIDERS = ("rotate", "brightness", "blur", "noise", "jpeg")  # in the order they are applied
 MOST_ROWS = 64  # of a grid to take patches from
-LAST_SEED = 999_999
+LAST_SEED = 999
 MAPS = ("rollout", "mean")  # what "attends to most" may go by
 
 
@@ -71,6 +71,10 @@ class Changes:
         pieces = pieces if pieces in PIECES else 1
         seed = 0 if seed is None or math.isnan(seed) else int(min(max(seed, 0), LAST_SEED))
         return cls(pieces=pieces, seed=seed, removed=removed or Removed(), **strengths)
+
+    @property
+    def untouched(self) -> bool:
+        return self == Changes(seed=self.seed, removed=Removed(self.removed.grid))
 
     def words(self) -> str:
         """The changes in one line, for a caption: "4 × 4 pieces shuffled, blur 2 % of the side"."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import gradio as gr
 
-from vitdemo.explorer import Explorer
+from vitdemo.explorer import Explorer, hands
 from vitdemo.explorer.export import save_maps
 from vitdemo.ui import api, confusion, header, look, metrics, progress
 
@@ -36,6 +36,11 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                     save_maps=partial(save_maps, explorer),
                     test_picture=explorer.test_picture,
                     test_size=explorer.test_size,
+                    hands_on={
+                        "canvas": partial(hands.canvas, explorer),
+                        "shifts": partial(hands.shifts, explorer),
+                        "grid_of": lambda name: hands.grid_of(explorer, explorer.run(name)),
+                    },
                 )
             with gr.Tab("Training progress", id="training"):
                 progress.build(page, runs=explorer.runs)

@@ -1,6 +1,6 @@
 """The Look tab: a picture, what each model says of it, and sections that look into one model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import gradio as gr
@@ -18,6 +18,7 @@ from vitdemo.ui.components import (
     run_radio,
 )
 from vitdemo.ui.look import heads, permalink, picture, rollout
+from vitdemo.ui.look import hands, maps, permalink, picture
 from vitdemo.ui.look.shared import Shared, nearest
 
 CAVEAT = (
@@ -51,10 +52,12 @@ def build(
     save_maps: Callable[[str, Image.Image], str],
     test_picture: Callable[[int], TestPicture],
     test_size: Callable[[], int],
+    hands_on: Mapping[str, Callable],
 ) -> Opener:
     """Lay out and wire the tab; the callables are those of `Explorer`.
 
     `look`, `layers` and `save_maps` take a run's name; a model without attention has 0 layers.
+    `hands_on` has what that section takes beside `look`.
     """
     parts = picture.lay_out()
     gr.Markdown(f"### Where it looks\n{CAVEAT}")
@@ -65,6 +68,10 @@ def build(
             heads.build(shared, look=look)
         with gr.Tab("Rollout", id="rollout") as tabs["rollout"]:
             rollout.build(shared, look=look)
+        with gr.Tab("Attention", id="heads") as tabs["heads"]:
+            maps.build(shared, look=look)
+        with gr.Tab("Hands on", id="hands") as tabs["hands"]:
+            hands.build(shared, look=look, **hands_on)
     with gr.Row():
         copy = gr.Button("Copy a link to this view", size="sm", elem_id="copy-link")
         offer_download(

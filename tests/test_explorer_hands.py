@@ -66,6 +66,8 @@ def test_no_change_leaves_every_pixel():
     image = picture()
     assert np.array_equal(np.asarray(hands.change(image, Changes())), np.asarray(image))
     assert Changes().words() == "untouched"
+    assert wished(seed=4, removed=Removed((4, 4))).untouched
+    assert not wished(jpeg=99).untouched
 
 
 @pytest.mark.parametrize("name", hands.SLIDERS)

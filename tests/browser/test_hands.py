@@ -1,0 +1,222 @@
+"""Hands on the picture, by mouse and by keyboard: all models follow, and nothing is mixed up."""
+
+import io
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import Page, expect
+
+from tests.browser.doing import upload
+
+UNTOUCHED = "Now: untouched."
+
+
+@pytest.fixture
+def open_section(open_page, page_url):
+    """open_section(width=..., scheme=...) -> the page with its section "Hands on" drawn."""
+
+    def open_section(**options) -> Page:
+        page = open_page(page_url, **options)
+        page.locator("#rollout figure").nth(2).wait_for()
+        page.get_by_role("tab", name="Hands on").click()
+        page.locator("#hands-maps figure").first.wait_for()
+        return page
+
+    return open_section
+
+
+@pytest.fixture
+def section(open_section) -> Page:
+    return open_section()
+
+
+def patch(page: Page, row: int, column: int):
+    return page.get_by_role("button", name=f"Remove row {row}, column {column}", exact=True)
+
+
+def removed(page: Page):
+    return page.locator("#hands-picture [aria-pressed=true]")
+
+
+def now(page: Page):
+    return page.locator("#hands-picture small")
+
+
+def picture(page: Page) -> str:
+    return page.locator("#hands-picture img").get_attribute("src")
+
+
+def test_all_models_stand_ready_beside_the_untouched_picture(section):
+    expect(section.locator("#hands-answers section")).to_have_count(3)
+    expect(section.locator("#hands-picture [data-pick]")).to_have_count(64)
+    expect(section.locator("#hands-maps figure")).to_have_count(2)
+    expect(now(section)).to_have_text(UNTOUCHED)
+    expect(section.locator("#hands-answers .vd-points").first).to_have_text("±0.0")
+
+
+def test_a_click_takes_a_patch_away_and_another_brings_it_back(section):
+    before = picture(section)
+    patch(section, 3, 5).click()
+    expect(patch(section, 3, 5)).to_have_attribute("aria-pressed", "true")
+    expect(now(section)).to_have_text("Now: 1 of 64 patches removed.")
+    expect(section.locator("#hands-maps figure")).to_have_count(4)  # untouched and changed
+    patch(section, 3, 5).click()
+    expect(now(section)).to_have_text(UNTOUCHED)
+    assert picture(section) == before
+
+
+def test_the_answers_of_all_models_move_at_once(section):
+    section.get_by_role("button", name="Half of it gone").click()
+    expect(now(section)).to_have_text("Now: 32 of 64 patches removed.")
+    for card in section.locator("#hands-answers section").all():
+        points = card.locator(".vd-points").all_inner_texts()
+        assert any(text != "±0.0" for text in points)
+    expect(section.locator("#hands-answers [role=status]")).to_contain_text("of 3 models keep")
+
+
+def test_of_quick_clicks_none_is_lost(section):
+    for column in range(1, 7):
+        patch(section, 1, column).click()
+    expect(removed(section)).to_have_count(6)
+
+
+def test_the_keyboard_alone_takes_patches_away(section):
+    patch(section, 1, 1).focus()
+    section.keyboard.press("ArrowDown")
+    section.keyboard.press("ArrowRight")
+    section.keyboard.press("Space")
+    expect(patch(section, 2, 2)).to_have_attribute("aria-pressed", "true")
+    expect(patch(section, 2, 2)).to_be_focused()
+    section.keyboard.press("ArrowRight")
+    section.keyboard.press("Enter")
+    expect(removed(section)).to_have_count(2)
+
+
+def test_of_many_steps_of_a_slider_the_last_one_counts(section):
+    slider = section.locator("#hands-noise input[type=range]")
+    slider.focus()
+    for _ in range(12):
+        slider.press("ArrowRight")
+    expect(now(section)).to_have_text("Now: noise 12 grey levels.")
+
+
+def test_every_slider_changes_the_picture_and_reset_brings_it_back(section):
+    before = picture(section)
+    for name in ("rotate", "brightness", "blur", "noise", "jpeg"):
+        slider = section.locator(f"#hands-{name} input[type=range]")
+        slider.focus()
+        slider.press("PageDown" if name == "jpeg" else "PageUp")
+        expect(now(section)).not_to_have_text(UNTOUCHED)
+        assert picture(section) != before
+        section.get_by_role("button", name="Reset all").click()
+        expect(now(section)).to_have_text(UNTOUCHED)
+        assert picture(section) == before
+
+
+def test_an_empty_number_field_changes_nothing(section):
+    field = section.locator("#hands-blur input[type=number]")
+    field.fill("3")
+    field.press("Enter")
+    expect(now(section)).to_have_text("Now: blur 3 % of the side.")
+    field.fill("")
+    field.press("Enter")
+    expect(now(section)).to_have_text(UNTOUCHED)
+
+
+def test_a_preset_shuffles_and_says_what_to_look_for(section):
+    section.get_by_role("button", name="What survives shuffling?").click()
+    expect(section.locator("#hands-note")).to_contain_text("the shape is not")
+    expect(section.get_by_role("radio", name="4 × 4").last).to_be_checked()
+    expect(now(section)).to_have_text("Now: 4 × 4 pieces shuffled.")
+    first = picture(section)
+    section.get_by_role("button", name="Another draw").click()
+    expect(section.locator("#hands-picture img")).not_to_have_attribute("src", first)
+
+
+def test_patches_go_by_attention_or_at_random_and_come_back(section):
+    section.get_by_role("button", name="Remove the most attended").click()
+    expect(removed(section)).to_have_count(8)
+    section.get_by_role("button", name="Remove as many at random").click()
+    expect(removed(section)).to_have_count(16)
+    section.get_by_role("button", name="Bring all back").click()
+    expect(removed(section)).to_have_count(0)
+    expect(now(section)).to_have_text(UNTOUCHED)
+
+
+def test_the_models_own_grid_brings_all_patches_back(section):
+    patch(section, 1, 1).click()
+    expect(removed(section)).to_have_count(1)
+    section.get_by_role("radio", name="the model's own").check()
+    expect(section.locator("#hands-picture [data-pick]")).to_have_count(16)
+    expect(removed(section)).to_have_count(0)
+    patch(section, 4, 4).click()
+    expect(now(section)).to_have_text("Now: 1 of 16 patches removed.")
+
+
+def test_another_model_shows_its_own_attention_of_the_same_change(section):
+    patch(section, 2, 2).click()
+    expect(removed(section)).to_have_count(1)
+    section.locator("#model").get_by_role("radio", name="vit", exact=True).check()
+    expect(section.locator("#hands-maps")).to_contain_text("The attention of vit follows")
+    expect(removed(section)).to_have_count(1)
+
+
+def test_a_model_without_attention_answers_and_says_so(section):
+    section.locator("#model").get_by_role("radio", name="resnet", exact=True).check()
+    expect(section.locator("#hands-maps")).to_contain_text("no Vision Transformer")
+    patch(section, 2, 2).click()
+    expect(removed(section)).to_have_count(1)
+    section.get_by_role("button", name="Remove the most attended").click()
+    expect(section.get_by_text("no attention to show").first).to_be_visible()
+    expect(removed(section)).to_have_count(1)
+
+
+def test_the_changed_picture_can_be_saved(section):
+    section.get_by_role("button", name="A grainy night").click()
+    expect(now(section)).to_contain_text("noise 25")
+    with section.expect_download() as download:
+        section.locator("#hands-picture").get_by_role("link").click()
+    saved = Image.open(io.BytesIO(download.value.path().read_bytes()))
+    assert (saved.format, saved.size, saved.mode) == ("PNG", (32, 32), "RGB")
+    assert np.asarray(saved).mean() < 100  # darker than the photo
+
+
+def test_a_picture_of_one_colour_and_any_shape_survives_the_presets(section, tmp_path):
+    presets = ("What survives", "Half of it", "Upside down", "grainy", "focus", "too small")
+    for i, size in enumerate([(1, 1), (10_000, 1), (64, 64)]):
+        first = picture(section)
+        Image.new("RGB", size, (90, 120, 20 * i)).save(tmp_path / f"{i}.png")
+        upload(section, tmp_path / f"{i}.png")
+        expect(section.locator("#hands-picture img")).not_to_have_attribute("src", first)
+        for name in presets[2 * i : 2 * i + 2]:
+            section.get_by_role("button", name=re.compile(name)).click()
+            expect(now(section)).not_to_have_text(UNTOUCHED)
+            section.get_by_role("button", name="Reset all").click()
+            expect(now(section)).to_have_text(UNTOUCHED)
+        expect(section.locator("#hands-answers section")).to_have_count(3)
+    expect(section.locator(".toast-body.error")).to_have_count(0)
+
+
+def test_two_people_never_see_each_others_patches(open_section):
+    one, two = open_section(), open_section()
+    patch(one, 1, 1).click()
+    patch(two, 8, 8).click()
+    patch(one, 1, 2).click()
+    expect(removed(one)).to_have_count(2)
+    expect(removed(two)).to_have_count(1)
+    expect(patch(two, 8, 8)).to_have_attribute("aria-pressed", "true")
+    expect(patch(one, 8, 8)).to_have_attribute("aria-pressed", "false")
+
+
+@pytest.mark.parametrize("width", [390, 800, 1280])
+def test_a_click_hits_the_patch_it_is_on_at_every_width(open_section, width):
+    page = open_section(width=width, scheme="dark")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    image = page.locator("#hands-picture img")
+    image.scroll_into_view_if_needed()
+    box = image.bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 6.5 / 8, box["y"] + box["height"] * 2.5 / 8)
+    expect(patch(page, 3, 7)).to_have_attribute("aria-pressed", "true")
+    expect(removed(page)).to_have_count(1)

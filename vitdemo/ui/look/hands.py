@@ -1,0 +1,233 @@
+"""The section "Hands on" of Look: change the picture, and watch every model's answer move."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import gradio as gr
+from gradio.components import Component
+from PIL import Image
+
+from vitdemo.errors import VitdemoError
+from vitdemo.explorer import Look, hands
+from vitdemo.explorer.hands import PRESETS, Changes, Removed, Shift
+from vitdemo.perturb import PERTURBATIONS
+from vitdemo.ui import html
+from vitdemo.ui.components import MODEL_QUEUE, LayerSlider, PickHTML, for_people
+from vitdemo.ui.look import hands_drawing as drawing
+from vitdemo.ui.look.picture import KEPT_SECONDS
+from vitdemo.ui.look.shared import Shared, nearest
+
+SECTION = "hands"
+# Of one picture: a click must find what the click before it left.
+PATCH_QUEUE = {"concurrency_id": "patches", "concurrency_limit": 1}
+STEPS = {"rotate": 5, "brightness": 0.05, "blur": 0.5, "noise": 1, "jpeg": 1}
+MOST = 32  # patches removed with one click
+OWN = "own"
+GRIDS = [("4 × 4", "4"), ("8 × 8", "8"), ("the model's own", OWN)]
+ATTENDED = [("rollout up to the layer", "rollout"), ("mean of the heads", "mean")]
+
+INTRO = (
+    "Take patches of the picture away, shuffle them, or spoil it: **all models get the same "
+    "changed picture**, and their answers move beside what they said before. What a model no "
+    "longer knows without a patch, it had from there, unless the hole itself confuses it; "
+    "attention only shows where it looked."
+)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The components of the section that events connect."""
+
+    removed: gr.State  # patches of this user's picture that are gone: a `Removed`
+    presets: list[gr.Button]
+    note: gr.HTML
+    picture: PickHTML
+    grid: gr.Radio
+    count: gr.Slider
+    by: gr.Radio
+    most: gr.Button
+    some: gr.Button
+    back: gr.Button
+    shifts: gr.HTML
+    maps: gr.HTML
+    pieces: gr.Radio
+    sliders: list[gr.Slider]
+    seed: gr.Slider
+    draw_again: gr.Button
+    reset: gr.Button
+
+    @property
+    def settings(self) -> list[Component]:
+        """All that decides the changed picture, in the order of `Changes.wished`."""
+        return [self.pieces, *self.sliders, self.seed, self.removed]
+
+
+def build(
+    shared: Shared,
+    *,
+    canvas: Callable[[Image.Image], Image.Image],
+    shifts: Callable[[Image.Image, Image.Image], tuple[list[Shift], list[str]]],
+    look: Callable[[str, Image.Image], Look],
+    grid_of: Callable[[str], tuple[int, int]],
+) -> None:
+    """Lay out and wire the section.
+
+    `canvas`, `shifts` and `grid_of` are those of `explorer.hands`, `grid_of` by a run's name, as
+    `look(run_name, image)` is.
+    """
+    parts = lay_out()
+    shared.linked |= {name: c for name, c in zip(hands.SLIDERS, parts.sliders, strict=True)}
+    shared.linked |= {"pieces": parts.pieces, "seed": parts.seed, "patches": parts.grid}
+
+    def chosen_grid(choice, name):
+        return grid_of(name) if choice == OWN else (int(choice), int(choice))
+
+    def as_wished(image, name, choice, settings):
+        """The untouched canvas, and the changes that are meant for the grid chosen now."""
+        *sliders, removed = settings
+        removed = (removed or Removed()).on(chosen_grid(choice, name))
+        return canvas(image), Changes.wished(*sliders, removed)
+
+    def draw(image, name, layer, choice, *settings):
+        before, changes = as_wished(image, name, choice, settings)
+        after = hands.change(before, changes)
+        found, problems = shifts(before, after)
+        try:
+            looks = look(name, before), look(name, after)
+        except VitdemoError as error:
+            maps = html.notice(str(error))
+        else:
+            maps = drawing.maps_html(*looks, nearest(layer, looks[0].layers), changes)
+        return (
+            drawing.picture_html(after, changes),
+            drawing.shifts_html(found, problems, changes),
+            maps,
+        )
+
+    @for_people
+    def toggle(removed, event: gr.EventData):
+        grid, cell = hands.picked(event.pick)
+        return (removed or Removed()).on(grid).toggled(cell)
+
+    @for_people
+    def remove_most(image, name, layer, count, by, choice, *settings):
+        if image is None or name is None:
+            return gr.skip()
+        before, changes = as_wished(image, name, choice, settings)
+        found = look(name, hands.change(before, changes))
+        layer, removed = nearest(layer, found.layers), changes.removed
+        return removed.plus(hands.most_attended(found, layer, removed, many(count), by))
+
+    @for_people
+    def remove_some(image, name, count, choice, removed):
+        if image is None or name is None:
+            return gr.skip()
+        removed = (removed or Removed()).on(chosen_grid(choice, name))
+        return removed.plus(hands.at_random(removed, many(count), random.randrange(2**31)))
+
+    def wish(changes: Changes, sentence: str):
+        """Values of `wished`: the grid stays where no patch is removed, the seed always."""
+        grid = str(changes.removed.grid[0]) if changes.removed.cells else gr.skip()
+        sliders = [getattr(changes, name) for name in hands.SLIDERS]
+        note = f'<p class="vd-look-for">{html.escape(sentence)}</p>' if sentence else ""
+        return [changes.pieces, *sliders, changes.removed, grid, note]
+
+    drawn = [parts.picture, parts.shifts, parts.maps]
+    inputs = [shared.layer, parts.grid, *parts.settings]
+    shared.when_drawn(SECTION, draw, inputs, drawn)
+    shared.when_changed(SECTION, draw, inputs, drawn)  # the patches' state is one of them
+    each = {"trigger_mode": "multiple", "show_progress": "hidden", "api_visibility": "private"}
+    look_at = [shared.picture, shared.model]
+    parts.picture.pick(toggle, parts.removed, parts.removed, **each, **PATCH_QUEUE)
+    parts.most.click(
+        remove_most,
+        [*look_at, shared.layer, parts.count, parts.by, parts.grid, *parts.settings],
+        parts.removed,
+        **each,
+        **MODEL_QUEUE,
+    )
+    some = [*look_at, parts.count, parts.grid, parts.removed]
+    parts.some.click(remove_some, some, parts.removed, **each, **MODEL_QUEUE)
+    parts.back.click(Removed, None, parts.removed, **each, **PATCH_QUEUE)
+    parts.draw_again.click(
+        lambda: random.randrange(hands.LAST_SEED + 1), None, parts.seed, **each, **PATCH_QUEUE
+    )
+    wished = [parts.pieces, *parts.sliders, parts.removed, parts.grid, parts.note]
+    for button in parts.presets:
+        preset = PRESETS[button.value]
+        button.click(
+            lambda preset=preset: wish(preset.changes, preset.sentence),
+            None,
+            wished,
+            **each,
+            **PATCH_QUEUE,
+        )
+    parts.reset.click(
+        lambda: [*wish(Changes(), ""), 0], None, [*wished, parts.seed], **each, **PATCH_QUEUE
+    )
+
+
+def lay_out() -> Parts:
+    """The components in reading order: what to try, the picture, the answers, the changes."""
+    removed = gr.State(Removed(), time_to_live=KEPT_SECONDS)
+    gr.Markdown(INTRO)
+    with gr.Row(elem_classes="vd-presets"):
+        presets = [gr.Button(title, size="sm", min_width=140) for title in PRESETS]
+    note = gr.HTML("", elem_id="hands-note", apply_default_css=False)
+    with gr.Row():
+        with gr.Column(scale=4, min_width=300):
+            picture = PickHTML(elem_id="hands-picture")
+            grid = gr.Radio(
+                GRIDS,
+                value="8",
+                label="Patches to click on",
+                info="another grid brings all patches back",
+            )
+            count = LayerSlider(1, MOST, 8, step=1, label="How many at once")
+            by = gr.Radio(ATTENDED, value="rollout", label="Most attended, by the chosen model's")
+            with gr.Row():
+                most = gr.Button("Remove the most attended", size="sm", min_width=140)
+                some = gr.Button("Remove as many at random", size="sm", min_width=140)
+                back = gr.Button("Bring all back", size="sm", min_width=140)
+        with gr.Column(scale=4, min_width=300):
+            shifts = gr.HTML(elem_id="hands-answers", apply_default_css=False)
+            maps = gr.HTML(elem_id="hands-maps", apply_default_css=False)
+        with gr.Column(scale=4, min_width=300):
+            pieces = gr.Radio(
+                [("whole", 1), *((f"{n} × {n}", n) for n in hands.PIECES[1:])],
+                value=1,
+                label="Shuffle the pieces of",
+                info=PERTURBATIONS["shuffle"].sentence,
+                elem_id="hands-pieces",
+            )
+            sliders = [slider(name) for name in hands.SLIDERS]
+            seed = LayerSlider(
+                0, hands.LAST_SEED, 0, step=1, label="Seed of the shuffling and the noise"
+            )
+            with gr.Row():
+                draw_again = gr.Button("Another draw", size="sm", min_width=100)
+                reset = gr.Button("Reset all", size="sm", min_width=100, elem_id="hands-reset")
+    return Parts(
+        removed, presets, note, picture, grid, count, by, most, some, back, shifts, maps, pieces,
+        sliders, seed, draw_again, reset,
+    )  # fmt: skip
+
+
+def slider(name: str) -> gr.Slider:
+    """The slider of one change; a value out of range is taken for the nearest."""
+    change = PERTURBATIONS[name]
+    return LayerSlider(
+        change.low,
+        change.high,
+        change.neutral,
+        step=STEPS[name],
+        label=f"{change.title} ({change.unit})",
+        info=change.sentence,
+        elem_id=f"hands-{name}",
+    )
+
+
+def many(count: float | None) -> int:
+    """The number 1..`MOST` next to what its slider says."""
+    return min(max(round(count or 1), 1), MOST)

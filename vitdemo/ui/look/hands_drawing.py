@@ -1,0 +1,96 @@
+"""The changed picture with its patches as buttons, the answers before and after, and the maps."""
+
+import numpy as np
+from PIL import Image
+
+from vitdemo.explorer import Look
+from vitdemo.explorer.hands import Changes, Shift, attended
+from vitdemo.ui import html
+from vitdemo.ui.look.drawing import map_figure
+
+OPACITY = 0.6
+
+
+def picture_html(picture: Image.Image, changes: Changes) -> str:
+    """The changed picture, a toggle button over each patch, and a link that saves it as PNG."""
+    removed = changes.removed
+    rows, columns = removed.grid
+    uri = html.image_uri(np.asarray(picture))
+    buttons = "".join(
+        f'<button type="button" data-pick="{rows},{columns},{cell}" '
+        f'aria-pressed="{str(cell in removed.cells).lower()}" '
+        f'aria-label="Remove row {cell // columns + 1}, column {cell % columns + 1}"></button>'
+        for cell in range(rows * columns)
+    )
+    words = html.escape(changes.words())
+    side = picture.size[0]
+    return (
+        f'<div class="vd-hands"><div class="vd-hands-picture">'
+        f'<img src="{uri}" alt="The picture that all models get: {words}">'
+        f'<div role="group" aria-label="Patches: press one to remove it or bring it back" '
+        f'data-columns="{columns}" style="--rows: {rows}; --columns: {columns}">{buttons}</div>'
+        f"</div><p>Click on a patch to remove it, again to bring it back; arrow keys move. "
+        f"<small>Now: {words}.</small></p>"
+        f'<a class="vd-download" download="changed.png" href="{uri}">Download PNG '
+        f"({side} × {side})</a></div>"
+    )
+
+
+def shifts_html(shifts: list[Shift], problems: list[str], changes: Changes) -> str:
+    """A card a model with its answers before and after, and in words how many changed theirs."""
+    if changes.untouched:
+        words = "The picture is untouched: change it, and see which answers move."
+    else:
+        kept = sum(shift.was == shift.now for shift in shifts)
+        models = "model keeps its" if len(shifts) == 1 else "models keep their"
+        words = f"{kept} of {len(shifts)} {models} answer."
+        words += " <small>Thin bars: before. Thick bars: now.</small>"
+    cards = "".join(card(shift, "" if changes.untouched else "still ") for shift in shifts)
+    return f'<p class="vd-summary" role="status">{words}</p>{cards}{html.notices(problems)}'
+
+
+def card(shift: Shift, still: str) -> str:
+    was, now = html.escape(shift.was), html.escape(shift.now)
+    verdict = f"{still}{was}" if was == now else f"{was} → <strong>{now}</strong>"
+    rows = "".join(
+        shift_row(shift.run.classes[i], shift.before[i], shift.after[i]) for i in shift.classes()
+    )
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("before", "now", "points"))
+    return (
+        f'<section class="vd-card vd-shift"><h3>{html.escape(shift.run.name)}: {verdict}</h3>'
+        f"<table><thead><tr><td></td><td></td>{head}</tr></thead>{rows}</table></section>"
+    )
+
+
+def shift_row(name: str, before: float, after: float) -> str:
+    """A class with its probability before (thin bar) and now (thick one), and the difference."""
+    points = 100 * (float(after) - float(before))
+    sign = "±0.0" if abs(points) < 0.05 else f"{points:+.1f}".replace("-", "−")
+    moved = "" if abs(points) < 0.05 else " vd-up" if points > 0 else " vd-down"
+    return (
+        f'<tr><th scope="row">{html.escape(name)}</th>'
+        f'<td class="vd-two"><i style="width: {100 * before:.1f}%"></i>'
+        f'<i style="width: {100 * after:.1f}%"></i></td>'
+        f"<td>{100 * before:.1f} %</td><td>{100 * after:.1f} %</td>"
+        f'<td class="vd-points{moved}">{sign}</td></tr>'
+    )
+
+
+def maps_html(before: Look, after: Look, layer: int, changes: Changes) -> str:
+    """Mean of the heads of `layer` and rollout up to it, untouched and changed."""
+    named = [(after, "")]
+    if not changes.untouched:
+        named = [(before, ", untouched"), (after, ", changed")]
+    span = f"layers 1 to {layer}" if layer > 1 else "layer 1"
+    titles = {"mean": f"Mean of the heads, layer {layer}", "rollout": f"Rollout, {span}"}
+    figures = [
+        map_figure(look, attended(look, layer, by), OPACITY, title + which, 160)
+        for by, title in titles.items()
+        for look, which in named
+    ]
+    words = (
+        "Bright patches are those that its class token takes most from, each map by its own "
+        "maximum: where the model looks now, not why it answers."
+    )
+    head = f"<h3>The attention of {html.escape(after.run.name)} follows</h3>"
+    return f'{head}<p class="vd-quiet">{words}</p>' + html.row(figures, 160)
