@@ -220,3 +220,16 @@ def test_a_click_hits_the_patch_it_is_on_at_every_width(open_section, width):
     page.mouse.click(box["x"] + box["width"] * 6.5 / 8, box["y"] + box["height"] * 2.5 / 8)
     expect(patch(page, 3, 7)).to_have_attribute("aria-pressed", "true")
     expect(removed(page)).to_have_count(1)
+
+
+def test_the_address_holds_the_changes(open_page, page_url):
+    page = open_page(
+        page_url + "?section=hands&pieces=4&seed=7&blur=2&rotate=-90&patches=4&noise=x"
+    )
+    expect(now(page)).to_have_text(
+        "Now: 4 × 4 pieces shuffled, rotation -90 degrees, blur 2 % of the side."
+    )
+    expect(page.locator("#hands-picture [data-pick]")).to_have_count(16)
+    page.get_by_role("button", name="Reset all").click()
+    expect(now(page)).to_have_text(UNTOUCHED)
+    page.wait_for_url(lambda url: "pieces" not in url and "seed" not in url)
