@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import gradio as gr
 from gradio.components import Component
@@ -21,6 +22,7 @@ from vitdemo.ui.look.shared import Shared, nearest
 SECTION = "hands"
 # Of one picture: a click must find what the click before it left.
 PATCH_QUEUE = {"concurrency_id": "patches", "concurrency_limit": 1}
+EACH = {"trigger_mode": "multiple", "show_progress": "hidden", "api_visibility": "private"}
 STEPS = {"rotate": 5, "brightness": 0.05, "blur": 0.5, "noise": 1, "jpeg": 1}
 MOST = 32  # patches removed with one click
 OWN = "own"
@@ -63,6 +65,57 @@ class Parts:
         return [self.pieces, *self.sliders, self.seed, self.removed]
 
 
+@dataclass(frozen=True)
+class Handlers:
+    """What the components ask for; the functions are those that `build` receives."""
+
+    canvas: Callable[[Image.Image], Image.Image]
+    shifts: Callable[[Image.Image, Image.Image], tuple[list[Shift], list[str]]]
+    look: Callable[[str, Image.Image], Look]
+    grid_of: Callable[[str], tuple[int, int]]
+
+    def grid(self, choice: str, name: str) -> tuple[int, int]:
+        return self.grid_of(name) if choice == OWN else (int(choice), int(choice))
+
+    def wished(self, image, name, choice, settings) -> tuple[Image.Image, Changes]:
+        """The untouched canvas, and the changes; patches removed on another grid are back."""
+        *others, removed = settings
+        removed = (removed or Removed()).on(self.grid(choice, name))
+        return self.canvas(image), Changes.wished(*others, removed)
+
+    def draw(self, image, name, layer, choice, *settings) -> tuple[str, str, str]:
+        """HTML of the changed picture, of all answers, and of the chosen model's attention."""
+        before, changes = self.wished(image, name, choice, settings)
+        after = hands.change(before, changes)
+        found, problems = self.shifts(before, after)
+        try:
+            looks = self.look(name, before), self.look(name, after)
+        except VitdemoError as error:
+            maps = html.notice(str(error))
+        else:
+            maps = drawing.maps_html(*looks, nearest(layer, looks[0].layers), changes)
+        answers = drawing.shifts_html(found, problems, changes)
+        return drawing.picture_html(after, changes), answers, maps
+
+    def toggle(self, removed, event: gr.EventData) -> Removed:
+        grid, cell = hands.picked(event.pick)
+        return (removed or Removed()).on(grid).toggled(cell)
+
+    def remove_most(self, image, name, layer, count, by, choice, *settings):
+        if image is None or name is None:
+            return gr.skip()
+        before, changes = self.wished(image, name, choice, settings)
+        found = self.look(name, hands.change(before, changes))
+        removed, layer = changes.removed, nearest(layer, found.layers)
+        return removed.plus(hands.most_attended(found, layer, removed, many(count), by))
+
+    def remove_some(self, image, name, count, choice, removed):
+        if image is None or name is None:
+            return gr.skip()
+        removed = (removed or Removed()).on(self.grid(choice, name))
+        return removed.plus(hands.at_random(removed, many(count), random.randrange(2**31)))
+
+
 def build(
     shared: Shared,
     *,
@@ -76,96 +129,48 @@ def build(
     `canvas`, `shifts` and `grid_of` are those of `explorer.hands`, `grid_of` by a run's name, as
     `look(run_name, image)` is.
     """
-    parts = lay_out()
-    shared.linked |= {name: c for name, c in zip(hands.SLIDERS, parts.sliders, strict=True)}
+    parts, ask = lay_out(), Handlers(canvas, shifts, look, grid_of)
+    shared.linked |= dict(zip(hands.SLIDERS, parts.sliders, strict=True))
     shared.linked |= {"pieces": parts.pieces, "seed": parts.seed, "patches": parts.grid}
-
-    def chosen_grid(choice, name):
-        return grid_of(name) if choice == OWN else (int(choice), int(choice))
-
-    def as_wished(image, name, choice, settings):
-        """The untouched canvas, and the changes that are meant for the grid chosen now."""
-        *sliders, removed = settings
-        removed = (removed or Removed()).on(chosen_grid(choice, name))
-        return canvas(image), Changes.wished(*sliders, removed)
-
-    def draw(image, name, layer, choice, *settings):
-        before, changes = as_wished(image, name, choice, settings)
-        after = hands.change(before, changes)
-        found, problems = shifts(before, after)
-        try:
-            looks = look(name, before), look(name, after)
-        except VitdemoError as error:
-            maps = html.notice(str(error))
-        else:
-            maps = drawing.maps_html(*looks, nearest(layer, looks[0].layers), changes)
-        return (
-            drawing.picture_html(after, changes),
-            drawing.shifts_html(found, problems, changes),
-            maps,
-        )
-
-    @for_people
-    def toggle(removed, event: gr.EventData):
-        grid, cell = hands.picked(event.pick)
-        return (removed or Removed()).on(grid).toggled(cell)
-
-    @for_people
-    def remove_most(image, name, layer, count, by, choice, *settings):
-        if image is None or name is None:
-            return gr.skip()
-        before, changes = as_wished(image, name, choice, settings)
-        found = look(name, hands.change(before, changes))
-        layer, removed = nearest(layer, found.layers), changes.removed
-        return removed.plus(hands.most_attended(found, layer, removed, many(count), by))
-
-    @for_people
-    def remove_some(image, name, count, choice, removed):
-        if image is None or name is None:
-            return gr.skip()
-        removed = (removed or Removed()).on(chosen_grid(choice, name))
-        return removed.plus(hands.at_random(removed, many(count), random.randrange(2**31)))
-
-    def wish(changes: Changes, sentence: str):
-        """Values of `wished`: the grid stays where no patch is removed, the seed always."""
-        grid = str(changes.removed.grid[0]) if changes.removed.cells else gr.skip()
-        sliders = [getattr(changes, name) for name in hands.SLIDERS]
-        note = f'<p class="vd-look-for">{html.escape(sentence)}</p>' if sentence else ""
-        return [changes.pieces, *sliders, changes.removed, grid, note]
-
     drawn = [parts.picture, parts.shifts, parts.maps]
     inputs = [shared.layer, parts.grid, *parts.settings]
-    shared.when_drawn(SECTION, draw, inputs, drawn)
-    shared.when_changed(SECTION, draw, inputs, drawn)  # the patches' state is one of them
-    each = {"trigger_mode": "multiple", "show_progress": "hidden", "api_visibility": "private"}
+    shared.when_drawn(SECTION, ask.draw, inputs, drawn)
+    shared.when_changed(SECTION, ask.draw, inputs, drawn)  # the patches' state is one of them
+    wire_patches(shared, parts, ask)
+    wire_presets(parts)
+
+
+def wire_patches(shared: Shared, parts: Parts, ask: Handlers) -> None:
+    """Clicks that take patches away and bring them back; each sets the state, which redraws."""
     look_at = [shared.picture, shared.model]
-    parts.picture.pick(toggle, parts.removed, parts.removed, **each, **PATCH_QUEUE)
-    parts.most.click(
-        remove_most,
-        [*look_at, shared.layer, parts.count, parts.by, parts.grid, *parts.settings],
-        parts.removed,
-        **each,
-        **MODEL_QUEUE,
-    )
+    most = [*look_at, shared.layer, parts.count, parts.by, parts.grid, *parts.settings]
     some = [*look_at, parts.count, parts.grid, parts.removed]
-    parts.some.click(remove_some, some, parts.removed, **each, **MODEL_QUEUE)
-    parts.back.click(Removed, None, parts.removed, **each, **PATCH_QUEUE)
-    parts.draw_again.click(
-        lambda: random.randrange(hands.LAST_SEED + 1), None, parts.seed, **each, **PATCH_QUEUE
-    )
-    wished = [parts.pieces, *parts.sliders, parts.removed, parts.grid, parts.note]
+    parts.picture.pick(for_people(ask.toggle), parts.removed, parts.removed, **EACH, **PATCH_QUEUE)
+    parts.most.click(for_people(ask.remove_most), most, parts.removed, **EACH, **MODEL_QUEUE)
+    parts.some.click(for_people(ask.remove_some), some, parts.removed, **EACH, **MODEL_QUEUE)
+    parts.back.click(Removed, None, parts.removed, **EACH, **PATCH_QUEUE)
+
+
+def wire_presets(parts: Parts) -> None:
+    """Buttons that set several changes at once."""
+    outputs = [parts.pieces, *parts.sliders, parts.removed, parts.grid, parts.note]
     for button in parts.presets:
-        preset = PRESETS[button.value]
-        button.click(
-            lambda preset=preset: wish(preset.changes, preset.sentence),
-            None,
-            wished,
-            **each,
-            **PATCH_QUEUE,
-        )
+        values = partial(values_of, PRESETS[button.value].changes, PRESETS[button.value].sentence)
+        button.click(values, None, outputs, **EACH, **PATCH_QUEUE)
     parts.reset.click(
-        lambda: [*wish(Changes(), ""), 0], None, [*wished, parts.seed], **each, **PATCH_QUEUE
+        lambda: [*values_of(Changes(), ""), 0], None, [*outputs, parts.seed], **EACH, **PATCH_QUEUE
     )
+    parts.draw_again.click(
+        lambda: random.randrange(hands.LAST_SEED + 1), None, parts.seed, **EACH, **PATCH_QUEUE
+    )
+
+
+def values_of(changes: Changes, sentence: str) -> list:
+    """What a preset sets; the grid stays where it removes no patch, and the seed always."""
+    grid = str(changes.removed.grid[0]) if changes.removed.cells else gr.skip()
+    sliders = [getattr(changes, name) for name in hands.SLIDERS]
+    note = f'<p class="vd-look-for">{html.escape(sentence)}</p>' if sentence else ""
+    return [changes.pieces, *sliders, changes.removed, grid, note]
 
 
 def lay_out() -> Parts:
