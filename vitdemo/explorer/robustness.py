@@ -5,7 +5,8 @@
     curves = robustness(explorer, run).curves  # the same, now from memory
 
 Every model is put to the same test: the same pictures, each with a seed of its own, changed before
-the model's own preprocessing. 1,000 pictures tell an accuracy of 80 % to 2.5 points (95 % interval).
+the model's own preprocessing. 1,000 pictures tell an accuracy of 80 % to 2.5 points
+(95 %).
 """
 
 from collections import OrderedDict
