@@ -207,9 +207,7 @@ def lay_out() -> Parts:
                 elem_id="hands-pieces",
             )
             sliders = [slider(name) for name in hands.SLIDERS]
-            seed = LayerSlider(
-                0, hands.LAST_SEED, 0, step=1, label="Seed of the shuffling and the noise"
-            )
+            seed = LayerSlider(0, hands.LAST_SEED, 0, step=1, label="Seed of shuffle and noise")
             with gr.Row():
                 draw_again = gr.Button("Another draw", size="sm", min_width=100)
                 reset = gr.Button("Reset all", size="sm", min_width=100, elem_id="hands-reset")
