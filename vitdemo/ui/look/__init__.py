@@ -17,8 +17,7 @@ from vitdemo.ui.components import (
     offer_download,
     run_radio,
 )
-from vitdemo.ui.look import heads, permalink, picture, rollout
-from vitdemo.ui.look import hands, maps, permalink, picture
+from vitdemo.ui.look import hands, heads, permalink, picture, rollout
 from vitdemo.ui.look.shared import Shared, nearest
 
 CAVEAT = (
@@ -68,8 +67,6 @@ def build(
             heads.build(shared, look=look)
         with gr.Tab("Rollout", id="rollout") as tabs["rollout"]:
             rollout.build(shared, look=look)
-        with gr.Tab("Attention", id="heads") as tabs["heads"]:
-            maps.build(shared, look=look)
         with gr.Tab("Hands on", id="hands") as tabs["hands"]:
             hands.build(shared, look=look, **hands_on)
     with gr.Row():
