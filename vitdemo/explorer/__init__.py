@@ -288,8 +288,11 @@ class TestSet:
 
     def __init__(self, source: data.Source):
         self.classes = source.classes
+        self._source = source
         self._pictures = source.load("test") if source.is_cifar10 else None
         self._files = [] if source.is_cifar10 else source.files("test")
+        self._squares: dict[int, tuple[data.Pictures, str]] = {}  # by side, with the fingerprint
+        self._square_lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._pictures or self._files)
@@ -305,6 +308,19 @@ class TestSet:
             path, label = self._files[index]
             image = inputs.visible_square(inputs.load_image(path))
         return TestPicture(image, self.classes[label])
+
+    def squares(self, side: int) -> tuple[data.Pictures, str]:
+        """All pictures as a run of this input size was tested on them, and their fingerprint.
+
+        CIFAR-10's keep their own side. Read once: a large folder takes its time, the first time.
+        Raises `DataError` naming a file that is no picture.
+        """
+        with self._square_lock:
+            side = 0 if self._pictures else side
+            if side not in self._squares:
+                pictures = self._pictures or self._source.load("test", side)
+                self._squares[side] = (pictures, data.fingerprint(pictures, self.classes))
+            return self._squares[side]
 
 
 def final_accuracy(run: Run) -> float | None:

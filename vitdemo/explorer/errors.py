@@ -1,0 +1,158 @@
+"""From a number to its pictures, for the runs of an `Explorer`: what models said, and of what.
+
+Models are compared on the same pictures in the same order alone: runs whose evaluations have other
+fingerprints, classes or labels never meet in one table.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vitdemo.errors import DataError, RunError, VitdemoError
+from vitdemo.evaluation import check, confusion
+from vitdemo.evaluation.errors import KINDS, Filters, select
+from vitdemo.explorer import Explorer
+from vitdemo.runs import Evaluation, Run
+
+
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """What models said of the same N test pictures: `probabilities` (M, N, C), `labels` (N,).
+
+    `left_out` has a sentence for each run that was evaluated and is not among the M `runs`.
+    """
+
+    runs: tuple[Run, ...]
+    probabilities: np.ndarray
+    labels: np.ndarray
+    left_out: tuple[str, ...]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.runs[0].classes
+
+    @property
+    def names(self) -> list[str]:
+        return [run.name for run in self.runs]
+
+    def confusion(self, name: str) -> np.ndarray:
+        """Counts (C, C) of one of the runs."""
+        return confusion(self.probabilities[self.names.index(name)], self.labels)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a person wants to see: pictures that pass `filters` with the answers of `run`.
+
+    With `other`, those that pass with the answers of that run follow behind.
+    """
+
+    run: str
+    filters: Filters
+    other: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The `numbers` (n,) of the chosen pictures, in order, and how many each of the two gave.
+
+    Without another run `others` and `shared` are 0.
+    """
+
+    chosen: Chosen
+    answered: Answered
+    numbers: np.ndarray
+    own: int
+    others: int = 0
+    shared: int = 0
+
+
+def answered(explorer: Explorer, name: str) -> Answered:
+    """The run `name` with all runs that were tested on the same pictures, by name.
+
+    Raises `RunError` where the evaluation of `name` itself is missing or not sound.
+    """
+    main = explorer.run(name)
+    wanted = _sound(main)
+    runs, left_out = [], []
+    for run in explorer.evaluated_runs():
+        try:
+            if run.name != name:
+                _check_same(main, run)
+            runs.append(run)
+        except VitdemoError as error:
+            left_out.append(f"{run.name} is not compared with {name}: {error}")
+    probabilities = np.stack([run.evaluation.probabilities for run in runs])  # (M, N, C)
+    return Answered(tuple(runs), probabilities, wanted.labels, tuple(left_out))
+
+
+def _sound(run: Run) -> Evaluation:
+    """The run's evaluation. Raises `RunError` where a metric would refuse it."""
+    found = run.evaluation
+    try:
+        check(found.probabilities, found.labels)
+    except ValueError as error:
+        raise RunError(f"The evaluation of '{run.name}' cannot be used: {error}.") from error
+    return found
+
+
+def _check_same(main: Run, run: Run) -> None:
+    """Raises `RunError` unless both runs were tested on the same pictures in the same order."""
+    if run.classes != main.classes:
+        raise RunError("it knows other classes.")
+    first, second = main.evaluation, _sound(run)
+    if first.fingerprint != second.fingerprint or not np.array_equal(first.labels, second.labels):
+        raise RunError("it was tested on other pictures, in another order or at another size.")
+
+
+def find(explorer: Explorer, chosen: Chosen) -> Found:
+    """The pictures that a person wants to see. Raises `RunError` naming what is not there."""
+    group = answered(explorer, chosen.run)
+    own = _select(group, chosen.run, chosen.filters)
+    if chosen.other is None:
+        return Found(chosen, group, own, len(own))
+    others = _select(group, chosen.other, chosen.filters)
+    only = others[~np.isin(others, own)]
+    numbers = np.concatenate([own, only])
+    return Found(chosen, group, numbers, len(own), len(others), len(others) - len(only))
+
+
+def _select(group: Answered, name: str, filters: Filters) -> np.ndarray:
+    if name not in group.names:
+        raise RunError(f"'{name}' was not tested on the same pictures as '{group.names[0]}'.")
+    try:
+        return select(group.probabilities, group.labels, group.names.index(name), filters)
+    except ValueError as error:
+        raise RunError(f"These pictures cannot be chosen: {error}.") from error
+
+
+def counts(explorer: Explorer, chosen: Chosen) -> dict[str, int]:
+    """How many pictures of each kind pass the other filters. Raises `RunError`."""
+    group = answered(explorer, chosen.run)
+    return {kind: len(_select(group, chosen.run, _of_kind(chosen.filters, kind))) for kind in KINDS}
+
+
+def _of_kind(filters: Filters, kind: str) -> Filters:
+    return Filters(kind, filters.true, filters.said, filters.either_way, filters.low, filters.high)
+
+
+def pictures(explorer: Explorer, run: Run, numbers: Sequence[int]) -> np.ndarray:
+    """The test pictures `numbers` as `run` was tested on them, (n, S, S, 3) uint8.
+
+    Raises `DataError` with the way out where the data set is not here, or is another one than that
+    of the run's evaluation.
+    """
+    tests = explorer.test_set()
+    wanted = run.evaluation
+    another = DataError(
+        f"The data set here is not the one that '{run.name}' was tested on: pass --data the folder "
+        "that is."
+    )
+    if tests.classes != run.classes or len(tests) != len(wanted.labels):
+        raise another
+    found, fingerprint = tests.squares(run.spec.image_size)
+    if fingerprint != wanted.fingerprint:
+        raise another
+    chosen = found.images[np.asarray(numbers, dtype=np.int64)]  # (n, 3, S, S)
+    return chosen.permute(0, 2, 3, 1).contiguous().numpy()
