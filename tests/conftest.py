@@ -12,7 +12,7 @@ from PIL import Image
 from torchvision.datasets import CIFAR10
 
 import train
-from tests.making import RESNET, TIMM, VIT, make_run
+from tests.making import RESNET, TESTED, TIMM, VIT, make_run, make_tested_runs
 from tests.serving import serve
 from vitdemo import data
 from vitdemo.models import ModelSpec
@@ -70,21 +70,33 @@ def run_copy(tiny_run, tmp_path) -> Path:
     return Path(shutil.copytree(tiny_run, tmp_path / "runs" / "tiny"))
 
 
+def write_pictures(root: Path, counts: dict[str, int]) -> Path:
+    """write_pictures(root, {"train/cat": 3, ...}) -> root, with noise pictures of unequal sizes."""
+    random = np.random.default_rng(0)
+    for place, count in counts.items():
+        folder = root / place
+        folder.mkdir(parents=True)
+        for i in range(count):
+            pixels = random.integers(0, 256, (20 + i % 5, 17, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / f"{i}.png")
+    return root
+
+
 @pytest.fixture
 def put_pictures(tmp_path):
     """put_pictures({"train/cat": 3, ...}) -> the folder, with noise pictures of unequal sizes."""
+    return lambda counts, name="pictures": write_pictures(tmp_path / name, counts)
 
-    def put(counts, name="pictures"):
-        random = np.random.default_rng(0)
-        for place, count in counts.items():
-            folder = tmp_path / name / place
-            folder.mkdir(parents=True)
-            for i in range(count):
-                pixels = random.integers(0, 256, (20 + i % 5, 17, 3), dtype=np.uint8)
-                Image.fromarray(pixels).save(folder / f"{i}.png")
-        return tmp_path / name
 
-    return put
+@pytest.fixture(scope="session")
+def tested_runs(tmp_path_factory) -> tuple[Path, Path]:
+    """(runs, data): two runs, "first" and "second", and the folder that they were tested on."""
+    root = tmp_path_factory.mktemp("tested")
+    counts = {f"test/{name}": count for name, count in TESTED.items()}
+    counts |= {f"train/{name}": 1 for name in TESTED}
+    source = data.open_source(write_pictures(root / "data", counts))
+    make_tested_runs(root / "runs", source)
+    return root / "runs", root / "data"
 
 
 @pytest.fixture(scope="session")

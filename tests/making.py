@@ -31,15 +31,23 @@ KINDS = {  # of tokens before the patches, and of what the answer is read from
 }
 
 
-def make_run(folder: Path, spec: ModelSpec = VIT, *, epochs: int = 3, seed: int = 0) -> runs.Run:
+def make_run(
+    folder: Path,
+    spec: ModelSpec = VIT,
+    *,
+    epochs: int = 3,
+    seed: int = 0,
+    classes: tuple[str, ...] = CLASSES,
+    tested: runs.Evaluation | None = None,
+) -> runs.Run:
     """A finished run in `folder`, its evaluation made of numbers that no model gave."""
-    model = random_model(spec, seed)
+    model = random_model(spec, seed, len(classes))
     runs.write_config(
         folder,
         {
             "recipe": asdict(Recipe(folder.name, f"a {spec.family} for tests", spec)),
             "model": asdict(spec),
-            "classes": list(CLASSES),
+            "classes": list(classes),
             "normalisation": {"mean": data.CIFAR10_MEAN, "std": data.CIFAR10_STD},
             "parameters": count_parameters(model),
             "device": "a test machine",
@@ -47,14 +55,14 @@ def make_run(folder: Path, spec: ModelSpec = VIT, *, epochs: int = 3, seed: int 
     )
     runs.rewrite_history(folder, [record(epoch) for epoch in range(1, epochs + 1)])
     runs.write_weights(folder, model.state_dict())
-    runs.write_evaluation(folder, evaluation(seed))
+    runs.write_evaluation(folder, tested or evaluation(seed))
     return runs.read_run(folder)
 
 
-def random_model(spec: ModelSpec, seed: int = 0) -> torch.nn.Module:
-    """A model for `CLASSES` with random weights, ready to answer."""
+def random_model(spec: ModelSpec, seed: int = 0, classes: int = len(CLASSES)) -> torch.nn.Module:
+    """A model with random weights, ready to answer."""
     torch.manual_seed(seed)
-    model = build_model(spec, len(CLASSES))
+    model = build_model(spec, classes)
     if spec.family != "resnet18":
         for parameter in model.parameters():
             torch.nn.init.normal_(parameter, std=0.3)  # so that heads and pictures differ
@@ -77,3 +85,25 @@ def evaluation(seed: int, each: int = 20) -> runs.Evaluation:
     logits[np.arange(len(labels)), said] = 6
     shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     return runs.Evaluation(shares.astype(np.float32), labels, "0" * 16, 0.001)
+
+
+TESTED = {"<b>ant": 70, "bee": 30, "fly": 10}  # test pictures of each class
+INSECTS = tuple(TESTED)
+# How many of each (true, said) two models have; nobody says "fly".
+ANSWERS = {
+    "first": {(0, 0): 60, (0, 1): 10, (1, 0): 5, (1, 1): 25, (2, 0): 4, (2, 1): 6},
+    "second": {(0, 0): 66, (0, 1): 4, (1, 0): 9, (1, 1): 21, (2, 0): 10},
+}
+
+
+def make_tested_runs(root: Path, source: data.Source) -> None:
+    """Runs "first" and "second" in `root`, tested on `source` (`TESTED`) with `ANSWERS`."""
+    pictures = source.load("test", VIT.image_size)
+    print_ = data.fingerprint(pictures, source.classes)
+    for seed, (name, cells) in enumerate(ANSWERS.items()):
+        said = np.concatenate([np.full(count, answer) for (_, answer), count in cells.items()])
+        confidence = np.random.default_rng(seed).uniform(0.5, 1, len(said))
+        shares = np.tile((1 - confidence[:, None]) / 2, (1, 3))  # (N, C)
+        shares[np.arange(len(said)), said] = confidence
+        tested = runs.Evaluation(shares.astype(np.float32), pictures.labels.numpy(), print_, 0.001)
+        make_run(root / name, seed=seed, classes=source.classes, tested=tested)
