@@ -191,13 +191,28 @@ def test_columns_are_shares_and_a_class_never_said_is_zeros():
     assert shares.tolist() == [[0.75, 0, 0.25], [0, 0, 0], [0.25, 0, 0.75]]
 
 
-def test_difference_by_hand_adds_to_zero_in_each_row():
-    found = errors.difference(A, B, LABELS)
-    assert found.tolist() == [[0, 0, 0], [0, 0, 0], [1, 0, -1]]
-    probabilities, labels = draw(2)
-    rows = errors.difference(probabilities[0], probabilities[1], labels).sum(axis=1)
-    assert rows.tolist() == [0] * 6
-    assert not errors.difference(A, A, LABELS).any()
+def test_difference_by_hand():
+    first, second = np.array([[3, 1], [0, 4]]), np.array([[4, 0], [2, 2]])
+    assert errors.difference(first, second).tolist() == [[-1, 1], [-2, 2]]
+    assert errors.difference(first, second, "true").tolist() == [[-0.25, 0.25], [-0.5, 0.5]]
+    said = [[1 - 4 / 6, 1 / 5 - 0], [0 - 2 / 6, 4 / 5 - 1]]
+    np.testing.assert_allclose(errors.difference(first, second, "said"), said)
+
+
+@pytest.mark.parametrize("by", ["count", "true"])
+def test_difference_adds_to_zero_in_each_row(by):
+    probabilities, labels = draw(2, missing=(1,))
+    one, other = (ev.confusion(p, labels) for p in probabilities[:2])
+    np.testing.assert_allclose(errors.difference(one, other, by).sum(axis=1), 0, atol=1e-12)
+    assert not errors.difference(one, one, by).any()
+
+
+def test_different_pictures_have_no_difference():
+    for other in (np.array([[3, 1], [0, 5]]), np.eye(3, dtype=int)):
+        with pytest.raises(ValueError, match="different pictures"):
+            errors.difference(np.array([[3, 1], [0, 4]]), other)
+    with pytest.raises(ValueError, match="unknown normalisation 'odd': choose count, true, said"):
+        errors.cells(np.eye(2), "odd")
 
 
 def test_mutual_pairs_by_hand():
@@ -252,7 +267,6 @@ def test_of_one_model_alone_only_right_is_right_and_all_wrong_is_wrong():
         errors.probable_label_errors,
         lambda p, y: errors.select(p, y, 0, Filters()),
         lambda p, y: errors.cell(p[1], y, 0, 0),
-        lambda p, y: errors.difference(p[0], p[1], y),
     ],
 )
 def test_nan_is_refused_by_name_and_place(function):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitdemo.evaluation import _ratio, _square, check, confusion
+from vitdemo.evaluation import _ratio, _square, check, row_normalised
 
 # what to show -> what it means, of one model among all
 KINDS = {
@@ -207,14 +207,24 @@ def column_normalised(matrix: np.ndarray) -> np.ndarray:
     return _ratio(matrix, matrix.sum(axis=0, keepdims=True))
 
 
-def difference(first: np.ndarray, second: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Confusion (C, C) int64 of the first model less the second's, on the same pictures.
+def cells(matrix: np.ndarray, by: str = "count") -> np.ndarray:
+    """Confusion counts (C, C) as they are, or as shares of the "true" or the "said" class."""
+    ways = {"count": _square, "true": row_normalised, "said": column_normalised}
+    if by not in ways:
+        raise ValueError(f"unknown normalisation '{by}': choose {', '.join(ways)}")
+    return ways[by](matrix)
 
-    Args:
-        first, second: probabilities (N, C).
-        labels: (N,), so both counts have the same row sums and each row of the result adds to 0.
+
+def difference(first: np.ndarray, second: np.ndarray, by: str = "count") -> np.ndarray:
+    """`cells` of the first model's counts (C, C) less those of the second's.
+
+    Both must be of the same pictures, so their row sums are the same: ValueError where not. Rows
+    of the result add to 0 by "count" and "true".
     """
-    return confusion(first, labels) - confusion(second, labels)
+    first, second = _square(first), _square(second)
+    if first.shape != second.shape or (first.sum(axis=1) != second.sum(axis=1)).any():
+        raise ValueError("two matrices of different pictures have no difference")
+    return cells(first, by) - cells(second, by)
 
 
 def mutual_pairs(matrix: np.ndarray, limit: int = 10) -> list[Mutual]:

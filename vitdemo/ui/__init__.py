@@ -6,8 +6,10 @@ from pathlib import Path
 import gradio as gr
 
 from vitdemo.explorer import Explorer, hands
+from vitdemo.explorer import Explorer
+from vitdemo.explorer import errors as choices
 from vitdemo.explorer.export import save_maps
-from vitdemo.ui import api, confusion, header, look, metrics, progress
+from vitdemo.ui import api, confusion, errors, header, look, metrics, progress
 
 # System fonts: the page is whole without a network.
 THEME = gr.themes.Soft(
@@ -25,10 +27,11 @@ def build_page(explorer: Explorer) -> gr.Blocks:
     """The whole page over `explorer`; start it with `launch(theme=THEME, css_paths=CSS, js=JS)`."""
     with gr.Blocks(title="vitdemo", delete_cache=(3600, 3600)) as page:
         header.build(page, runs=explorer.everything, roots=explorer.roots, device=explorer.device)
-        with gr.Tabs(elem_id="tabs"):
+        with gr.Tabs(elem_id="tabs") as tabs:
             with gr.Tab("Look", id="look"):
-                look.build(
+                opener = look.build(
                     page,
+                    tabs,
                     explained_runs=explorer.explained_runs,
                     answers=explorer.answers,
                     look=lambda name, image: explorer.look(explorer.run(name), image),
@@ -47,6 +50,23 @@ def build_page(explorer: Explorer) -> gr.Blocks:
             with gr.Tab("Per-class metrics", id="metrics"):
                 metrics.build(page, evaluated_runs=explorer.evaluated_runs)
             with gr.Tab("Confusion matrix", id="confusion"):
-                confusion.build(page, evaluated_runs=explorer.evaluated_runs)
+                confusion.build(
+                    page,
+                    evaluated_runs=explorer.evaluated_runs,
+                    answered=partial(choices.answered, explorer),
+                    find=partial(choices.find, explorer),
+                    pictures=partial(choices.pictures, explorer),
+                    opener=opener,
+                )
+            with gr.Tab("Errors", id="errors") as tab:
+                errors.build(
+                    tab,
+                    evaluated_runs=explorer.evaluated_runs,
+                    answered=partial(choices.answered, explorer),
+                    counts=partial(choices.counts, explorer),
+                    find=partial(choices.find, explorer),
+                    pictures=partial(choices.pictures, explorer),
+                    opener=opener,
+                )
         api.build(explorer)
     return page

@@ -2,11 +2,14 @@
 
 import base64
 import functools
+import secrets
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import gradio as gr
+from gradio.processing_utils import save_pil_to_cache
+from PIL import Image
 
 from vitdemo.errors import VitdemoError
 from vitdemo.inputs import MAX_BYTES
@@ -47,6 +50,13 @@ class PathImage(gr.Image):
             return path
         return payload.path
 
+    def postprocess(self, value):
+        # Under a name of its own: the same picture, set once more, is a change that is answered.
+        if isinstance(value, Image.Image):
+            name = f"picture-{secrets.token_hex(4)}"
+            value = save_pil_to_cache(value, self.GRADIO_CACHE, name, self.format)
+        return super().postprocess(value)
+
 
 class LayerSlider(gr.Slider):
     """`gr.Slider` whose handler gets the value as it stands in the browser.
@@ -65,9 +75,9 @@ class PickHTML(gr.HTML):
     """`gr.HTML` whose elements with `data-pick="TEXT"` can be picked: use real buttons.
 
     `.pick(handler, ...)` listens; the handler's last parameter is `event: gr.EventData`, and
-    `event.pick` is that TEXT. In an element with `data-columns="N"` the arrow keys, Home and End
-    move the focus over its buttons, of which the Tab key reaches one. After a redraw the focus
-    returns to the button that was picked.
+    `event.pick` is that TEXT. In an element with `data-columns="N"` (or "auto": as many as fit)
+    the arrow keys, Home and End move the focus over its buttons, of which the Tab key reaches one.
+    After a redraw the focus returns to the button that was picked.
     """
 
     def __init__(self, value: str | None = None, **options):

@@ -25,6 +25,15 @@ def png_uri(picture: Image.Image) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
+def thumbnail_uri(picture: np.ndarray) -> str:
+    """(S, S, 3) uint8 -> a data URI: exact for a few pixels, small (JPEG) from 64 on."""
+    if len(picture) <= 64:
+        return image_uri(picture)
+    buffer = io.BytesIO()
+    Image.fromarray(picture).save(buffer, format="JPEG", quality=85)
+    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
 def figure(
     picture: np.ndarray,
     alt: str,

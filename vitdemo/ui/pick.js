@@ -35,11 +35,15 @@ element.addEventListener("keydown", (event) => {
   if (!place || event.ctrlKey || event.altKey || event.metaKey) return;
   const all = buttons(place);
   const at = all.indexOf(button);
-  const columns = Number(place.dataset.columns);
+  const flows = place.dataset.columns === "auto"; // as many as fit: a row's end leads to the next
+  const top = (b) => b.getBoundingClientRect().top;
+  const columns = flows
+    ? all.filter((b) => top(b) === top(all[0])).length
+    : Number(place.dataset.columns);
   const column = at % columns;
   const next = {
-    ArrowLeft: column > 0 ? at - 1 : at,
-    ArrowRight: column < columns - 1 ? at + 1 : at,
+    ArrowLeft: flows || column > 0 ? at - 1 : at,
+    ArrowRight: flows || column < columns - 1 ? at + 1 : at,
     ArrowUp: at - columns,
     ArrowDown: at + columns,
     Home: at - column,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from collections.abc import Callable
 
 import gradio as gr
 from PIL import Image
@@ -18,6 +19,8 @@ from vitdemo.ui.components import (
     run_radio,
 )
 from vitdemo.ui.look import hands, heads, permalink, picture, rollout
+from vitdemo.ui.look import maps, permalink, picture
+from vitdemo.ui.look.opener import Opener
 from vitdemo.ui.look.shared import Shared, nearest
 
 CAVEAT = (
@@ -31,18 +34,9 @@ CAVEAT = (
 FIRST_SECTION = "heads"
 
 
-@dataclass(frozen=True)
-class Opener:
-    """What another tab sets to open a picture here: `[opener.upload, opener.note]`, with the values
-    of `look.picture.opened(number, test_picture)`, and the page's tabs to "look"."""
-
-    upload: gr.Image
-    note: gr.HTML
-    model: gr.Radio
-
-
 def build(
     page: gr.Blocks,
+    page_tabs: gr.Tabs,
     *,
     explained_runs: Callable[[], list[Run]],
     answers: Callable[[Image.Image], tuple[list[Answer], list[str]]],
@@ -53,7 +47,7 @@ def build(
     test_size: Callable[[], int],
     hands_on: Mapping[str, Callable],
 ) -> Opener:
-    """Lay out and wire the tab; the callables are those of `Explorer`.
+    """Lay out and wire the tab, one of `page_tabs`; the callables are those of `Explorer`.
 
     `look`, `layers` and `save_maps` take a run's name; a model without attention has 0 layers.
     `hands_on` has what that section takes beside `look`.
@@ -122,7 +116,7 @@ def build(
     shared.wire(tabs, settled)
     permalink.write_when_changed(shared.linked, [parts.note.change])
     copy.click(None, js=permalink.COPY, api_visibility="private")
-    return Opener(parts.upload, parts.note, shared.model)
+    return Opener(page_tabs, parts.upload, parts.note, shared.model, explained_runs, test_picture)
 
 
 def chosen(image: Image.Image | None) -> Image.Image:

@@ -1,0 +1,69 @@
+"""A confusion matrix as a picture to keep: for slides and reports, on white."""
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+
+from vitdemo.figures import SEQUENTIAL
+
+DIVERGING = "PuOr_r"  # purple is less, orange is more; safe for the colour-blind
+DPI = 200  # twice that of a screen
+READABLE = 25  # classes up to which each cell has its number
+
+
+def matrix_figure(
+    values: np.ndarray,
+    texts: Sequence[Sequence[str]],
+    classes: Sequence[str],
+    title: str,
+    label: str,
+    *,
+    signed: bool = False,
+) -> Figure:
+    """Cells (C, C), row = true class, with their `texts`, and a bar that says `label`.
+
+    Colours span the cells off the diagonal, or errors would all look like nothing beside the right
+    answers; a cell beyond takes the last colour. `signed` values get a diverging map around 0.
+    """
+    values = np.asarray(values, dtype=float)
+    c = len(classes)
+    top = float(np.abs(values[~np.eye(c, dtype=bool)]).max(initial=0)) or 1.0
+    norm = Normalize(-top if signed else 0, top)
+    colours = colormaps[DIVERGING if signed else SEQUENTIAL + "_r"]
+    side = min(3 + 0.55 * c, 14)
+    figure = Figure(figsize=(side + 1.2, side), layout="constrained")
+    axes = figure.subplots()
+    image = axes.imshow(values, cmap=colours, norm=norm)
+    axes.set_title(title, parse_math=False)
+    axes.set_xlabel("said class")
+    axes.set_ylabel("true class")
+    axes.set_xticks(range(c), classes, rotation=45, ha="right", parse_math=False)
+    axes.set_yticks(range(c), classes, parse_math=False)
+    if c <= READABLE:
+        for (row, column), light in np.ndenumerate(_shades(colours(norm(values)))):
+            axes.text(
+                column,
+                row,
+                texts[row][column],
+                ha="center",
+                va="center",
+                color="black" if light > 0.5 else "white",
+                fontsize=9,
+            )
+    figure.colorbar(image, ax=axes, label=label, shrink=0.8, extend="both" if signed else "max")
+    return figure
+
+
+def _shades(rgba: np.ndarray) -> np.ndarray:
+    """Lightness 0..1 of colours (C, C, 4), by the weights of the eye."""
+    return rgba[..., :3] @ np.array([0.299, 0.587, 0.114])
+
+
+def png(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=DPI)
+    return buffer.getvalue()

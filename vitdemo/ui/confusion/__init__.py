@@ -1,0 +1,122 @@
+"""The Confusion matrix tab: which classes a model takes for which, and each cell's pictures."""
+
+from collections.abc import Callable
+
+import gradio as gr
+
+from vitdemo.errors import VitdemoError
+from vitdemo.evaluation.errors import Filters
+from vitdemo.explorer.errors import Answered, Chosen
+from vitdemo.runs import Run
+from vitdemo.ui import gallery, html
+from vitdemo.ui.components import LIGHT_QUEUE, QUIET, PickHTML, for_people, fresh_radio, run_radio
+from vitdemo.ui.confusion import drawing
+from vitdemo.ui.confusion.drawing import COUNTS, UNITS, Matrix
+from vitdemo.ui.look.opener import Opener
+from vitdemo.ui.metrics import NOTHING
+
+NOBODY = ""  # the choice of no other model
+INTRO = (
+    "Which classes a model takes for which, over all test pictures: a row for the true class, a "
+    "column for what the model said. Choose a cell to see its pictures, then a picture to see "
+    "where the model looked: by mouse, or with the arrow keys and Enter."
+)
+
+
+def build(
+    page: gr.Blocks,
+    *,
+    evaluated_runs: Callable[[], list[Run]],
+    answered: Callable[[str], Answered],
+    find: gallery.Find,
+    pictures: gallery.Pictures,
+    opener: Opener,
+) -> None:
+    """Lay out and wire the tab; `evaluated_runs` reads the run folders as they are now."""
+    gr.Markdown(INTRO)
+    with gr.Row():
+        model = run_radio(evaluated_runs(), elem_id="confusion-model")
+        other = gr.Dropdown(
+            [("no other model", NOBODY)],
+            value=NOBODY,
+            label="Less the cells of",
+            info="shows how two models differ",
+            elem_id="confusion-other",
+        )
+    with gr.Row():
+        unit = gr.Radio(list(UNITS), value=COUNTS, label="Cells show", min_width=300)
+        errors_only = gr.Checkbox(False, label="Errors only", min_width=160)
+    view = PickHTML(elem_id="confusion-matrix")
+    with gr.Row():
+        keep = gr.Button("Draw as PNG", size="sm", scale=0, min_width=160)
+        kept = gr.HTML(elem_id="confusion-png", apply_default_css=False)
+    title = gr.HTML(elem_id="cell-title", apply_default_css=False)
+    shown = gallery.lay_out("cell-pictures", find=find, pictures=pictures)
+    cell = gr.State(None, time_to_live=gallery.KEPT_SECONDS)  # (true, said) class names
+
+    def matrix(name, other, unit, errors_only):
+        return drawing.read_matrix(answered(name), name, other or None, unit, errors_only)
+
+    def draw(name, other, unit, errors_only, cell, every):
+        """Values of `drawn`; a cell stays chosen as long as its classes are there."""
+        if name is None:
+            return (html.notice(NOTHING), "", None, "", *shown.show(None, every))
+        try:
+            found = matrix(name, other, unit, errors_only)
+        except VitdemoError as error:
+            return (html.notice(str(error)), "", None, "", *shown.show(None, every))
+        if cell is not None and not set(cell) <= set(found.classes):
+            cell = None
+        words = drawing.cell_title(found, *cell) if cell else ""
+        pictures = shown.show(chosen(found, *cell) if cell else None, every)
+        return (drawing.confusion_html(found, cell), "", cell, words, *pictures)
+
+    def pick(name, other, unit, errors_only, every, event: gr.EventData):
+        try:
+            classes = answered(name).classes
+            cell = tuple(classes[int(i)] for i in event.pick.split("-")[-2:])
+        except (VitdemoError, ValueError, IndexError):  # the runs changed under the page
+            cell = None
+        return draw(name, other, unit, errors_only, cell, every)
+
+    def choose(name, other, *settings):
+        update = others_update(answered, name, other)
+        return update, *draw(name, update["value"], *settings)
+
+    def open_page(name, other, *settings):
+        update = fresh_radio(evaluated_runs(), name)
+        return update, *choose(update["value"], other, *settings)
+
+    @for_people
+    def draw_png(name, other, unit, errors_only):
+        return drawing.png_link(matrix(name, other, unit, errors_only)) if name else ""
+
+    settings = [model, other, unit, errors_only]
+    inputs = [*settings, cell, shown.every]
+    drawn = [view, kept, cell, title, *shown.outputs]
+    page.load(open_page, inputs=inputs, outputs=[model, other, *drawn], **QUIET)
+    model.input(choose, inputs=inputs, outputs=[other, *drawn], **QUIET)
+    events = [other.input, unit.input, errors_only.input]
+    gr.on(events, draw, inputs=inputs, outputs=drawn, **QUIET)
+    view.pick(pick, inputs=[*settings, shown.every], outputs=drawn, **QUIET)
+    made = keep.click(
+        draw_png, inputs=settings, outputs=kept, api_visibility="private", **LIGHT_QUEUE
+    )
+    made.success(None, js="() => document.querySelector('#confusion-png a')?.click()")
+    gallery.wire(shown, opener)
+
+
+def others_update(answered: Callable[[str], Answered], name: str | None, current: str) -> dict:
+    """The models that `name` can be compared with: those tested on the same pictures."""
+    try:
+        names = [other for other in answered(name).names if other != name] if name else []
+    except VitdemoError:
+        names = []
+    choices = [("no other model", NOBODY), *((other, other) for other in names)]
+    return gr.update(choices=choices, value=current if current in names else NOBODY)
+
+
+def chosen(matrix: Matrix, true: str, said: str) -> Chosen:
+    """The pictures of the cell of two class names."""
+    i, j = matrix.classes.index(true), matrix.classes.index(said)
+    return Chosen(matrix.run, Filters("all", i, j), matrix.other)

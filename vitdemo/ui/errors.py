@@ -1,0 +1,211 @@
+"""The Errors tab: test pictures by filters that combine, with the answers they got."""
+
+from collections.abc import Callable
+
+import gradio as gr
+
+from vitdemo.errors import VitdemoError
+from vitdemo.evaluation.errors import Filters, Mutual, mutual_pairs
+from vitdemo.explorer.errors import Answered, Chosen
+from vitdemo.runs import Run
+from vitdemo.ui import gallery, html
+from vitdemo.ui.components import QUIET, PickHTML, fresh_radio, run_radio
+from vitdemo.ui.look.opener import Opener
+from vitdemo.ui.metrics import NOTHING
+
+ANY = ""  # the choice of no class in particular
+PAIRS = 10
+KINDS = {  # label, and what it shows in words
+    "errors": ("Errors", "{run} named another class than the true one."),
+    "right": ("Right answers", "{run} named the true class."),
+    "all": ("All pictures", "Whatever {run} said."),
+    "only_right": ("Only this model is right", "{run} is right, and {others} wrong."),
+    "all_wrong": ("All models are wrong", "{run} is wrong, and so {others}."),
+    "label_errors": (
+        "Probable label errors",
+        "The models together contradict the given label: confident learning (Northcutt et al. "
+        "2021) on the mean of {count}. Look before you believe it.",
+    ),
+}
+ORDERS = {
+    "Most confident first": "most_confident",
+    "Least sure first": "least_sure",
+    "Most doubtful label first": "doubtful_label",
+    "By number": "data_set",
+}
+ORDER_WORDS = (
+    "least sure: the smallest lead of the first class over the second; doubtful label: the lowest "
+    "probability of the given label, averaged over the models"
+)
+FIRST_ORDER = "most_confident"
+INTRO = (
+    "The pictures behind the numbers: choose which ones, and how sure the model was of its answer. "
+    "A picture opens in Look, with the attention of the model."
+)
+
+
+def build(
+    tab: gr.Tab,
+    *,
+    evaluated_runs: Callable[[], list[Run]],
+    answered: Callable[[str], Answered],
+    counts: Callable[[Chosen], dict[str, int]],
+    find: gallery.Find,
+    pictures: gallery.Pictures,
+    opener: Opener,
+) -> None:
+    """Lay out and wire the `tab`; `evaluated_runs` reads the run folders as they are now."""
+    gr.Markdown(INTRO)
+    model = run_radio(evaluated_runs(), elem_id="errors-model")
+    kind = gr.State("errors", time_to_live=gallery.KEPT_SECONDS)
+    kinds = PickHTML(elem_id="errors-kinds")
+    with gr.Row():
+        true = _class_choice("True class", "errors-true")
+        said = _class_choice("Said class", "errors-said")
+        either_way = gr.Checkbox(
+            False, label="Either way round", info="also with the two exchanged", min_width=160
+        )
+    with gr.Row():
+        low = _percent_slider(0, "Confidence from, in percent", "errors-low")
+        high = _percent_slider(100, "to, in percent", "errors-high")
+        order = gr.Radio(
+            list(ORDERS.items()),
+            value=FIRST_ORDER,
+            label="Order",
+            info=ORDER_WORDS,
+            min_width=300,
+            elem_id="errors-order",
+        )
+    pairs = PickHTML(elem_id="errors-pairs")
+    shown = gallery.lay_out("errors-pictures", find=find, pictures=pictures)
+
+    def draw(name, kind, true, said, either_way, low, high, order, every):
+        """Values of `drawn`."""
+        if name is None:
+            return html.notice(NOTHING), "", *shown.show(None, every)
+        try:
+            group = answered(name)
+            classes = (_index(group, true), _index(group, said))
+            filters = Filters(kind, *classes, either_way, low / 100, high / 100, order)
+            chosen = Chosen(name, filters)
+            chips = kinds_html(group, chosen, counts(chosen))
+        except VitdemoError as error:
+            return html.notice(str(error)), "", *shown.show(None, every)
+        return chips, pairs_html(group, chosen), *shown.show(chosen, every)
+
+    def pick_kind(name, _, true, said, either_way, low, high, order, every, event: gr.EventData):
+        # Label errors have an order of their own; it goes with them.
+        if event.pick == "label_errors":
+            order = "doubtful_label"
+        elif order == "doubtful_label":
+            order = FIRST_ORDER
+        settings = (true, said, either_way, low, high, order)
+        return event.pick, order, *draw(name, event.pick, *settings, every)
+
+    def pick_pair(name, every, event: gr.EventData):
+        classes = answered(name).classes
+        true, said = (classes[int(i)] for i in event.pick.split("-"))
+        settings = ("errors", true, said, True, 0, 100, FIRST_ORDER)
+        return *settings, *draw(name, *settings, every)
+
+    def choose(name, kind, true, said, *settings):
+        updates = class_update(answered, name, true), class_update(answered, name, said)
+        values = [update["value"] for update in updates]
+        return *updates, *draw(name, kind, *values, *settings)
+
+    def open_tab(name, *settings):
+        update = fresh_radio(evaluated_runs(), name)
+        return update, *choose(update["value"], *settings)
+
+    filters = [kind, true, said, either_way, low, high, order]
+    inputs = [model, *filters, shown.every]
+    drawn = [kinds, pairs, *shown.outputs]
+    tab.select(open_tab, inputs=inputs, outputs=[model, true, said, *drawn], **QUIET)
+    model.input(choose, inputs=inputs, outputs=[true, said, *drawn], **QUIET)
+    # A slider's reset is no input, only a change.
+    events = [true.input, said.input, either_way.input, order.input, low.change, high.change]
+    gr.on(events, draw, inputs=inputs, outputs=drawn, **QUIET)
+    kinds.pick(pick_kind, inputs=inputs, outputs=[kind, order, *drawn], **QUIET)
+    pairs.pick(pick_pair, inputs=[model, shown.every], outputs=[*filters, *drawn], **QUIET)
+    gallery.wire(shown, opener)
+
+
+def _class_choice(label: str, elem_id: str) -> gr.Dropdown:
+    return gr.Dropdown([("any class", ANY)], value=ANY, label=label, min_width=160, elem_id=elem_id)
+
+
+def _percent_slider(value: int, label: str, elem_id: str) -> gr.Slider:
+    return gr.Slider(0, 100, value, step=1, label=label, min_width=200, elem_id=elem_id)
+
+
+def _index(group: Answered, name: str) -> int | None:
+    return group.classes.index(name) if name in group.classes else None
+
+
+def class_update(answered: Callable[[str], Answered], name: str | None, current: str) -> dict:
+    """The classes that the run `name` knows, keeping the choice where it is still one of them."""
+    try:
+        classes = answered(name).classes if name else ()
+    except VitdemoError:
+        classes = ()
+    choices = [("any class", ANY), *((one, one) for one in classes)]
+    return gr.update(choices=choices, value=current if current in classes else ANY)
+
+
+def kinds_html(group: Answered, chosen: Chosen, counts: dict[str, int]) -> str:
+    """A button for each kind with how many pictures it has now, and what the chosen one means."""
+    chips = "".join(
+        _kind_button(kind, counts[kind], kind == chosen.filters.kind, len(group.runs) > 1)
+        for kind in KINDS
+    )
+    left_out = "".join(
+        f'<p class="vd-quiet">{html.escape(sentence)}</p>' for sentence in group.left_out
+    )
+    return (
+        f'<div class="vd-chips" role="group" aria-label="Which pictures" data-columns="auto">'
+        f'{chips}</div><p class="vd-quiet">{html.escape(kind_words(group, chosen))}</p>{left_out}'
+    )
+
+
+def _kind_button(kind: str, count: int, pressed: bool, compared: bool) -> str:
+    alone = kind in ("only_right", "all_wrong") and not compared
+    off = ' disabled title="needs a second model, tested on the same pictures"' if alone else ""
+    return (
+        f'<button type="button" data-pick="{kind}" aria-pressed="{str(pressed).lower()}"{off}>'
+        f"{KINDS[kind][0]} <b>{count:,}</b></button>"
+    )
+
+
+def kind_words(group: Answered, chosen: Chosen) -> str:
+    others = [name for name in group.names if name != chosen.run]
+    words = f"{others[0]} is" if len(others) == 1 else f"all {len(others)} other models are"
+    count = "one model" if not others else f"{len(group.runs)} models"
+    sentence = KINDS[chosen.filters.kind][1]
+    return sentence.format(run=chosen.run, others=words, count=count)
+
+
+def pairs_html(group: Answered, chosen: Chosen) -> str:
+    """The pairs of classes that the model confuses most, as buttons that choose their pictures."""
+    found = mutual_pairs(group.confusion(chosen.run), PAIRS)
+    if not found:
+        return ""
+    wanted = {chosen.filters.true, chosen.filters.said} if chosen.filters.either_way else set()
+    chips = "".join(_pair_button(pair, group.classes, wanted) for pair in found)
+    return (
+        f'<h3>Classes most often taken for each other</h3><div class="vd-chips" role="group" '
+        f'aria-label="Pairs of classes" data-columns="auto">{chips}</div>'
+    )
+
+
+def _pair_button(pair: Mutual, classes: tuple[str, ...], wanted: set) -> str:
+    first, second = classes[pair.first], classes[pair.second]
+    pressed = str(wanted == {pair.first, pair.second}).lower()
+    spoken = (
+        f"{first} and {second}: {pair.count} pictures, {pair.there} times {first} taken for "
+        f"{second}, {pair.back} times {second} for {first}"
+    )
+    return (
+        f'<button type="button" data-pick="{pair.first}-{pair.second}" aria-pressed="{pressed}" '
+        f'aria-label="{html.escape(spoken)}" title="{html.escape(spoken)}">'
+        f"{html.escape(f'{first} ↔ {second}')} <b>{pair.count:,}</b></button>"
+    )
