@@ -67,7 +67,7 @@ def build(
         )
     with gr.Row():
         low = _percent_slider(0, "Confidence from, in percent", "errors-low")
-        high = _percent_slider(100, "to, in percent", "errors-high")
+        high = _percent_slider(100, "Confidence to, in percent", "errors-high")
         order = gr.Radio(
             list(ORDERS.items()),
             value=FIRST_ORDER,

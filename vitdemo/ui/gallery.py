@@ -88,8 +88,15 @@ def lay_out(name: str, *, find: Find, pictures: Pictures) -> Gallery:
     """The components in reading order; `name` is the id of the place with the pictures."""
     chosen = gr.State(None, time_to_live=KEPT_SECONDS)
     start = gr.State(0, time_to_live=KEPT_SECONDS)
-    head = gr.HTML(elem_id=f"{name}-head", apply_default_css=False)
-    every = gr.Checkbox(False, label="Show every model's answer", elem_id=f"{name}-every")
+    with gr.Row(equal_height=True):
+        head = gr.HTML(elem_id=f"{name}-head", apply_default_css=False, min_width=200)
+        every = gr.Checkbox(
+            False,
+            label="Show every model's answer",
+            container=False,
+            min_width=200,
+            elem_id=f"{name}-every",
+        )
     view = PickHTML(elem_id=name)
     with gr.Row():
         earlier = gr.Button("Previous pictures", size="sm", visible=False)

@@ -16,6 +16,9 @@ from vitdemo.ui.look.opener import Opener
 from vitdemo.ui.metrics import NOTHING
 
 NOBODY = ""  # the choice of no other model
+# As little as is needed, so that the cell stays in sight.
+SHOW_PICTURES = """() => requestAnimationFrame(() => document.querySelector(
+  "#cell-pictures button, #cell-pictures table")?.scrollIntoView({ block: "nearest" }))"""
 INTRO = (
     "Which classes a model takes for which, over all test pictures: a row for the true class, a "
     "column for what the model said. Choose a cell to see its pictures, then a picture to see "
@@ -45,7 +48,7 @@ def build(
         )
     with gr.Row():
         unit = gr.Radio(list(UNITS), value=COUNTS, label="Cells show", min_width=300)
-        errors_only = gr.Checkbox(False, label="Errors only", min_width=160)
+        errors_only = gr.Checkbox(False, label="Errors only", min_width=300)
     view = PickHTML(elem_id="confusion-matrix")
     with gr.Row():
         keep = gr.Button("Draw as PNG", size="sm", scale=0, min_width=160)
@@ -98,7 +101,8 @@ def build(
     model.input(choose, inputs=inputs, outputs=[other, *drawn], **QUIET)
     events = [other.input, unit.input, errors_only.input]
     gr.on(events, draw, inputs=inputs, outputs=drawn, **QUIET)
-    view.pick(pick, inputs=[*settings, shown.every], outputs=drawn, **QUIET)
+    picked = view.pick(pick, inputs=[*settings, shown.every], outputs=drawn, **QUIET)
+    picked.success(None, js=SHOW_PICTURES)
     made = keep.click(
         draw_png, inputs=settings, outputs=kept, api_visibility="private", **LIGHT_QUEUE
     )

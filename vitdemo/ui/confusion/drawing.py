@@ -66,7 +66,7 @@ def read_matrix(
 
 
 def confusion_html(matrix: Matrix, cell: tuple[str, str] | None) -> str:
-    """The matrix, its CSV, then the most confused pairs as sentences that choose their cell."""
+    """The matrix with its CSV; beside it, the most confused pairs, which choose their cell."""
     key = KEY
     if matrix.other:
         key = DIFFERENCE_KEY.format(first=matrix.run, second=matrix.other)
@@ -77,8 +77,9 @@ def confusion_html(matrix: Matrix, cell: tuple[str, str] | None) -> str:
         f'<p class="vd-quiet">{html.escape(sentence)}</p>' for sentence in matrix.group.left_out
     )
     return (
-        f"{matrix_html(matrix, cell)}"
-        f'<p class="vd-quiet">{html.escape(key)}</p><p>{link}</p>{left_out}{pairs_html(matrix)}'
+        f'<div class="vd-beside"><div>{matrix_html(matrix, cell)}'
+        f'<p class="vd-quiet">{html.escape(key)}</p>{left_out}<p>{link}</p></div>'
+        f"<div>{pairs_html(matrix)}</div></div>"
     )
 
 
