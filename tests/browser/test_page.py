@@ -11,7 +11,7 @@ from tests.making import make_run, record
 from tests.serving import serve
 from vitdemo import runs
 
-TABS = ("Look", "Training progress", "Per-class metrics", "Confusion matrix")
+TABS = ("Look", "Training progress", "Per-class metrics", "Confusion matrix", "Errors")
 
 
 def test_the_first_look_needs_no_click(page):
