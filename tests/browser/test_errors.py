@@ -147,6 +147,10 @@ def test_the_difference_of_two_models_shows_the_pictures_of_both(page):
     cell(page, 1, 0).click()
     expect(page.locator("#cell-title")).to_contain_text("5 pictures with first, 9 with second")
     expect(page.locator("#cell-pictures-head")).to_contain_text(re.compile(r"(9|1[0-4]) pictures"))
+    expect(page.locator("#cell-pictures button").first.locator("small")).to_contain_text(
+        ["first: ", "second: "]
+    )
+    expect(cell(page, 2, 2)).to_have_text("0")
 
 
 def test_a_sentence_of_the_confused_pairs_chooses_its_cell(page):

@@ -89,12 +89,12 @@ def lay_out(name: str, *, find: Find, pictures: Pictures) -> Gallery:
     chosen = gr.State(None, time_to_live=KEPT_SECONDS)
     start = gr.State(0, time_to_live=KEPT_SECONDS)
     with gr.Row(equal_height=True):
-        head = gr.HTML(elem_id=f"{name}-head", apply_default_css=False, min_width=200)
+        head = gr.HTML(elem_id=f"{name}-head", apply_default_css=False, min_width=300)
         every = gr.Checkbox(
             False,
             label="Show every model's answer",
             container=False,
-            min_width=200,
+            min_width=300,
             elem_id=f"{name}-every",
         )
     view = PickHTML(elem_id=name)
@@ -142,26 +142,33 @@ def head_html(count: int, start: int) -> str:
 
 def pictures_html(found: Found, numbers: np.ndarray, shown: np.ndarray, every: bool) -> str:
     """Buttons with the pictures `numbers` (n,), `shown` (n, S, S, 3) uint8, and their answers."""
+    names = found.answered.names if every else compared(found)
     items = "".join(
-        _button(found, int(number), picture, every)
+        _button(found, int(number), picture, names)
         for number, picture in zip(numbers, shown, strict=True)
     )
-    looks = "vd-pictures" + (" vd-every" if every else "")
+    looks = "vd-pictures" + (" vd-every" if names else "")
     looks += " vd-pixels" if shown.shape[1] <= PIXELS else ""
     return f'<div class="{looks}" data-columns="auto">{items}</div>'
 
 
-def _button(found: Found, number: int, picture: np.ndarray, every: bool) -> str:
+def compared(found: Found) -> list[str]:
+    """The two models whose pictures these are; of one alone, the caption says enough."""
+    return [found.chosen.run, found.chosen.other] if found.chosen.other else []
+
+
+def _button(found: Found, number: int, picture: np.ndarray, names: list[str]) -> str:
     group, name = found.answered, found.chosen.run
     true = group.classes[group.labels[number]]
     said, confidence = answer(found, name, number)
     percent = f"{100 * confidence:.1f} %"
     named = "named rightly" if said == true else f"called {said}"
-    spoken = f"Test picture {number}: {true}, {named} by {name} with {percent}. Open it in Look."
+    answers = [_line(found, other, number) for other in names]
+    spoken = f"Test picture {number}: {true}, {named} by {name} with {percent}. "
+    spoken += "".join(f"{words}. " for words in answers) + "Open it in Look."
     words = f"{true} ✓" if said == true else f"{true} → {said}"
     lines = f"<b>{html.escape(words)}</b><span>{percent}</span>"
-    if every:
-        lines += "".join(_line(found, other, number) for other in group.names)
+    lines += "".join(f"<small>{html.escape(words)}</small>" for words in answers)
     return (
         f'<button type="button" data-pick="{number}" aria-label="{html.escape(spoken)}">'
         f'<img src="{html.thumbnail_uri(picture)}" alt="Test picture {number}">{lines}</button>'
@@ -171,8 +178,7 @@ def _button(found: Found, number: int, picture: np.ndarray, every: bool) -> str:
 def _line(found: Found, name: str, number: int) -> str:
     said, confidence = answer(found, name, number)
     right = said == found.answered.classes[found.answered.labels[number]]
-    words = f"{name}: {said}{' ✓' if right else ''} {100 * confidence:.1f} %"
-    return f"<small>{html.escape(words)}</small>"
+    return f"{name}: {said}{' ✓' if right else ''} {100 * confidence:.1f} %"
 
 
 def table_html(found: Found, numbers: np.ndarray) -> str:

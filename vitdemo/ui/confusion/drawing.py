@@ -21,7 +21,7 @@ KEY = "Blue is right; orange is wrong, stronger where it is more frequent."
 DIFFERENCE_KEY = (
     "Orange is more with {first}, purple is more with {second}, stronger where they differ more."
 )
-BLUE, ORANGE, PURPLE = "#1d4ed8", "#c2410c", "#7c5cc4"
+BLUE, ORANGE, PURPLE = "#1d4ed8", "#c2410c", "#7c4fd0"
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Matrix:
         whole = {COUNTS: 1, SHARES: self.counts[i].sum(), SAID_SHARES: self.counts[:, j].sum()}
         if not whole[self.unit] and not self.other:
             return "–"  # no share of nothing
-        value, sign = self.values[i, j], "+" if self.other else ""
+        value, sign = self.values[i, j], "+" if self.other and self.values[i, j] else ""
         words = f"{value:{sign},}" if self.unit == COUNTS else f"{100 * value:{sign}.1f} %"
         return words.replace("-", "−")
 
@@ -127,14 +127,17 @@ def _cell(matrix: Matrix, i: int, j: int, strength: float, pressed: bool) -> str
 
 
 def shades(matrix: Matrix) -> np.ndarray:
-    """Strength of each cell's colour (C, C), -1 to 1; errors are scaled to the largest of them."""
+    """Strength of each cell's colour (C, C), -1 to 1.
+
+    Errors are scaled to the largest of them, or they would look like nothing beside the right
+    answers; so are differences, of which a larger one on the diagonal has the last colour.
+    """
     values = matrix.values if matrix.unit != COUNTS else _comparable(matrix)
     right = np.eye(len(values), dtype=bool)
-    wrong = np.where(right, 0.0, values)
-    if matrix.other and not matrix.errors_only:
-        return values / (np.abs(values).max() or 1.0)
-    diagonal = 0.0 if matrix.errors_only else values
-    return np.where(right, diagonal, wrong / (np.abs(wrong).max() or 1.0))
+    scaled = values / (np.abs(values[~right]).max(initial=0) or 1.0)
+    if matrix.errors_only:
+        return np.where(right, 0.0, scaled)
+    return scaled.clip(-1, 1) if matrix.other else np.where(right, values, scaled)
 
 
 def _comparable(matrix: Matrix) -> np.ndarray:

@@ -1,0 +1,72 @@
+"""The cells of the confusion matrix: their numbers, their colours and what is said of them."""
+
+import numpy as np
+import pytest
+import torch
+
+from vitdemo.explorer import Explorer
+from vitdemo.explorer.errors import answered
+from vitdemo.ui.confusion import drawing
+from vitdemo.ui.confusion.drawing import COUNTS, SAID_SHARES, SHARES
+
+# first: 60 10 0 / 5 25 0 / 4 6 0; second: 66 4 0 / 9 21 0 / 10 0 0
+
+
+@pytest.fixture(scope="module")
+def read(tested_runs):
+    group = answered(Explorer([tested_runs[0]], tested_runs[1], torch.device("cpu")), "first")
+
+    def read(unit, other=None, errors_only=False):
+        return drawing.read_matrix(group, "first", other, unit, errors_only)
+
+    return read
+
+
+def texts(matrix):
+    return [[matrix.text(i, j) for j in range(3)] for i in range(3)]
+
+
+def test_counts_shares_and_differences_as_texts(read):
+    assert texts(read(COUNTS)) == [["60", "10", "0"], ["5", "25", "0"], ["4", "6", "0"]]
+    assert texts(read(SHARES))[2] == ["40.0 %", "60.0 %", "0.0 %"]
+    assert texts(read(SAID_SHARES))[0] == ["87.0 %", "24.4 %", "–"]
+    assert texts(read(COUNTS, "second")) == [
+        ["−6", "+6", "0"],
+        ["−4", "+4", "0"],
+        ["−6", "+6", "0"],
+    ]
+    assert texts(read(SHARES, "second"))[2] == ["−60.0 %", "+60.0 %", "0.0 %"]
+    assert texts(read(COUNTS, errors_only=True))[1] == ["5", "", "0"]
+
+
+def test_the_worst_error_has_the_strongest_colour(read):
+    strengths = drawing.shades(read(COUNTS))
+    wrong = np.where(np.eye(3), 0, strengths)
+    assert wrong.max() == wrong[2, 1] == 1  # 60 % of the flies
+    assert strengths[0, 0] == pytest.approx(60 / 70)
+    assert drawing.shades(read(COUNTS, errors_only=True)).diagonal().tolist() == [0, 0, 0]
+
+
+def test_a_differences_colours_have_its_sign(read):
+    matrix = read(COUNTS, "second")
+    strengths = drawing.shades(matrix)
+    assert (np.sign(strengths) == np.sign(matrix.values)).all()
+    assert np.abs(strengths).max() == 1
+
+
+def test_a_cell_is_told_in_words(read):
+    assert drawing.spoken(read(SAID_SHARES), 0, 1) == (
+        "<b>ant taken for bee: 10 pictures, 24.4 % of all pictures called bee"
+    )
+    assert drawing.spoken(read(SAID_SHARES), 0, 2) == "<b>ant taken for fly: 0 pictures"
+    assert drawing.spoken(read(COUNTS, "second"), 1, 1) == (
+        "bee named rightly: 25 pictures with first, 21 with second"
+    )
+    assert drawing.plural("cat") == "cats"
+
+
+def test_names_from_folders_are_escaped(read):
+    matrix = read(COUNTS)
+    found = drawing.confusion_html(matrix, ("<b>ant", "bee"))
+    assert "<b>ant" not in found + drawing.cell_title(matrix, "<b>ant", "bee")
+    assert found.count('aria-pressed="true"') == 1
