@@ -6,7 +6,6 @@ from pathlib import Path
 import gradio as gr
 
 from vitdemo.explorer import Explorer, hands
-from vitdemo.explorer import Explorer
 from vitdemo.explorer import errors as choices
 from vitdemo.explorer.export import save_maps
 from vitdemo.ui import api, confusion, errors, header, look, metrics, progress

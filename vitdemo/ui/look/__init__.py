@@ -1,8 +1,6 @@
 """The Look tab: a picture, what each model says of it, and sections that look into one model."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from collections.abc import Callable
 
 import gradio as gr
 from PIL import Image
@@ -19,7 +17,6 @@ from vitdemo.ui.components import (
     run_radio,
 )
 from vitdemo.ui.look import hands, heads, permalink, picture, rollout
-from vitdemo.ui.look import maps, permalink, picture
 from vitdemo.ui.look.opener import Opener
 from vitdemo.ui.look.shared import Shared, nearest
 
