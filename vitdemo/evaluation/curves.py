@@ -1,0 +1,130 @@
+"""How one class's probability ranks the pictures: ROC and precision-recall curves, average
+precision; top-k accuracy; and the means of a column over the classes.
+
+Letters: N pictures, C classes, T thresholds. One-vs-rest: the pictures of class c against all
+others, ranked by the probability of c. As everywhere in this package a class without pictures has
+NaN, and a tie goes to the lower class.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vitdemo.evaluation import check
+
+
+@dataclass(frozen=True, eq=False)
+class RankingCurve:
+    """Points of a curve, each array (T,); `area` is what the curve is summed up by.
+
+    ROC: `x` the share of other pictures that are called c (false positive rate), `y` the recall.
+    Precision-recall: `x` the recall, falling, `y` the precision. Calling c all pictures with a
+    probability of `thresholds[i]` or more gives point i.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    thresholds: np.ndarray
+    area: float
+
+
+def roc(probabilities: np.ndarray, labels: np.ndarray, c: int) -> RankingCurve:
+    """The ROC curve of class `c` against the rest, from (0, 0) to (1, 1), and its area.
+
+    Points on a straight line between others are left out. Raises ValueError where `c` has no
+    pictures or all of them.
+    """
+    truth, scores = _one_vs_rest(probabilities, labels, c)
+    if truth.all():
+        raise ValueError(f"all pictures are of class {c}: there is no rest to tell it from")
+    from sklearn.metrics import auc, roc_curve  # 1 s that the page need not wait for
+
+    x, y, thresholds = roc_curve(truth, scores)
+    return RankingCurve(x, y, thresholds, float(auc(x, y)))
+
+
+def precision_recall(probabilities: np.ndarray, labels: np.ndarray, c: int) -> RankingCurve:
+    """The precision-recall curve of class `c` against the rest, and its average precision.
+
+    Average precision is the sum of precision times the step in recall, with no line drawn between
+    two points (that would be optimistic). The last point, (0, 1), belongs to no threshold: its
+    `thresholds` entry is infinite. Raises ValueError where `c` has no pictures.
+    """
+    truth, scores = _one_vs_rest(probabilities, labels, c)
+    from sklearn.metrics import average_precision_score, precision_recall_curve
+
+    precision, recall, thresholds = precision_recall_curve(truth, scores, drop_intermediate=True)
+    area = float(average_precision_score(truth, scores))
+    return RankingCurve(recall, precision, np.append(thresholds, np.inf), area)
+
+
+def average_precision(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Average precision of each class against the rest, (C,); NaN for a class without pictures."""
+    check(probabilities, labels)
+    from sklearn.metrics import average_precision_score
+
+    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
+    values = np.full(probabilities.shape[1], np.nan)
+    for c in np.unique(labels):
+        values[c] = average_precision_score(labels == c, probabilities[:, c])
+    return values
+
+
+def _one_vs_rest(
+    probabilities: np.ndarray, labels: np.ndarray, c: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each picture is of class c (N,), and its probability of c (N,)."""
+    check(probabilities, labels)
+    classes = np.shape(probabilities)[1]
+    if not 0 <= c < classes:
+        raise ValueError(f"there is no class {c}: choose 0 to {classes - 1}")
+    truth = np.asarray(labels) == c
+    if not truth.any():
+        raise ValueError(f"class {c} has no pictures: it cannot be ranked")
+    return truth, np.asarray(probabilities)[:, c]
+
+
+def rank_of_truth(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """How many classes each picture's model puts before the true one, (N,): 0 is right."""
+    check(probabilities, labels)
+    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
+    own = probabilities[np.arange(len(labels)), labels][:, None]  # (N, 1)
+    lower = np.arange(probabilities.shape[1]) < labels[:, None]  # (N, C)
+    return ((probabilities > own) | ((probabilities == own) & lower)).sum(axis=1)
+
+
+def top_k_accuracy(probabilities: np.ndarray, labels: np.ndarray, k: int) -> float:
+    """Share of pictures whose true class is among the k most probable, 0 to 1.
+
+    One where k reaches the number of classes.
+    """
+    return float(np.mean(_in_top(probabilities, labels, k)))
+
+
+def top_k_recall(probabilities: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
+    """`top_k_accuracy` over the pictures of each class, (C,); NaN for a class without pictures."""
+    hit = _in_top(probabilities, labels, k)
+    c = np.shape(probabilities)[1]
+    support = np.bincount(labels, minlength=c)  # (C,)
+    hits = np.bincount(labels, weights=hit, minlength=c)
+    return np.divide(hits, support, out=np.full(c, np.nan), where=support > 0)
+
+
+def _in_top(probabilities: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
+    if k < 1:
+        raise ValueError(f"k must be 1 or more, not {k}")
+    return rank_of_truth(probabilities, labels) < k  # (N,)
+
+
+def macro_mean(values: np.ndarray) -> float:
+    """The plain mean of (C,) values over the classes that have one: small classes count fully."""
+    found = values[~np.isnan(values)]
+    return float(found.mean()) if len(found) else float("nan")
+
+
+def weighted_mean(values: np.ndarray, support: np.ndarray) -> float:
+    """The mean of (C,) values, each counted as often as its class has pictures (`support`)."""
+    found = ~np.isnan(values)
+    if not found.any():
+        return float("nan")
+    return float(np.average(values[found], weights=support[found]))
