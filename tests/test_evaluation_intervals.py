@@ -1,0 +1,195 @@
+"""`evaluation.intervals` against resampling pictures one by one, known distributions and limits."""
+
+import time
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn import metrics as sk
+
+from tests.test_evaluation import LABELS, PROBABILITIES, draw, one_hot
+from vitdemo import evaluation as ev
+from vitdemo.evaluation import curves, intervals
+
+NAMES = ("precision", "recall", "f1")
+
+
+def resampled(metric, n, resamples=3000, seed=1):
+    """The 95 % interval of `metric(indices)` by drawing pictures, as the bootstrap is defined."""
+    rng = np.random.default_rng(seed)
+    values = [metric(rng.integers(0, n, n)) for _ in range(resamples)]
+    return np.nanpercentile(values, [2.5, 97.5], axis=0)
+
+
+def test_intervals_equal_those_of_drawing_pictures():
+    probabilities, labels = draw(0, n=400, c=3)
+    said = probabilities.argmax(axis=1)
+    found = intervals.bootstrap(ev.confusion(probabilities, labels), resamples=20_000)
+
+    def table(i):
+        hits = labels[i][labels[i] == said[i]]
+        right, called, support = (np.bincount(x, minlength=3) for x in (hits, said[i], labels[i]))
+        values = np.array([right / called, right / support, 2 * right / (called + support)])
+        weighted = np.average(values, axis=1, weights=support)
+        return np.c_[values, np.mean(values, axis=1), weighted]
+
+    wanted = resampled(table, 400)  # (2, 3, C + 2)
+    for row, name in enumerate(NAMES):
+        got = np.c_[getattr(found, name), found.macro[name], found.weighted[name]]
+        np.testing.assert_allclose(got, wanted[:, row], atol=0.012)
+    accuracy = resampled(lambda i: np.mean(said[i] == labels[i]), 400)
+    np.testing.assert_allclose(found.accuracy, accuracy, atol=0.006)
+
+
+def test_accuracy_interval_is_the_binomials():
+    matrix = np.array([[4500, 500], [1000, 4000]])
+    low, high = intervals.bootstrap(matrix, resamples=20_000).accuracy
+    wanted = stats.binom(10_000, 0.85).ppf([0.025, 0.975]) / 10_000
+    np.testing.assert_allclose([low, high], wanted, atol=4e-4)
+
+
+def test_weighted_recall_is_accuracy_draw_by_draw():
+    found = intervals.bootstrap(ev.confusion(*draw(3)))
+    np.testing.assert_allclose(found.weighted["recall"], found.accuracy)
+
+
+def test_the_same_seed_gives_the_same_intervals():
+    matrix = ev.confusion(*draw(0))
+    first, again, other = (intervals.bootstrap(matrix, seed=seed).f1 for seed in (0, 0, 1))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_many_classes_are_drawn_in_parts_with_the_same_result(monkeypatch):
+    matrix = ev.confusion(*draw(0, c=30))
+    whole = intervals.bootstrap(matrix)
+    monkeypatch.setattr(intervals, "CELLS_AT_ONCE", 500)
+    assert np.array_equal(intervals.bootstrap(matrix).f1, whole.f1, equal_nan=True)
+
+
+def test_ten_thousand_pictures_take_well_under_a_second():
+    matrix = ev.confusion(*draw(0, n=10_000, c=10))
+    seconds = []
+    for _ in range(3):
+        started = time.perf_counter()
+        intervals.bootstrap(matrix)
+        seconds.append(time.perf_counter() - started)
+    assert min(seconds) < 0.5
+
+
+def test_class_never_said_scores_zero_in_every_draw():
+    found = intervals.bootstrap(np.array([[50, 0], [50, 0]]))
+    for name in NAMES:
+        assert getattr(found, name)[:, 1].tolist() == [0, 0]
+
+
+def test_class_without_pictures_is_nan_and_left_out_of_the_means():
+    matrix = np.array([[40, 10, 5], [10, 40, 0], [0, 0, 0]])
+    found = intervals.bootstrap(matrix)
+    assert np.isnan(found.recall).tolist() == [[False, False, True]] * 2
+    low, high = found.macro["recall"]
+    assert 0.6 < low < (40 / 55 + 40 / 50) / 2 < high < 0.9
+
+
+def test_one_class_and_two_pictures():
+    assert intervals.bootstrap(np.array([[7]])).macro["f1"].tolist() == [1, 1]
+    found = intervals.bootstrap(np.array([[1, 0], [1, 0]]))
+    assert found.accuracy.tolist() == [0, 1]  # 1 of 2 right says nothing at all
+    assert found.recall.tolist() == [[1, 0], [1, 0]]  # where the class was drawn
+
+
+@pytest.mark.parametrize(
+    "matrix, options, message",
+    [
+        (np.zeros((2, 2), int), {}, "0 pictures"),
+        (np.eye(2, dtype=int), {"resamples": 0}, "resamples must be 1 or more, not 0"),
+        (np.eye(2, dtype=int), {"level": 1}, "level must be between 0 and 1, not 1"),
+        (np.ones((2, 3), int), {}, r"\(C, C\), not \(2, 3\)"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(matrix, options, message):
+    with pytest.raises(ValueError, match=message):
+        intervals.bootstrap(matrix, **options)
+
+
+# --- one share -----------------------------------------------------------------------------------
+
+
+def test_share_interval_is_the_binomials():
+    found = intervals.share_interval(9_900, 10_000, resamples=20_000)
+    wanted = stats.binom(10_000, 0.99).ppf([0.025, 0.975]) / 10_000
+    np.testing.assert_allclose(found, wanted, atol=2e-4)
+
+
+def test_all_right_has_no_width_but_may_be_wrong():
+    assert intervals.share_interval(20, 20).tolist() == [1, 1]
+    assert intervals.rule_of_three(20) == pytest.approx(0.139, abs=1e-3)  # about 3 / 20
+    assert (1 - intervals.rule_of_three(20)) ** 20 == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("hits, n", [(3, 2), (-1, 2), (0, 0)])
+def test_impossible_shares_are_refused(hits, n):
+    with pytest.raises(ValueError, match=r"hits must be 0 to 2|0 pictures"):
+        intervals.share_interval(hits, n)
+
+
+def test_no_pictures_have_no_rule():
+    with pytest.raises(ValueError, match="not 0"):
+        intervals.rule_of_three(0)
+
+
+# --- ranking -------------------------------------------------------------------------------------
+
+
+def test_ranking_intervals_equal_those_of_drawing_pictures():
+    probabilities, labels = draw(5, n=250, c=3)
+    probabilities = probabilities.round(1)  # many ties
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    area, precision = intervals.ranking_interval(probabilities, labels, 1, resamples=4000)
+    truth, scores = labels == 1, probabilities[:, 1]
+
+    def table(i):
+        own, others = scores[i][truth[i]][:, None], scores[i][~truth[i]]  # (P, 1), (N - P,)
+        higher = np.mean((own > others) + 0.5 * (own == others))
+        own_above = (own <= own.T).sum(axis=1)  # at the threshold of each own picture
+        return higher, np.mean(own_above / (own_above + (own <= others).sum(axis=1)))
+
+    wanted = resampled(table, 250)
+    np.testing.assert_allclose(area, wanted[:, 0], atol=0.01)
+    np.testing.assert_allclose(precision, wanted[:, 1], atol=0.02)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_each_pictures_drawn_once_gives_the_metric_itself(seed):
+    """The counts behind the draws, taken as they are, are the plain metrics: ties included."""
+    probabilities, labels = draw(seed, n=150, c=4)
+    scores, truth = probabilities[:, 2].round(seed % 2 + 1), labels == 2
+    others, own = intervals._ranked_cells(truth, scores).T[:, None]  # each (1, G)
+    assert intervals._areas(own, others)[0] == pytest.approx(sk.roc_auc_score(truth, scores))
+    wanted = sk.average_precision_score(truth, scores)
+    assert intervals._average_precisions(own, others)[0] == pytest.approx(wanted)
+
+
+def test_the_interval_holds_the_metric():
+    probabilities, labels = draw(6, n=1000)
+    area, precision = intervals.ranking_interval(probabilities, labels, 0)
+    assert area[0] < ev.per_class(probabilities, labels).roc_auc[0] < area[1]
+    assert precision[0] < curves.average_precision(probabilities, labels)[0] < precision[1]
+
+
+def test_one_class_has_average_precision_but_no_area():
+    area, precision = intervals.ranking_interval(np.ones((4, 1)), np.zeros(4, int), 0)
+    assert np.isnan(area).all()
+    assert precision.tolist() == [1, 1]
+
+
+def test_two_pictures_rank_in_the_draws_that_hold_both():
+    area, precision = intervals.ranking_interval(one_hot([0, 1], 2), np.array([0, 1]), 0)
+    assert (area.tolist(), precision.tolist()) == ([1, 1], [1, 1])
+
+
+def test_ranking_refuses_nan_and_a_class_without_pictures():
+    with pytest.raises(ValueError, match="NaN"):
+        intervals.ranking_interval(PROBABILITIES * np.nan, LABELS, 0)
+    with pytest.raises(ValueError, match="class 2 has no pictures"):
+        intervals.ranking_interval(one_hot([0, 1], 3), np.array([0, 1]), 2)
