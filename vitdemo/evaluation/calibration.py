@@ -1,0 +1,116 @@
+"""Does a model know how sure it may be? Reliability, and the temperature that mends it.
+
+The confidence of an answer is its largest probability. A model is calibrated if of all answers
+given with a confidence of 80 %, 80 % are right. `expected_calibration_error` of the package is the
+gap in one number; here is what is behind it. Letters: N pictures, C classes, B bins.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vitdemo.evaluation import check
+
+BINS = 15  # as Guo et al. 2017
+TEMPERATURES = (0.05, 20.0)  # where the search ends
+# The least that a float32 holds in full; a class that a softmax rounded away has no log at all.
+TINY = float(np.finfo(np.float32).tiny)
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Answers by confidence, in equal bins from 0 to 1 (those of `expected_calibration_error`)."""
+
+    edges: np.ndarray  # (B+1,)
+    count: np.ndarray  # (B,) answers with such a confidence
+    right: np.ndarray  # (B,) those of them that are right
+    confidence: np.ndarray  # (B,) their mean confidence; NaN for an empty bin
+
+    @property
+    def wrong(self) -> np.ndarray:
+        return self.count - self.right
+
+    @property
+    def accuracy(self) -> np.ndarray:
+        """Share of right answers, (B,); NaN for an empty bin."""
+        return _mean(self.right, self.count)
+
+    @property
+    def error(self) -> float:
+        """The expected calibration error: gaps |accuracy - confidence|, weighted by count."""
+        filled = self.count > 0
+        gaps = np.abs(self.accuracy - self.confidence)[filled]
+        return float(np.average(gaps, weights=self.count[filled]))
+
+
+def reliability(probabilities: np.ndarray, labels: np.ndarray, bins: int = BINS) -> Reliability:
+    """How often answers of each confidence are right."""
+    check(probabilities, labels)
+    if bins < 1:
+        raise ValueError(f"bins must be 1 or more, not {bins}")
+    edges = np.linspace(0, 1, bins + 1)
+    confidence = np.max(probabilities, axis=1).astype(np.float64)  # (N, C) -> (N,)
+    right = np.argmax(probabilities, axis=1) == labels
+    which = np.digitize(confidence, edges[1:-1])  # a bin holds its lower edge, the last one also 1
+    count = np.bincount(which, minlength=bins)
+    hits = np.bincount(which[right], minlength=bins)
+    sums = np.bincount(which, weights=confidence, minlength=bins)
+    return Reliability(edges, count, hits, _mean(sums, count))
+
+
+def _mean(total: np.ndarray, count: np.ndarray) -> np.ndarray:
+    return np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
+
+
+def negative_log_likelihood(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """Mean of -log of the true class's probability, in nats: the loss that training lowers.
+
+    A probability of 0 counts as 1.2e-38, the smallest that a float32 holds in full.
+    """
+    check(probabilities, labels)
+    return _loss(_logs(probabilities), np.asarray(labels), 1.0)
+
+
+def _logs(probabilities: np.ndarray) -> np.ndarray:
+    return np.log(np.maximum(np.asarray(probabilities, dtype=np.float64), TINY))  # (N, C)
+
+
+def _loss(logs: np.ndarray, labels: np.ndarray, temperature: float) -> float:
+    """Of the softmax of `logs` / `temperature`, (N, C)."""
+    scaled = logs / temperature
+    top = scaled.max(axis=1)
+    total = top + np.log(np.exp(scaled - top[:, None]).sum(axis=1))  # (N,)
+    return float(np.mean(total - scaled[np.arange(len(labels)), labels]))
+
+
+def fit_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """The temperature T, within `TEMPERATURES`, whose softmax(logits / T) has the least loss.
+
+    Guo et al. 2017, section 4.2. Give it the **validation** set: a temperature that is fitted on
+    the test set makes the test set look better than new pictures will be. Logs of probabilities
+    serve as logits, from which they differ by a constant a row. Above 1: the model was too sure.
+    Where no temperature changes anything (uniform rows, one class) it is 1.
+    """
+    check(probabilities, labels)
+    logs, labels = _logs(probabilities), np.asarray(labels)
+    if np.ptp(logs, axis=1).max() < 1e-9:
+        return 1.0
+    from scipy.optimize import minimize_scalar
+
+    # The loss is convex in 1 / T, so it has one valley along log T.
+    found = minimize_scalar(
+        lambda log_t: _loss(logs, labels, float(np.exp(log_t))),
+        bounds=np.log(TEMPERATURES),
+        method="bounded",
+        options={"xatol": 1e-5},
+    )
+    return float(np.exp(found.x))
+
+
+def with_temperature(probabilities: np.ndarray, temperature: float) -> np.ndarray:
+    """softmax(log(probabilities) / temperature), (N, C) float64: the order of classes stays."""
+    if not (np.isfinite(temperature) and temperature > 0):
+        raise ValueError(f"temperature must be above 0, not {temperature}")
+    scaled = _logs(probabilities) / temperature
+    odds = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+    return odds / odds.sum(axis=1, keepdims=True)
