@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 from sklearn import metrics as sk
 from sklearn.calibration import calibration_curve
 
@@ -151,3 +152,43 @@ def test_the_search_ends_at_its_limits():
     sure = np.array([[0.9, 0.1], [0.2, 0.8]])
     assert calibration.fit_temperature(sure, np.array([0, 1])) == pytest.approx(low, rel=1e-3)
     assert calibration.fit_temperature(sure, np.array([1, 0])) == pytest.approx(high, rel=1e-3)
+
+
+# --- what chance does ----------------------------------------------------------------------------
+
+
+def test_a_calibrated_model_stays_within_chance_19_times_in_20():
+    inside, bands = [], []
+    for seed in range(60):
+        probabilities, labels = drawn_from(1.0, n=800, seed=seed)
+        luck = calibration.chance(probabilities, resamples=200)
+        found = calibration.reliability(probabilities, labels)
+        filled = found.count > 0
+        inside.append(found.error <= luck.error)
+        accuracy = found.accuracy[filled]
+        low, high = luck.band[:, filled]
+        bands += list((low - 1e-9 <= accuracy) & (accuracy <= high + 1e-9))
+    assert 0.85 <= np.mean(inside) <= 1
+    assert 0.92 <= np.mean(bands) <= 0.99
+
+
+def test_an_overconfident_model_leaves_chance_behind():
+    probabilities, labels = drawn_from(2.5, n=2000)
+    assert (
+        calibration.reliability(probabilities, labels).error
+        > 2 * calibration.chance(probabilities).error
+    )
+
+
+def test_chance_of_one_bin_is_the_binomials():
+    luck = calibration.chance(np.full((1000, 2), 0.5), bins=2, resamples=4000)
+    np.testing.assert_allclose(
+        luck.band[:, 1], stats.binom(1000, 0.5).ppf([0.025, 0.975]) / 1000, atol=3e-3
+    )
+    assert np.isnan(luck.band[:, 0]).all()
+
+
+def test_certainty_leaves_nothing_to_chance():
+    luck = calibration.chance(one_hot([1, 0], 2))
+    assert luck.error == 0
+    assert luck.band[:, 14].tolist() == [1, 1]

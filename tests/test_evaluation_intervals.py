@@ -193,3 +193,23 @@ def test_ranking_refuses_nan_and_a_class_without_pictures():
         intervals.ranking_interval(PROBABILITIES * np.nan, LABELS, 0)
     with pytest.raises(ValueError, match="class 2 has no pictures"):
         intervals.ranking_interval(one_hot([0, 1], 3), np.array([0, 1]), 2)
+
+
+# --- a difference of two models ------------------------------------------------------------------
+
+
+def test_difference_interval_is_the_paired_normal_one_where_pictures_are_many():
+    b, c, n = 312, 120, 1000
+    spread = 1.96 * np.sqrt(b + c - (b - c) ** 2 / n) / n
+    found = intervals.difference_interval(b, c, n, resamples=20_000)
+    np.testing.assert_allclose(found, [(b - c) / n - spread, (b - c) / n + spread], atol=2e-3)
+
+
+def test_the_same_answers_differ_by_nothing():
+    assert intervals.difference_interval(0, 0, 10).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("only", [(-1, 0), (6, 5)])
+def test_impossible_differences_are_refused(only):
+    with pytest.raises(ValueError, match="pictures are not among 10"):
+        intervals.difference_interval(*only, 10)
