@@ -1,0 +1,94 @@
+"""How far a run's probabilities can be trusted, before and after a temperature.
+
+    found = calibration(explorer, "vit-small-cpu")
+    found.before.error, found.temperature  # None where the run has no validation answers
+
+The temperature is fitted on the validation pictures that the run held out, never on the test set,
+on which it is then judged.
+"""
+
+from dataclasses import dataclass
+
+from vitdemo.errors import RunError
+from vitdemo.evaluation.calibration import (
+    Chance,
+    Reliability,
+    chance,
+    fit_temperature,
+    negative_log_likelihood,
+    reliability,
+    with_temperature,
+)
+from vitdemo.explorer import Explorer
+from vitdemo.explorer.memory import once_a_version
+from vitdemo.explorer.metrics import sound_evaluation
+from vitdemo.runs import Run
+
+
+@dataclass(frozen=True, eq=False)
+class Mended:
+    """The test set after the `temperature` that fits the validation pictures best."""
+
+    temperature: float
+    validation_pictures: int
+    reliability: Reliability
+    loss: float  # mean of -log(probability of the true class), in nats
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """One run on its test set. `chance` is what a perfectly calibrated model would show there."""
+
+    run: str
+    before: Reliability
+    loss: float
+    chance: Chance
+    mended: Mended | None  # None where the run's files have no validation answers
+
+    @property
+    def mean_confidence(self) -> float:
+        """What the model believes its accuracy to be, 0 to 1."""
+        held = self.before.count > 0
+        sums = self.before.confidence[held] * self.before.count[held]
+        return float(sums.sum() / self.before.count.sum())
+
+    @property
+    def accuracy(self) -> float:
+        return float(self.before.right.sum() / self.before.count.sum())
+
+
+def calibration(explorer: Explorer, name: str) -> Calibration:
+    """Raises `RunError` where the run `name` has no sound evaluation."""
+    return _calibration(explorer.run(name))
+
+
+@once_a_version(64)
+def _calibration(run: Run) -> Calibration:
+    found = sound_evaluation(run)
+    probabilities, labels = found.probabilities, found.labels
+    return Calibration(
+        run.name,
+        reliability(probabilities, labels),
+        negative_log_likelihood(probabilities, labels),
+        chance(probabilities),
+        _mended(run),
+    )
+
+
+def _mended(run: Run) -> Mended | None:
+    found = run.evaluation
+    if found.validation_probabilities is None or found.validation_labels is None:
+        return None
+    try:
+        temperature = fit_temperature(found.validation_probabilities, found.validation_labels)
+    except ValueError as error:
+        raise RunError(
+            f"The validation answers of '{run.name}' cannot be used: {error}."
+        ) from error
+    test = with_temperature(found.probabilities, temperature)
+    return Mended(
+        temperature,
+        len(found.validation_labels),
+        reliability(test, found.labels),
+        negative_log_likelihood(test, found.labels),
+    )

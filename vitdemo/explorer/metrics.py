@@ -1,0 +1,223 @@
+"""Every metric of a run by class, with its interval; its curves; and two runs beside each other.
+
+    table = class_table(explorer, "vit-small-cpu")
+    table.columns["f1"], table.intervals["f1"]  # (C,), (2, C)
+    duel(explorer, "finetune-deit-tiny", "vit-small-cpu").sentences()
+
+All of it is worked out from `evaluation.npz`, once for each version of a run's files. Letters: N
+pictures, C classes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vitdemo.errors import RunError
+from vitdemo.evaluation import (
+    accuracy,
+    check,
+    confusion,
+    curves,
+    intervals,
+    paired,
+    per_class,
+)
+from vitdemo.evaluation.curves import RankingCurve
+from vitdemo.evaluation.paired import McNemar
+from vitdemo.explorer import Explorer
+from vitdemo.explorer.memory import once_a_version
+from vitdemo.runs import Evaluation, Run
+
+TOP = (1, 2, 3, 5)  # the k of top-k accuracy, where there are more classes than that
+COLUMNS = ("precision", "recall", "f1", "average_precision", "roc_auc")
+
+
+@dataclass(frozen=True)
+class TopK:
+    """`share` (0 to 1) of the pictures have their true class among the `k` most probable."""
+
+    k: int
+    share: float
+    interval: np.ndarray  # (2,)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassTable:
+    """One run on its test set. `columns` and the means have the names of `COLUMNS`.
+
+    Intervals are there for precision, recall and F1; those of the ranking metrics take longer and
+    come with `ranking`, class by class.
+    """
+
+    run: str
+    classes: tuple[str, ...]
+    support: np.ndarray  # (C,)
+    columns: dict[str, np.ndarray]  # each (C,)
+    intervals: dict[str, np.ndarray]  # each (2, C)
+    macro: dict[str, float]
+    weighted: dict[str, float]
+    macro_intervals: dict[str, np.ndarray]  # each (2,)
+    weighted_intervals: dict[str, np.ndarray]
+    accuracy: float
+    accuracy_interval: np.ndarray  # (2,)
+    top: tuple[TopK, ...]
+
+    @property
+    def worst_first(self) -> list[int]:
+        """Classes by F1, from the worst; those without pictures come last."""
+        return [int(c) for c in np.argsort(self.columns["f1"], kind="stable")]  # NaN sorts last
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """How one run's probability of the class `name` ranks the test pictures.
+
+    `roc` is None where all pictures are of the class.
+    """
+
+    run: str
+    name: str
+    roc: RankingCurve | None
+    precision_recall: RankingCurve
+    area_interval: np.ndarray  # (2,) of the ROC AUC
+    precision_interval: np.ndarray  # (2,) of the average precision
+
+
+@dataclass(frozen=True, eq=False)
+class Duel:
+    """Two runs on the same test pictures: over all, and over the pictures of each class.
+
+    `adjusted` (C,) are the p-values of `by_class` after Holm's correction.
+    """
+
+    first: str
+    second: str
+    classes: tuple[str, ...]
+    overall: McNemar
+    by_class: tuple[McNemar, ...]
+    adjusted: np.ndarray
+    difference_interval: np.ndarray  # (2,) of the accuracy
+    difference_intervals: np.ndarray  # (2, C) of each class's recall; NaN without pictures
+
+    def sentence(self, c: int | None = None) -> str:
+        """McNemar's test in words: of class `c` with its corrected p, or of all pictures."""
+        if c is None:
+            return paired.mcnemar_sentence(self.overall, self.first, self.second)
+        name, p = self.classes[c], float(self.adjusted[c])
+        return paired.mcnemar_sentence(self.by_class[c], self.first, self.second, name, p)
+
+    def sentences(self) -> list[str]:
+        return [self.sentence(), *(self.sentence(c) for c in range(len(self.classes)))]
+
+
+def sound_evaluation(run: Run) -> Evaluation:
+    """The run's evaluation, checked. Raises `RunError` saying what is wrong with it."""
+    found = run.evaluation
+    try:
+        check(found.probabilities, found.labels)
+    except ValueError as error:
+        raise RunError(f"The evaluation of '{run.name}' cannot be used: {error}.") from error
+    return found
+
+
+def class_table(explorer: Explorer, name: str) -> ClassTable:
+    """All metrics of the run `name`. Raises `RunError` without a sound evaluation."""
+    return table_of(explorer.run(name))
+
+
+@once_a_version(64)
+def table_of(run: Run) -> ClassTable:
+    """`class_table` of a run at hand."""
+    found = sound_evaluation(run)
+    probabilities, labels = found.probabilities, found.labels
+    metrics = per_class(probabilities, labels)
+    spread = intervals.bootstrap(confusion(probabilities, labels))
+    columns = {name: getattr(metrics, name) for name in COLUMNS if name != "average_precision"}
+    columns["average_precision"] = curves.average_precision(probabilities, labels)
+    return ClassTable(
+        run=run.name,
+        classes=run.classes,
+        support=metrics.support,
+        columns=columns,
+        intervals={name: getattr(spread, name) for name in ("precision", "recall", "f1")},
+        macro={name: curves.macro_mean(column) for name, column in columns.items()},
+        weighted={
+            name: curves.weighted_mean(column, metrics.support) for name, column in columns.items()
+        },
+        macro_intervals=spread.macro,
+        weighted_intervals=spread.weighted,
+        accuracy=accuracy(probabilities, labels),
+        accuracy_interval=spread.accuracy,
+        top=tuple(top_k(found, k) for k in TOP if k < max(len(run.classes), 2)),
+    )
+
+
+def top_k(found: Evaluation, k: int) -> TopK:
+    share = curves.top_k_accuracy(found.probabilities, found.labels, k)
+    n = len(found.labels)
+    return TopK(k, share, intervals.share_interval(round(share * n), n))
+
+
+def ranking(explorer: Explorer, name: str, class_name: str) -> Ranking:
+    """Curves of one class of the run `name`, with the intervals of their areas.
+
+    Raises `RunError` where the run does not know the class or was tested on no picture of it.
+    """
+    run = explorer.run(name)
+    if class_name not in run.classes:
+        raise RunError(f"'{name}' knows no class '{class_name}': it has {', '.join(run.classes)}.")
+    return _ranking(run, run.classes.index(class_name))
+
+
+@once_a_version(128)
+def _ranking(run: Run, c: int) -> Ranking:
+    found = sound_evaluation(run)
+    probabilities, labels = found.probabilities, found.labels
+    if not (labels == c).any():
+        raise RunError(f"'{run.name}' was tested on no picture of '{run.classes[c]}': no curve.")
+    everything = bool((labels == c).all())
+    return Ranking(
+        run.name,
+        run.classes[c],
+        None if everything else curves.roc(probabilities, labels, c),
+        curves.precision_recall(probabilities, labels, c),
+        *intervals.ranking_interval(probabilities, labels, c),
+    )
+
+
+def duel(explorer: Explorer, first: str, second: str) -> Duel:
+    """McNemar's test of two runs. Raises `RunError` where their test pictures are not the same."""
+    return _duel(explorer.run(first), explorer.run(second))
+
+
+@once_a_version(64)
+def _duel(first: Run, second: Run) -> Duel:
+    one, two = sound_evaluation(first), sound_evaluation(second)
+    same = one.fingerprint == two.fingerprint and np.array_equal(one.labels, two.labels)
+    if not same or first.classes != second.classes:
+        raise RunError(
+            f"'{first.name}' and '{second.name}' were tested on different pictures: they cannot be "
+            "compared picture by picture."
+        )
+    right = (
+        paired.is_right(one.probabilities, one.labels),
+        paired.is_right(two.probabilities, two.labels),
+    )
+    tests = paired.mcnemar_by_class(*right, one.labels, len(first.classes))
+    overall = paired.mcnemar(*right)
+    return Duel(
+        first.name,
+        second.name,
+        first.classes,
+        overall,
+        tuple(tests),
+        paired.holm([test.p for test in tests]),
+        _spread(overall),
+        np.stack([_spread(test) for test in tests], axis=1),  # (2, C)
+    )
+
+
+def _spread(test: McNemar) -> np.ndarray:
+    if not test.n:
+        return np.full(2, np.nan)
+    return intervals.difference_interval(test.first_only, test.second_only, test.n)
