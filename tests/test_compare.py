@@ -1,0 +1,142 @@
+"""`explorer.compare`: the table of all runs, the stopwatch, the exports."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tests.making import RESNET, VIT, make_run
+from vitdemo import runs
+from vitdemo.errors import RunError
+from vitdemo.evaluation import expected_calibration_error
+from vitdemo.explorer import Explorer, compare
+from vitdemo.recipes import RECIPES
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def explorer(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    make_run(root / "vit", VIT)
+    make_run(root / "worse", RESNET, seed=1)
+    found = runs.read_evaluation(root / "worse")
+    rolled = np.roll(found.probabilities, 20, axis=0)
+    runs.write_evaluation(root / "worse", replace(found, probabilities=rolled))
+    untested = make_run(root / "untested", VIT)
+    (untested.path / runs.EVALUATION).unlink()
+    (untested.path / runs.WEIGHTS).unlink()
+    return Explorer([root], None, CPU)
+
+
+def test_a_row_says_what_the_files_say(explorer):
+    row, run = compare.model_rows(explorer)[0], explorer.run("vit")
+    found = run.evaluation
+    assert (row.name, row.recipe, row.device) == ("vit", "vit", "a test machine")
+    assert (row.parameters, row.macs) == (run.config["parameters"], None)
+    assert row.file_bytes == (run.path / runs.WEIGHTS).stat().st_size
+    assert (row.epochs, row.train_seconds) == (3, 90)
+    assert (row.tested.accuracy, row.tested.pictures) == (0.975, 200)
+    wanted = expected_calibration_error(found.probabilities, found.labels)
+    assert row.tested.calibration_error == wanted
+    assert (row.tested.worst_class, row.tested.worst_f1) == ("cat", pytest.approx(6 / 7))
+
+
+def test_the_best_run_comes_first_and_the_untested_last(explorer):
+    rows = compare.model_rows(explorer)
+    assert [row.name for row in rows] == ["vit", "worse", "untested"]
+    assert rows[-1].tested is None and rows[-1].file_bytes is None
+
+
+def test_an_unusable_evaluation_is_named_and_the_others_stand(tmp_path):
+    make_run(tmp_path / "good")
+    bad = make_run(tmp_path / "bad")
+    found = bad.evaluation
+    runs.write_evaluation(bad.path, replace(found, probabilities=found.probabilities * np.nan))
+    rows = compare.model_rows(Explorer([tmp_path], None, CPU))
+    assert [row.name for row in rows] == ["good", "bad"]
+    assert "NaN" in rows[1].problem and rows[1].tested is None
+
+
+def test_one_class_alone_has_no_roc_auc_in_its_row(tmp_path):
+    run = make_run(tmp_path / "one")
+    labels = np.zeros(200, dtype=np.int64)
+    runs.write_evaluation(run.path, replace(run.evaluation, labels=labels))
+    header, (row,) = compare.cells(compare.model_rows(Explorer([tmp_path], None, CPU)))
+    assert row[header.index("Macro ROC-AUC")] == "–"
+
+
+# --- the table -----------------------------------------------------------------------------------
+
+
+def test_cells_have_units_and_dashes(explorer):
+    header, rows = compare.cells(compare.model_rows(explorer))
+    first, last = (dict(zip(header, row, strict=True)) for row in (rows[0], rows[-1]))
+    assert first["Test accuracy (%)"] == "97.50"
+    low, high = map(float, first["95 % interval (%)"].split(" to "))
+    assert 94 < low < 97.5 < high < 100
+    assert first["Worst class"] == "cat (0.857)"
+    assert first["Training (minutes)"] == "1.5"
+    assert last["Test accuracy (%)"] == last["Worst class"] == last["File (MB)"] == "–"
+    assert first["1 picture here (ms)"] == "–"
+
+
+def test_latencies_stand_in_the_row_of_their_run(explorer):
+    measured = {"worse": [compare.Latency(32, 12.34, 12, 13, 5, "cpu")]}
+    header, rows = compare.cells(compare.model_rows(explorer), measured)
+    column = header.index("32 pictures here (ms)")
+    assert [row[column] for row in rows] == ["–", "12.3", "–"]
+
+
+def test_what_others_report_is_by_recipe(tmp_path):
+    run = make_run(tmp_path / "mine")
+    config = run.config | {"recipe": run.config["recipe"] | {"name": "vit-conv-stem"}}
+    runs.write_config(run.path, config)
+    header, (row,) = compare.cells(compare.model_rows(Explorer([tmp_path], None, CPU)))
+    assert row[header.index("Reported elsewhere (%)")] == "95.04 / 96.53"
+    _, reported = compare.reported_cells(["vit-conv-stem"])
+    assert {source for *_, source in reported} == {"SHI-Labs/Compact-Transformers"}
+
+
+def test_every_reported_figure_names_its_source_and_agrees_with_the_recipes():
+    _, rows = compare.reported_cells()
+    assert all(all(row) for row in rows)
+    for recipe, accuracy, _, _ in rows:
+        note = RECIPES[recipe].note if recipe in RECIPES else ""
+        if "reported elsewhere" in note:
+            assert accuracy in note
+
+
+def test_markdown_cannot_be_broken_by_a_name():
+    text = compare.markdown(["a", "b"], [["x|y", "two\nlines"], ["\\", "1"]])
+    assert text == "| a | b |\n| --- | --- |\n| x\\|y | two lines |\n| \\\\ | 1 |\n"
+
+
+# --- the stopwatch -------------------------------------------------------------------------------
+
+
+def test_latency_is_the_median_of_the_passes_after_the_warm_up(explorer, monkeypatch):
+    clock = iter(np.cumsum([0, *[0.001, 1] * 2, 0.1, 1, 0.001, 1, 0.005, 1, 0.001]))
+    monkeypatch.setattr(compare.time, "perf_counter", lambda: next(clock))
+    passes = []
+    run = explorer.run("vit")
+    model = explorer.model(run)
+    handle = model.register_forward_hook(lambda *_: passes.append(1))
+    found = compare.latency(explorer, run, 2, seconds=0)
+    handle.remove()
+    assert len(passes) == compare.WARM_UP + 5
+    assert (found.passes, found.batch) == (5, 2)
+    assert (found.low, found.milliseconds, found.high) == pytest.approx((1, 1, 5))
+
+
+def test_latency_goes_on_until_its_time_is_over(explorer):
+    found = compare.latency(explorer, explorer.run("vit"), 1, seconds=0.05)
+    assert found.passes > 5
+    assert found.passes * found.milliseconds == pytest.approx(50, rel=0.9)
+    assert "threads" in found.device
+
+
+def test_a_run_without_weights_cannot_be_timed(explorer):
+    with pytest.raises(RunError, match="'untested' has no weights"):
+        compare.latency(explorer, explorer.run("untested"), 1)

@@ -1,0 +1,286 @@
+"""All runs in one table, from their files; how fast they are here; what others report.
+
+rows = model_rows(explorer)
+print(markdown(*cells(rows)))
+latency(explorer, explorer.run("vit-small-cpu"), batch=32).milliseconds
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from vitdemo.errors import RunError
+from vitdemo.evaluation import expected_calibration_error
+from vitdemo.explorer import Explorer
+from vitdemo.explorer.memory import once_a_version
+from vitdemo.explorer.metrics import table_of
+from vitdemo.provenance import device_name
+from vitdemo.runs import WEIGHTS, Run
+
+BATCHES = (1, 32)
+WARM_UP = 3  # passes: the first ones load code and fill caches
+DASH = "–"
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What the test set says of a run; shares are 0 to 1."""
+
+    pictures: int
+    accuracy: float
+    accuracy_interval: tuple[float, float]  # 95 %
+    macro_f1: float
+    macro_roc_auc: float  # NaN where all pictures are of one class
+    calibration_error: float
+    worst_class: str  # by F1
+    worst_f1: float
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """One run, from its files alone; None is what they do not say.
+
+    `problem` is the sentence that says why a run's evaluation cannot be used.
+    """
+
+    name: str
+    recipe: str
+    parameters: int | None
+    macs: int | None  # multiply-adds of one picture
+    file_bytes: int | None
+    tested: Tested | None
+    epochs: int
+    train_seconds: float
+    device: str | None  # that it was trained on
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Latency:
+    """One forward pass of `batch` pictures on `device`, in milliseconds: median and quartiles."""
+
+    batch: int
+    milliseconds: float
+    low: float
+    high: float
+    passes: int
+    device: str
+
+
+@dataclass(frozen=True)
+class Reported:
+    """What others report for a recipe's like. Nothing here was measured by this project."""
+
+    accuracy: str  # percent of CIFAR-10's test pictures, as printed there
+    what: str
+    source: str
+
+
+_STUDENTS = "student notebooks, published without a paper"
+REPORTED: dict[str, tuple[Reported, ...]] = {  # by recipe
+    "vit-plain": (Reported("76.23", "width 256, depth 6, 8 heads, 50 epochs", _STUDENTS),),
+    "vit-deit-tiny": (Reported("90.9", "192/12/3 with DeiT's recipe, 300 epochs", _STUDENTS),),
+    "vit-nine-blocks": (
+        Reported("86.39", "192/9/8 with RandAugment and dropout, 100 epochs", _STUDENTS),
+    ),
+    "vit-tiny-regularised": (
+        Reported("86.70", "192/12/3, TrivialAugment, MixUp, CutMix, 100 epochs", _STUDENTS),
+    ),
+    "vit-best": (
+        Reported("93.58", "192/9/12, no extra data, 300 epochs", "aanna0701/SPT_LSA_ViT"),
+        Reported(
+            "96.41",
+            "the same after 200 epochs of self-supervision on CIFAR-10",
+            "hananshafi/vits-for-small-scale-datasets",
+        ),
+        Reported("90.92", "6.3 M parameters, AutoAugment, 2 h 14 on a V100", "omihub777/ViT-CIFAR"),
+    ),
+    "vit-conv-stem": (
+        Reported("95.04", "CCT-7/3x2, 300 epochs", "SHI-Labs/Compact-Transformers"),
+        Reported("96.53", "CCT-7/3x1, 300 epochs", "SHI-Labs/Compact-Transformers"),
+    ),
+    "resnet18": (
+        Reported("96.0", "ResNet-18, 7 minutes on an A100", "KellerJordan/cifar10-airbench"),
+    ),
+    "finetune-two-stage": (Reported("94.98", "ViT-S/8 at 32 px, 20,000 pictures", _STUDENTS),),
+    "finetune-vit-small": (
+        Reported("98.4 to 98.8", "ViT-S/16 at 224 px, 3 epochs", "model cards on Hugging Face"),
+    ),
+}
+
+
+def model_rows(explorer: Explorer) -> list[ModelRow]:
+    """Every readable run, best test accuracy first; those without one come last, by name."""
+    rows = [_row(run) for run in explorer.runs()[0]]
+    return sorted(rows, key=lambda row: -row.tested.accuracy if row.tested else 1.0)
+
+
+@once_a_version(256)
+def _row(run: Run) -> ModelRow:
+    tested, problem = None, ""
+    if run.has_evaluation:
+        try:
+            tested = _tested(run)
+        except RunError as error:
+            problem = str(error)
+    path = run.path / WEIGHTS
+    return ModelRow(
+        name=run.name,
+        recipe=str(run.config["recipe"].get("name", DASH)),
+        parameters=run.config.get("parameters"),
+        macs=run.config.get("macs"),
+        file_bytes=path.stat().st_size if path.is_file() else None,
+        tested=tested,
+        epochs=int(run.history[-1]["epoch"]) if run.history else 0,
+        train_seconds=sum(record["epoch_seconds"] for record in run.history),
+        device=run.config.get("device"),
+        problem=problem,
+    )
+
+
+def _tested(run: Run) -> Tested:
+    table, found = table_of(run), run.evaluation
+    worst = table.worst_first[0]
+    low, high = map(float, table.accuracy_interval)
+    return Tested(
+        pictures=len(found.labels),
+        accuracy=table.accuracy,
+        accuracy_interval=(low, high),
+        macro_f1=table.macro["f1"],
+        macro_roc_auc=table.macro["roc_auc"],
+        calibration_error=expected_calibration_error(found.probabilities, found.labels),
+        worst_class=table.classes[worst],
+        worst_f1=float(table.columns["f1"][worst]),
+    )
+
+
+# --- how fast it is here -------------------------------------------------------------------------
+
+
+def latency(explorer: Explorer, run: Run, batch: int, seconds: float = 1.0) -> Latency:
+    """Time forward passes of `batch` random pictures, preprocessed beforehand, after a warm-up.
+
+    At least 5 passes and then until `seconds` are over. Raises `RunError` without weights.
+    """
+    model, side = explorer.model(run), run.preprocessing.size
+    pixels = torch.randn(batch, 3, side, side, device=explorer.device)
+    times = _pass_times(model, pixels, seconds)
+    low, median, high = (float(1000 * t) for t in np.percentile(times, [25, 50, 75]))
+    return Latency(batch, median, low, high, len(times), device_name(explorer.device))
+
+
+@torch.inference_mode()
+def _pass_times(model: nn.Module, pixels: torch.Tensor, seconds: float) -> list[float]:
+    for _ in range(WARM_UP):
+        model(pixels)
+    times: list[float] = []
+    while len(times) < 5 or sum(times) < seconds:
+        _wait_for(pixels.device)
+        started = time.perf_counter()
+        model(pixels)
+        _wait_for(pixels.device)
+        times.append(time.perf_counter() - started)
+    return times
+
+
+def _wait_for(device: torch.device) -> None:
+    """A GPU answers before it has worked."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
+
+
+# --- as a table ----------------------------------------------------------------------------------
+
+HEADER = {  # title with its unit -> what it says, in plain words
+    "Model": "The name of the run's folder.",
+    "Recipe": "How it was trained: one of `python train.py --list`.",
+    "Parameters (million)": "Numbers that training may change: what the model can store.",
+    "Multiply-adds (million)": "Products and sums for one picture: the work of one answer.",
+    "File (MB)": "Size of its weights on the disk, in float16.",
+    "Test accuracy (%)": "Of 100 test pictures, how many it names rightly.",
+    "95 % interval (%)": "Where the accuracy would lie on other test pictures of the same kind, "
+    "19 times in 20; of two models, look at Per-class metrics for the sharper, paired test.",
+    "Macro F1": "Precision and recall in one, 0 to 1, the mean of the classes.",
+    "Macro ROC-AUC": "How surely a picture of a class ranks above another one, 0.5 (by chance) "
+    "to 1; the mean of the classes.",
+    "ECE (%)": "Expected calibration error: how far its confidence is from its accuracy, on "
+    "average, in percentage points.",
+    "Worst class": "The class with the lowest F1, and that F1.",
+    "Epochs": "How often it saw every training picture.",
+    "Training (minutes)": "Sum of its epochs, validation included.",
+    "Trained on": "The device, as the run noted it.",
+    "1 picture here (ms)": "Median time of a forward pass on this machine, measured by the button.",
+    "32 pictures here (ms)": "The same for 32 pictures at once.",
+    "Reported elsewhere (%)": "What others report for the same recipe or its like: not measured "
+    "here, see the list below the table.",
+}
+
+
+def cells(
+    rows: Sequence[ModelRow], latencies: Mapping[str, Sequence[Latency]] | None = None
+) -> tuple[list[str], list[list[str]]]:
+    """The header (those of `HEADER`) and one row of texts a model; a dash is not known."""
+    return list(HEADER), [_texts(row, (latencies or {}).get(row.name, ())) for row in rows]
+
+
+def _texts(row: ModelRow, latencies: Sequence[Latency]) -> list[str]:
+    by_batch = {found.batch: f"{found.milliseconds:.1f}" for found in latencies}
+    return [
+        row.name,
+        row.recipe,
+        _number(row.parameters, 1e6, 2),
+        _number(row.macs, 1e6, 0),
+        _number(row.file_bytes, 1e6, 1),
+        *_tested_texts(row.tested),
+        str(row.epochs) if row.epochs else DASH,
+        _number(row.train_seconds or None, 60, 1),
+        row.device or DASH,
+        *(by_batch.get(batch, DASH) for batch in BATCHES),
+        " / ".join(found.accuracy for found in REPORTED.get(row.recipe, ())) or DASH,
+    ]
+
+
+def _tested_texts(found: Tested | None) -> list[str]:
+    if found is None:
+        return [DASH] * 6
+    low, high = found.accuracy_interval
+    return [
+        f"{100 * found.accuracy:.2f}",
+        f"{100 * low:.2f} to {100 * high:.2f}",
+        f"{found.macro_f1:.4f}",
+        DASH if np.isnan(found.macro_roc_auc) else f"{found.macro_roc_auc:.4f}",
+        f"{100 * found.calibration_error:.2f}",
+        f"{found.worst_class} ({found.worst_f1:.3f})",
+    ]
+
+
+def _number(value: float | None, unit: float, decimals: int) -> str:
+    return DASH if value is None else f"{value / unit:.{decimals}f}"
+
+
+def reported_cells(recipes: Sequence[str] | None = None) -> tuple[list[str], list[list[str]]]:
+    """`REPORTED` as a header and rows; of these `recipes` alone where they are given."""
+    header = ["Recipe", "Reported accuracy (%)", "What it is", "Source"]
+    rows = [
+        [recipe, found.accuracy, found.what, found.source]
+        for recipe, several in REPORTED.items()
+        if recipes is None or recipe in recipes
+        for found in several
+    ]
+    return header, rows
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; a bar or a line break inside a cell cannot break out of it."""
+    lines = [list(header), ["---"] * len(header), *rows]
+    return "".join("| " + " | ".join(map(_in_cell, line)) + " |\n" for line in lines)
+
+
+def _in_cell(text: str) -> str:
+    return " ".join(str(text).replace("\\", "\\\\").replace("|", "\\|").split())
