@@ -1,0 +1,68 @@
+"""`figures.charts`: what is drawn are the numbers that went in."""
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+from vitdemo import figures
+from vitdemo.figures import charts
+
+NAN = float("nan")
+
+
+def lines(figure):
+    return {line.get_gid(): line for line in figure.axes[0].get_lines()}
+
+
+@pytest.mark.parametrize("steps", [True, False])
+def test_square_plot_draws_shares_as_percent(steps):
+    curve = figures.Curve([0, 0.25, 1], [0, 0.5, 1], "#112233", dashed=True)
+    figure = charts.square_plot([curve], "x", "y", steps=steps, diagonal=not steps)
+    line = lines(figure)["curve-0"]
+    assert line.get_xdata().tolist() == [0, 25, 100]
+    assert line.get_ydata().tolist() == [0, 50, 100]
+    assert (line.get_drawstyle() == "steps-post") is steps
+    assert len(figure.axes[0].get_lines()) == (1 if steps else 2)
+
+
+def test_reliability_plot_leaves_empty_bins_out():
+    confidence, accuracy = np.array([NAN, 0.3, 0.8]), np.array([NAN, 0.5, 0.7])
+    band = np.array([[NAN, 0.2, 0.7], [NAN, 0.4, 0.9]])
+    figure = charts.reliability_plot(confidence, accuracy, band, (np.array([0.5]), np.array([0.6])))
+    drawn = lines(figure)
+    assert drawn["curve-0"].get_xydata().tolist() == [[30, 50], [80, 70]]
+    assert drawn["curve-1"].get_xydata().tolist() == [[50, 60]]
+    (chance,) = figure.axes[0].collections
+    np.testing.assert_allclose(chance.get_segments(), [[[30, 20], [30, 40]], [[80, 70], [80, 90]]])
+
+
+def test_confidence_plot_has_shares_of_right_and_of_wrong():
+    edges = np.array([0, 0.5, 1])
+    figure = charts.confidence_plot(edges, np.array([1, 3]), np.array([1, 0]))
+    bars = [(b.get_x(), b.get_height(), to_hex(b.get_facecolor())) for b in figure.axes[0].patches]
+    assert bars == [
+        (0, 25, charts.RIGHT),
+        (50, 75, charts.RIGHT),
+        (22.5, 100, charts.WRONG),
+        (72.5, 0, charts.WRONG),
+    ]
+
+
+def test_no_wrong_answer_draws_no_bar():
+    figure = charts.confidence_plot(np.array([0, 1]), np.array([4]), np.array([0]))
+    assert [bar.get_height() for bar in figure.axes[0].patches] == [100, 0]
+
+
+def test_strength_plot_places_strengths_evenly_and_names_them():
+    series = [charts.Series([0.9, 0.5, NAN], "#112233", "o")]
+    (axes,) = charts.strength_plot([100, 50, 5], series, "quality").axes
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["100", "50", "5"]
+    (line,) = axes.get_lines()
+    assert line.get_xdata().tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(line.get_ydata(), [90, 50, NAN])
+
+
+def test_charts_take_the_pages_text_colour():
+    figure = charts.strength_plot([0, 1], [charts.Series([1, 0], "#112233", "o")], "times")
+    text = figures.svg(figure)
+    assert "currentColor" in text and figures.INK not in text

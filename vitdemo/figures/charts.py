@@ -1,0 +1,148 @@
+"""Charts of a test set's metrics: ranking curves, reliability, confidence, accuracy by strength.
+
+Each takes arrays and returns a new figure for `figures.svg`, in the page's own text colour. Shares
+go in as 0 to 1 and are drawn as percent. Hues differ for the colour-blind, and never carry alone:
+lines differ in dashes or markers as well.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from vitdemo.figures import INK, Curve
+
+RIGHT, WRONG, MENDED = "#2f86c9", "#d97706", "#17876a"
+MARKERS = "osD^vPX"
+
+
+def square_plot(
+    curves: Sequence[Curve], x_label: str, y_label: str, *, steps: bool = False, diagonal: bool
+) -> Figure:
+    """Curves of shares over shares, both 0 to 100 %.
+
+    `steps` keeps each y until the next x, as precision-recall wants; `diagonal` draws chance.
+    """
+    figure = Figure(figsize=(5, 4), layout="constrained")
+    axes = figure.subplots()
+    if diagonal:
+        _diagonal(axes)
+    for number, curve in enumerate(curves):
+        axes.plot(
+            100 * np.asarray(curve.x),
+            100 * np.asarray(curve.y),
+            color=curve.colour,
+            linestyle=(0, (4, 2)) if curve.dashed else "solid",
+            drawstyle="steps-post" if steps else "default",
+            linewidth=1.8,
+            gid=f"curve-{number}",
+        )
+    _percent_axes(axes, x_label, y_label)
+    return figure
+
+
+def reliability_plot(
+    confidence: np.ndarray,
+    accuracy: np.ndarray,
+    band: np.ndarray,
+    mended: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Figure:
+    """Accuracy over confidence of each bin, each (B,), NaN for an empty one.
+
+    `band` (2, B) is what chance allows a calibrated model, `mended` the confidence and accuracy
+    after a temperature.
+    """
+    figure = Figure(figsize=(5, 4), layout="constrained")
+    axes = figure.subplots()
+    _diagonal(axes)
+    filled = ~np.isnan(confidence)
+    x, low, high = (100 * values[filled] for values in (confidence, *band))
+    axes.vlines(x, low, high, color=INK, alpha=0.25, linewidth=9, gid="chance")
+    lines = [(confidence, accuracy, RIGHT, "o")]
+    lines += [(*mended, MENDED, "D")] if mended else []
+    for number, (x, y, colour, marker) in enumerate(lines):
+        shown = ~np.isnan(x)
+        axes.plot(
+            100 * x[shown],
+            100 * y[shown],
+            color=colour,
+            marker=marker,
+            markersize=5,
+            linestyle=(0, (4, 2)) if number else "solid",
+            linewidth=1.5,
+            gid=f"curve-{number}",
+        )
+    _percent_axes(axes, "confidence, %", "right answers, %")
+    return figure
+
+
+def confidence_plot(edges: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> Figure:
+    """Shares of all right and of all wrong answers by bin: counts (B,), edges (B+1,)."""
+    figure = Figure(figsize=(5, 4), layout="constrained")
+    axes = figure.subplots()
+    half = (edges[1:] - edges[:-1]) * 45  # of a bin, in percent, with a gap
+    for number, (counts, colour, hatch) in enumerate([(right, RIGHT, None), (wrong, WRONG, "///")]):
+        share = 100 * counts / max(counts.sum(), 1)
+        left = 100 * edges[:-1] + number * half
+        bars = axes.bar(left, share, half, align="edge", color=colour, hatch=hatch, linewidth=0)
+        for bar in bars:
+            bar.set_edgecolor("white" if hatch else colour)
+    axes.set_xlim(0, 100)
+    _style(axes, "confidence, %", "share of these answers, %")
+    return figure
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line over the strengths of a change, `y` as shares; NaN where not measured yet."""
+
+    y: Sequence[float]
+    colour: str
+    marker: str
+
+
+def strength_plot(strengths: Sequence[float], series: Sequence[Series], x_label: str) -> Figure:
+    """Accuracy of several models at each strength, the strengths side by side at equal distances.
+
+    Equal, because they are chosen to span a range and are not evenly apart.
+    """
+    figure = Figure(figsize=(5, 3.4), layout="constrained")
+    axes = figure.subplots()
+    places = np.arange(len(strengths))
+    for number, line in enumerate(series):
+        axes.plot(
+            places,
+            100 * np.asarray(line.y, dtype=float),
+            color=line.colour,
+            marker=line.marker,
+            markersize=5,
+            linewidth=1.8,
+            gid=f"curve-{number}",
+        )
+    axes.set_xticks(places, [f"{strength:g}" for strength in strengths])
+    axes.set_ylim(-2, 102)
+    _style(axes, x_label, "right answers, %")
+    return figure
+
+
+def _diagonal(axes: Axes) -> None:
+    axes.plot([0, 100], [0, 100], color=INK, alpha=0.5, linestyle=":", linewidth=1.2)
+
+
+def _percent_axes(axes: Axes, x_label: str, y_label: str) -> None:
+    axes.set_xlim(-1, 101)
+    axes.set_ylim(-1, 101)
+    _style(axes, x_label, y_label)
+
+
+def _style(axes: Axes, x_label: str, y_label: str) -> None:
+    axes.set_xlabel(x_label, color=INK)
+    axes.set_ylabel(y_label, color=INK)
+    axes.tick_params(colors=INK)
+    axes.grid(color=INK, alpha=0.15)
+    axes.set_axisbelow(True)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(INK)
