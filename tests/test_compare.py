@@ -49,6 +49,10 @@ def test_the_best_run_comes_first_and_the_untested_last(explorer):
     assert rows[-1].tested is None and rows[-1].file_bytes is None
 
 
+def test_only_runs_with_weights_can_be_tried(explorer):
+    assert [run.name for run in compare.trained_rows(explorer)] == ["vit", "worse"]
+
+
 def test_an_unusable_evaluation_is_named_and_the_others_stand(tmp_path):
     make_run(tmp_path / "good")
     bad = make_run(tmp_path / "bad")

@@ -157,3 +157,26 @@ def test_means_leave_out_what_is_nan():
     assert curves.weighted_mean(values, support) == pytest.approx(2.5 / 4)
     assert np.isnan(curves.macro_mean(values[1:2]))
     assert np.isnan(curves.weighted_mean(values[1:2], support[1:2]))
+
+
+@pytest.mark.parametrize("recall, precision", [(0, 1), (0.5, 1), (0.51, 2 / 3), (1, 2 / 3)])
+def test_precision_at_a_recall_by_hand(recall, precision):
+    curve = curves.precision_recall(PROBABILITIES, LABELS, 0)  # 0.7 own, 0.5 other, 0.3 own
+    assert curves.precision_at(curve, recall) == pytest.approx(precision)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_precision_at_a_recall_is_that_of_the_highest_threshold_that_reaches_it(seed):
+    probabilities, labels = draw(seed)
+    curve = curves.precision_recall(probabilities, labels, 1)
+    for recall in (0.2, 0.5, 0.9, 1.0):
+        for threshold in np.sort(probabilities[:, 1])[::-1]:
+            called, own = probabilities[:, 1] >= threshold, labels == 1
+            if np.mean(called[own]) >= recall:
+                break
+        assert curves.precision_at(curve, recall) == pytest.approx(np.mean(own[called]))
+
+
+def test_impossible_recalls_are_refused():
+    with pytest.raises(ValueError, match="recall must be 0 to 1, not 2"):
+        curves.precision_at(curves.precision_recall(PROBABILITIES, LABELS, 0), 2)

@@ -128,3 +128,11 @@ def weighted_mean(values: np.ndarray, support: np.ndarray) -> float:
     if not found.any():
         return float("nan")
     return float(np.average(values[found], weights=support[found]))
+
+
+def precision_at(curve: RankingCurve, recall: float) -> float:
+    """Precision of a `precision_recall` curve at the highest threshold that reaches `recall`."""
+    if not 0 <= recall <= 1:
+        raise ValueError(f"recall must be 0 to 1, not {recall}")
+    reached = np.flatnonzero(curve.x >= recall)  # recall falls along the curve
+    return float(curve.y[reached[-1]])

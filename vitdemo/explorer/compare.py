@@ -119,6 +119,12 @@ def model_rows(explorer: Explorer) -> list[ModelRow]:
     return sorted(rows, key=lambda row: -row.tested.accuracy if row.tested else 1.0)
 
 
+def trained_rows(explorer: Explorer) -> list[Run]:
+    """The runs of the table that have weights, in its order: those that can be timed and tried."""
+    names = [row.name for row in model_rows(explorer) if row.file_bytes is not None]
+    return [explorer.run(name) for name in names]
+
+
 @once_a_version(256)
 def _row(run: Run) -> ModelRow:
     tested, problem = None, ""

@@ -9,6 +9,13 @@ from vitdemo.explorer import Explorer, hands
 from vitdemo.explorer import errors as choices
 from vitdemo.explorer.export import save_maps
 from vitdemo.ui import api, confusion, errors, header, look, metrics, progress
+from vitdemo.explorer import Explorer
+from vitdemo.explorer import metrics as explorer_metrics
+from vitdemo.explorer.calibration import calibration as calibration_of
+from vitdemo.explorer.compare import latency, model_rows, trained_rows
+from vitdemo.explorer.export import save_maps
+from vitdemo.explorer.robustness import measure
+from vitdemo.ui import api, calibration, compare, confusion, header, look, metrics, progress
 
 # System fonts: the page is whole without a network.
 THEME = gr.themes.Soft(
@@ -46,8 +53,14 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                 )
             with gr.Tab("Training progress", id="training"):
                 progress.build(page, runs=explorer.runs)
-            with gr.Tab("Per-class metrics", id="metrics"):
-                metrics.build(page, evaluated_runs=explorer.evaluated_runs)
+            with gr.Tab("Per-class metrics", id="metrics") as tab:
+                metrics.build(
+                    tab,
+                    evaluated_runs=explorer.evaluated_runs,
+                    class_table=partial(explorer_metrics.class_table, explorer),
+                    duel=partial(explorer_metrics.duel, explorer),
+                    ranking=partial(explorer_metrics.ranking, explorer),
+                )
             with gr.Tab("Confusion matrix", id="confusion"):
                 confusion.build(
                     page,
@@ -66,6 +79,20 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                     find=partial(choices.find, explorer),
                     pictures=partial(choices.pictures, explorer),
                     opener=opener,
+                confusion.build(page, evaluated_runs=explorer.evaluated_runs)
+            with gr.Tab("Calibration", id="calibration") as tab:
+                calibration.build(
+                    tab,
+                    evaluated_runs=explorer.evaluated_runs,
+                    calibration=partial(calibration_of, explorer),
+                )
+            with gr.Tab("Compare models", id="compare") as tab:
+                compare.build(
+                    tab,
+                    model_rows=partial(model_rows, explorer),
+                    trained_runs=partial(trained_rows, explorer),
+                    latency=partial(latency, explorer),
+                    measure=partial(measure, explorer),
                 )
         api.build(explorer)
     return page

@@ -118,8 +118,13 @@ def csv_link(header: Sequence[str], rows: Iterable[Sequence], file_name: str) ->
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(header)
     writer.writerows(rows)
-    content = base64.b64encode(buffer.getvalue().encode()).decode()
+    return download_link(buffer.getvalue(), "text/csv", file_name, "Download CSV")
+
+
+def download_link(text: str, mime: str, file_name: str, label: str) -> str:
+    """A link that saves `text` as a file."""
+    content = base64.b64encode(text.encode()).decode()
     return (
         f'<a class="vd-download" download="{escape(file_name)}" '
-        f'href="data:text/csv;charset=utf-8;base64,{content}">Download CSV</a>'
+        f'href="data:{mime};charset=utf-8;base64,{content}">{escape(label)}</a>'
     )

@@ -1,0 +1,177 @@
+"""The Calibration tab: whether a model is as often right as it is sure."""
+
+from collections.abc import Callable
+
+import gradio as gr
+import numpy as np
+
+from vitdemo import figures
+from vitdemo.errors import VitdemoError
+from vitdemo.evaluation.calibration import TEMPERATURES
+from vitdemo.explorer.calibration import Calibration, Mended
+from vitdemo.figures import charts
+from vitdemo.runs import Run
+from vitdemo.ui import html
+from vitdemo.ui.components import QUIET, fresh_radio, run_radio
+from vitdemo.ui.metrics import NOTHING
+from vitdemo.ui.metrics.tables import explanations, signed
+
+INTRO = (
+    "Does a model know how sure it may be? Its **confidence** in an answer is the probability that "
+    "it gives to it. If of all answers with a confidence of 80 % four in five are right, and so on "
+    "for every other confidence, it is **calibrated**, and its probabilities can be believed."
+)
+WORDS = {
+    "Calibration error": "The expected calibration error (ECE): the gap between confidence and "
+    "share of right answers in each of 15 bins, averaged over all answers, in percentage points.",
+    "What chance does": "Even a perfectly calibrated model shows a gap on a test set of limited "
+    "size: this is how large it would be in 19 of 20 such test sets.",
+    "Loss": "The mean of −log(probability of the true class), in nats: what training lowers; it "
+    "punishes being surely wrong.",
+    "Temperature": "All scores of the model are divided by this one number before they become "
+    "probabilities. Above 1 it makes the model less sure, below 1 surer; no answer changes.",
+}
+
+
+def build(
+    tab: gr.Tab,
+    *,
+    evaluated_runs: Callable[[], list[Run]],
+    calibration: Callable[[str], Calibration],
+) -> None:
+    """Lay out and wire the tab, which draws when it is opened; `calibration` takes a run's name."""
+    gr.Markdown(INTRO)
+    model = run_radio(evaluated_runs(), elem_id="calibration-model")
+    view = gr.HTML(elem_id="calibration", apply_default_css=False)
+
+    def show(name):
+        run = next((run for run in evaluated_runs() if run.name == name), None)
+        if run is None:
+            return html.notice(NOTHING)
+        try:
+            return calibration_html(calibration(name), str(run.path))
+        except VitdemoError as error:
+            return html.notice(str(error))
+
+    def open_tab(name):
+        update = fresh_radio(evaluated_runs(), name)
+        return update, show(update["value"])
+
+    tab.select(open_tab, inputs=model, outputs=[model, view], **QUIET)
+    model.input(show, inputs=model, outputs=view, **QUIET)
+
+
+def calibration_html(found: Calibration, path: str) -> str:
+    """The verdict, both figures, their table; `path` is the run's folder."""
+    return (
+        f"<p>{verdict(found)}</p>{temperature_html(found, path)}{plots(found)}{bins_table(found)}"
+        f"{explanations(WORDS)}"
+    )
+
+
+def verdict(found: Calibration) -> str:
+    sure, right = 100 * found.mean_confidence, 100 * found.accuracy
+    error, luck = 100 * found.before.error, 100 * found.chance.error
+    if error <= luck:
+        words = "chance alone could do that: nothing speaks against its probabilities"
+    elif sure > right:
+        words = "so it is <strong>surer than it may be</strong> (overconfident)"
+    else:
+        words = "so it is <strong>less sure than it may be</strong> (underconfident)"
+    return (
+        f"{html.escape(found.run)} is {sure:.1f} % sure of its answers on average, and "
+        f"{right:.1f} % of them are right. Its calibration error is <strong>{error:.2f} points"
+        f"</strong>; a perfectly calibrated model would stay below {luck:.2f} points on as many "
+        f"pictures, {words}. Its loss is {found.loss:.3f} nats."
+    )
+
+
+def temperature_html(found: Calibration, path: str) -> str:
+    """What one number mends; or how to get it."""
+    if found.mended is None:
+        return html.notice(
+            f"No temperature: the files of '{found.run}' hold no answers on validation pictures, "
+            "and one that is fitted on the test set would flatter it. "
+            f"`python train.py evaluate {path}` adds them (it needs the data set)."
+        )
+    mended = found.mended
+    return (
+        f"<p>With a <strong>temperature of {mended.temperature:.3f}</strong>, fitted on the "
+        f"{mended.validation_pictures:,} validation pictures (never on the test set), the "
+        f"calibration error on the test set goes from {100 * found.before.error:.2f} to "
+        f"<strong>{100 * mended.reliability.error:.2f} points</strong>, the loss from "
+        f"{found.loss:.3f} to {mended.loss:.3f} nats. {temperature_words(mended)}</p>"
+    )
+
+
+def temperature_words(mended: Mended) -> str:
+    low, high = TEMPERATURES
+    if not 1.01 * low < mended.temperature < 0.99 * high:
+        return f"The search ends there: it looks from {low:g} to {high:g}."
+    direction = "less sure" if mended.temperature > 1 else "surer"
+    return f"It makes the model {direction} and changes none of its answers."
+
+
+def plots(found: Calibration) -> str:
+    before, mended = found.before, found.mended
+    after = (mended.reliability.confidence, mended.reliability.accuracy) if mended else None
+    key = f'<i style="color: {charts.RIGHT}"></i>as it is'
+    if mended:
+        key += f'<i class="vd-dashed" style="color: {charts.MENDED}"></i>with the temperature'
+    drawn = (
+        (
+            "Reliability diagram",
+            f"Dotted: as right as sure. Grey bars: what chance allows a calibrated model. {key}",
+            charts.reliability_plot(before.confidence, before.accuracy, found.chance.band, after),
+        ),
+        (
+            "Confidence of right and of wrong answers",
+            f'<i style="color: {charts.RIGHT}"></i>right answers '
+            f'<i style="color: {charts.WRONG}"></i>wrong answers, each 100 % together',
+            charts.confidence_plot(before.edges, before.right, before.wrong),
+        ),
+    )
+    cells = (
+        f'<figure role="img" aria-label="{title} of {html.escape(found.run)}; its numbers are in '
+        f'the table below"><figcaption>{title}</figcaption><p class="vd-curves">{words}</p>'
+        f"{figures.svg(figure)}</figure>"
+        for title, words, figure in drawn
+    )
+    return f'<div class="vd-plots">{"".join(cells)}</div>'
+
+
+def bins_table(found: Calibration) -> str:
+    """One row a bin that holds answers, and the same as CSV."""
+    header = ["Confidence", "Answers", "Right", "Wrong", "Mean confidence, %", "Right, %"]
+    header += ["Chance allows, %", "Gap, points"]
+    mended = found.mended.reliability if found.mended else None
+    if mended:
+        header += ["Answers with the temperature", "Right of those, %"]
+    rows = []
+    for b in range(len(found.before.count)):
+        if found.before.count[b] or (mended is not None and mended.count[b]):
+            row = bin_row(found, b)
+            if mended is not None:
+                row += (f"{mended.count[b]:,}", percent(mended.accuracy[b]))
+            rows.append(row)
+    link = html.csv_link(header, rows, f"{found.run}-calibration.csv")
+    return html.table(header, rows) + f"<p>{link}</p>"
+
+
+def bin_row(found: Calibration, b: int) -> tuple[str, ...]:
+    before, (low, high) = found.before, found.chance.band[:, b]
+    gap = 100 * (before.accuracy[b] - before.confidence[b])
+    return (
+        f"{100 * before.edges[b]:.0f} to {100 * before.edges[b + 1]:.0f} %",
+        f"{before.count[b]:,}",
+        f"{before.right[b]:,}",
+        f"{before.wrong[b]:,}",
+        percent(before.confidence[b]),
+        percent(before.accuracy[b]),
+        "–" if np.isnan(low) else f"{100 * low:.1f} to {100 * high:.1f}",
+        "–" if np.isnan(gap) else signed(gap),
+    )
+
+
+def percent(share: float) -> str:
+    return "–" if np.isnan(share) else f"{100 * share:.1f}"

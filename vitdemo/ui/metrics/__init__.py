@@ -1,0 +1,125 @@
+"""The Per-class metrics tab: how well a model knows each class, and which of two is better."""
+
+from collections.abc import Callable
+
+import gradio as gr
+
+from vitdemo.errors import VitdemoError
+from vitdemo.explorer.metrics import ClassTable, Duel, Ranking
+from vitdemo.runs import Run
+from vitdemo.ui import html
+from vitdemo.ui.components import QUIET, fresh_radio, run_radio
+from vitdemo.ui.metrics import curves, tables
+
+CLASS_ORDER, WORST_FIRST = "Class order", "Worst F1 first"
+NOBODY = ""  # the choice of no other model
+ALONE = ("no other model", NOBODY)
+INTRO = (
+    "How well a model knows each class, on test pictures it has never seen. Below a number stands "
+    "its **95 % interval**: on other test pictures of the same kind the number would be another, "
+    "19 times in 20 within it."
+)
+CURVES = (
+    "### From sure to unsure\nA model gives every picture a probability of *cat*. Call those cats "
+    "that have at least 50 %, or only those above 90 %: each threshold finds more or fewer of the "
+    "cats, and takes more or fewer others for cats. The curves show all thresholds at once."
+)
+NOTHING = (
+    "No run has been evaluated yet: a training does it at its end, and "
+    "`python train.py evaluate runs/NAME` does it again."
+)
+
+
+def build(
+    tab: gr.Tab,
+    *,
+    evaluated_runs: Callable[[], list[Run]],
+    class_table: Callable[[str], ClassTable],
+    duel: Callable[[str, str], Duel],
+    ranking: Callable[[str, str], Ranking],
+) -> None:
+    """Lay out and wire the tab, which draws when it is opened.
+
+    `evaluated_runs` reads the run folders as they are now; the others take names of runs.
+    """
+    gr.Markdown(INTRO)
+    with gr.Row():
+        model = run_radio(evaluated_runs(), elem_id="metrics-model")
+        other = gr.Dropdown(
+            [ALONE],
+            value=NOBODY,
+            label="Compare with",
+            info="tests on the same pictures which of two is better",
+            elem_id="metrics-other",
+        )
+        order = gr.Radio(
+            [CLASS_ORDER, WORST_FIRST], value=CLASS_ORDER, label="Order", min_width=300
+        )
+    table = gr.HTML(elem_id="per-class", apply_default_css=False)
+    pair = gr.HTML(elem_id="duel", apply_default_css=False)
+    gr.Markdown(CURVES)
+    classes = gr.Dropdown(
+        [],
+        value=[],
+        multiselect=True,
+        max_choices=curves.MOST,
+        label="Classes",
+        info=f"up to {curves.MOST}; at first the worst one",
+        elem_id="curve-classes",
+    )
+    plots = gr.HTML(elem_id="ranking", apply_default_css=False)
+
+    def show(name, other, order):
+        """The table, and the two models beside each other."""
+        if name is None:
+            return html.notice(NOTHING), ""
+        try:
+            text = tables.metrics_html(class_table(name), order == WORST_FIRST)
+        except VitdemoError as error:
+            return html.notice(str(error)), ""
+        return text, tables.duel_html(duel, name, other) if other else ""
+
+    def choose(name, other, order, chosen):
+        """All that another model changes: whom it can be compared with, and its classes."""
+        others = others_update(evaluated_runs(), name, other)
+        texts = show(name, others["value"], order)
+        return others, *texts, classes_update(class_table, name, chosen)
+
+    def open_tab(name, *settings):
+        model = fresh_radio(evaluated_runs(), name)
+        return model, *choose(model["value"], *settings)
+
+    def draw_curves(name, other, chosen):
+        names = [run for run in (name, other) if run]
+        return curves.curves_html(ranking, names, chosen or [])
+
+    settings = [model, other, order, classes]
+    drawn = [other, table, pair, classes]
+    drawing = {"fn": draw_curves, "inputs": [model, other, classes], "outputs": plots, **QUIET}
+    tab.select(open_tab, inputs=settings, outputs=[model, *drawn], **QUIET).then(**drawing)
+    model.input(choose, inputs=settings, outputs=drawn, **QUIET).then(**drawing)
+    other.input(show, inputs=settings[:3], outputs=[table, pair], **QUIET).then(**drawing)
+    order.input(show, inputs=settings[:3], outputs=[table, pair], **QUIET)
+    classes.input(**drawing)
+
+
+def others_update(runs: list[Run], name: str | None, current: str) -> dict:
+    """The models that `name` can be compared with."""
+    names = [run.name for run in runs if run.name != name]
+    value = current if current in names else NOBODY
+    return gr.update(choices=[ALONE, *((other, other) for other in names)], value=value)
+
+
+def classes_update(
+    class_table: Callable[[str], ClassTable], name: str | None, chosen: list[str] | None
+) -> dict:
+    """The run's classes that can be ranked, with those chosen before, or the worst one."""
+    try:
+        table = class_table(name) if name else None
+    except VitdemoError:
+        table = None
+    if table is None:
+        return gr.update(choices=[], value=[])
+    tested = [c for c, n in zip(table.classes, table.support, strict=True) if n]
+    kept = [c for c in chosen or [] if c in tested]
+    return gr.update(choices=tested, value=kept or [table.classes[table.worst_first[0]]])

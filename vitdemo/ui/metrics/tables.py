@@ -1,0 +1,275 @@
+"""The tables of the Per-class metrics tab: one model's, and two models' beside each other."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from vitdemo.errors import VitdemoError
+from vitdemo.evaluation.intervals import rule_of_three
+from vitdemo.evaluation.paired import SIGNIFICANT, McNemar, p_words
+from vitdemo.explorer.metrics import COLUMNS, ClassTable, Duel
+from vitdemo.ui import html
+
+TITLES = {
+    "precision": "Precision",
+    "recall": "Recall",
+    "f1": "F1",
+    "average_precision": "Average precision",
+    "roc_auc": "ROC-AUC",
+}
+WORDS = {
+    "Support": "How many test pictures of the class there are.",
+    "Precision": "Of all pictures that it calls cat, the share that really are cats.",
+    "Recall": "Of all cats, the share that it calls cat.",
+    "F1": "Precision and recall in one (their harmonic mean), and low if either is.",
+    "Average precision": "Precision, averaged over all thresholds of the probability of cat; the "
+    "area under the precision-recall curve.",
+    "ROC-AUC": "How often a cat gets a higher probability of cat than another picture does: 0.5 by "
+    "chance, 1 at best.",
+    "Mean of classes": "Every class counts the same (macro average).",
+    "Mean of pictures": "Every class counts as often as it has pictures (weighted average).",
+}
+
+
+def metrics_html(table: ClassTable, worst_first: bool) -> str:
+    """Accuracy and top-k in sentences, the table with its bars and means, the numbers as CSV."""
+    rows = table.worst_first if worst_first else range(len(table.classes))
+    titles = ("Support", *(TITLES[name] for name in COLUMNS))
+    head = "".join(f'<th scope="col">{title}</th>' for title in titles)
+    body = "".join(class_row(table, c) for c in rows)
+    feet = mean_row("Mean of classes", table.macro, table.macro_intervals)
+    feet += mean_row("Mean of pictures", table.weighted, table.weighted_intervals)
+    return (
+        f"{accuracy_words(table)}"
+        f'<div class="vd-scroll"><table class="vd-table"><thead><tr><th scope="col">Class</th>'
+        f"{head}</tr></thead><tbody>{body}</tbody><tfoot>{feet}</tfoot></table></div>"
+        f"{certain_words(table)}{explanations(WORDS)}<p>{csv_of(table, rows)}</p>"
+    )
+
+
+def accuracy_words(table: ClassTable) -> str:
+    """How many are right, how far that can be trusted, and how many are nearly right."""
+    low, high = table.accuracy_interval
+    sentence = (
+        f"<p><strong>{100 * table.accuracy:.2f} %</strong> of {int(table.support.sum()):,} test "
+        f"pictures are named rightly by {html.escape(table.run)} "
+        f"(95 % interval {100 * low:.2f} to {100 * high:.2f} %). "
+    )
+    later = [f"{share_words(top.share, top.interval)} the first {top.k}" for top in table.top[1:]]
+    if later:
+        sentence += f"The true class is among {', '.join(later)} that it names. "
+    return sentence + f"{point_words(table)} Bars start at 0.</p>"
+
+
+def share_words(share: float, interval: np.ndarray) -> str:
+    low, high = 100 * interval
+    return f"in {100 * share:.1f} % ({low:.1f} to {high:.1f}) of the pictures"
+
+
+def point_words(table: ClassTable) -> str:
+    """Whether one point of accuracy, and of a class's recall, means something."""
+    low, high = table.accuracy_interval
+    whole = 50 * (high - low)
+    widths = table.intervals["recall"][1] - table.intervals["recall"][0]
+    single = 50 * float(np.nanmedian(widths))
+    verdict = "1 point more or less says something" if whole < 1 else "1 point says nothing"
+    other = "there 1 point says nothing" if single >= 1 else "there too 1 point says something"
+    return (
+        f"The accuracy is known to about ±{whole:.1f} points: {verdict}. The recall of one class "
+        f"is known to about ±{single:.1f} points: {other}."
+    )
+
+
+def certain_words(table: ClassTable) -> str:
+    """A warning for the classes whose intervals are narrower than what is known of them."""
+    low, high = table.intervals["recall"]
+    sure = [c for c in range(len(table.classes)) if table.support[c] and low[c] == high[c]]
+    perfect = [c for c in sure if table.columns["recall"][c] == 1]
+    if not perfect:
+        return ""
+    fewest = min(perfect, key=lambda c: table.support[c])
+    n = int(table.support[fewest])
+    return (
+        f'<p class="vd-quiet">Where all pictures of a class are named rightly, drawing among them '
+        f"shows no doubt and the interval has no width. Yet with {n:,} of {n:,} "
+        f"({html.escape(table.classes[fewest])}) up to {100 * rule_of_three(n):.1f} % may be named "
+        "wrongly in truth.</p>"
+    )
+
+
+def class_row(table: ClassTable, c: int) -> str:
+    cells = "".join(
+        f"<td>{bar(table.columns[name][c], interval_of(table.intervals, name, c))}</td>"
+        for name in COLUMNS
+    )
+    support = f"<td>{int(table.support[c]):,}</td>"
+    return f'<tr><th scope="row">{html.escape(table.classes[c])}</th>{support}{cells}</tr>'
+
+
+def interval_of(intervals: dict[str, np.ndarray], name: str, c: int) -> np.ndarray | None:
+    return intervals[name][:, c] if name in intervals else None
+
+
+def mean_row(title: str, means: dict[str, float], intervals: dict[str, np.ndarray]) -> str:
+    cells = "".join(
+        f"<td><b>{number(means[name])}</b>{small_span(intervals.get(name))}</td>"
+        for name in COLUMNS
+    )
+    return f'<tr><th scope="row">{title}</th><td></td>{cells}</tr>'
+
+
+def bar(value: float, interval: np.ndarray | None = None) -> str:
+    """A bar from 0 to the value, with its interval as a line over the bar's end and in numbers."""
+    width = 0.0 if math.isnan(value) else 100 * value
+    line = ""
+    if interval is not None and not np.isnan(interval).any():
+        left, right = 100 * interval
+        line = f'<u style="left: {left:.1f}%; width: {max(right - left, 0.5):.1f}%"></u>'
+    return (
+        f'<div class="vd-bar"><span class="vd-track"><i style="width: {width:.1f}%"></i>{line}'
+        f"</span><b>{number(value)}</b></div>{small_span(interval)}"
+    )
+
+
+def number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.3f}"
+
+
+def small_span(interval: np.ndarray | None) -> str:
+    if interval is None or np.isnan(interval).any():
+        return ""
+    return f'<small class="vd-quiet">{interval[0]:.3f} to {interval[1]:.3f}</small>'
+
+
+def explanations(words: dict[str, str]) -> str:
+    """What each number says, one sentence each, folded away."""
+    items = "".join(
+        f"<dt>{html.escape(title)}</dt><dd>{html.escape(text)}</dd>"
+        for title, text in words.items()
+    )
+    return (
+        '<details class="vd-numbers vd-words"><summary>What the numbers say</summary>'
+        f"<dl>{items}</dl></details>"
+    )
+
+
+def csv_of(table: ClassTable, rows: list[int] | range) -> str:
+    """All figures of the classes and of both means, with their intervals, as a link."""
+    header = ["class", "support", *COLUMNS]
+    spans = [name for name in COLUMNS if name in table.intervals]
+    header += [f"{name}_{end}" for name in spans for end in ("low", "high")]
+    lines = [
+        [table.classes[c], int(table.support[c])]
+        + [f"{table.columns[name][c]:.6f}" for name in COLUMNS]
+        + [f"{table.intervals[name][end, c]:.6f}" for name in spans for end in (0, 1)]
+        for c in rows
+    ]
+    for title, means, intervals in (
+        ("mean of classes", table.macro, table.macro_intervals),
+        ("mean of pictures", table.weighted, table.weighted_intervals),
+    ):
+        line = [title, int(table.support.sum()), *(f"{means[name]:.6f}" for name in COLUMNS)]
+        lines.append(line + [f"{intervals[name][end]:.6f}" for name in spans for end in (0, 1)])
+    return html.csv_link(header, lines, f"{table.run}-per-class.csv")
+
+
+# --- two models ----------------------------------------------------------------------------------
+
+DUEL_WORDS = {
+    "Difference": "Recall of the first model less that of the second, in percentage points, with "
+    "its 95 % interval: if 0 is outside, one of them is better on such pictures.",
+    "Only the first / only the second": "Pictures that one names rightly and the other does not; "
+    "those on which both agree say nothing of which is better.",
+    "p": "If neither were better, the chance of a split at least as uneven (McNemar's test, "
+    "exact), raised by Holm's correction because there is one test for each class: all verdicts "
+    "together raise a false alarm 1 time in 20 at most.",
+}
+
+
+def duel_html(duel: Callable[[str, str], Duel], first: str, second: str) -> str:
+    """Both models on the same pictures: all of them in a sentence, then class by class."""
+    try:
+        found = duel(first, second)
+    except VitdemoError as error:
+        return html.notice(str(error))
+    names = f"{html.escape(first)} and {html.escape(second)}"
+    low, high = 100 * found.difference_interval
+    summary = (
+        f"<p><strong>{html.escape(found.sentence())}</strong> The accuracies differ by "
+        f"{signed(100 * found.overall.difference)} points "
+        f"(95 % interval {signed(low)} to {signed(high)}).</p>"
+    )
+    sentences = "".join(
+        f"<li>{html.escape(found.sentence(c))}</li>" for c in range(len(found.classes))
+    )
+    return (
+        f"<h3>{names} on the same pictures</h3>{summary}{duel_table(found)}"
+        f"<ul>{sentences}</ul>{explanations(DUEL_WORDS)}<p>{duel_csv(found)}</p>"
+    )
+
+
+def duel_table(found: Duel) -> str:
+    header = (
+        "Class",
+        "Difference, points",
+        "95 % interval",
+        f"Only {found.first}",
+        f"Only {found.second}",
+        "p (Holm)",
+        "Better",
+    )
+    return html.table(header, [duel_row(found, c) for c in range(len(found.classes))])
+
+
+def duel_row(found: Duel, c: int) -> tuple[str, ...]:
+    test, (low, high) = found.by_class[c], 100 * found.difference_intervals[:, c]
+    if not test.n:
+        return (found.classes[c], *["–"] * 6)
+    p = float(found.adjusted[c])
+    return (
+        found.classes[c],
+        signed(100 * test.difference),
+        f"{signed(low)} to {signed(high)}",
+        f"{test.first_only:,}",
+        f"{test.second_only:,}",
+        p_words(p).removeprefix("p = ").removeprefix("p "),
+        better(found, test, p),
+    )
+
+
+def better(found: Duel, test: McNemar, p: float) -> str:
+    if p >= SIGNIFICANT:
+        return "could be chance"
+    return found.first if test.first_only > test.second_only else found.second
+
+
+def signed(points: float) -> str:
+    """ "+1.3", "−0.4", "0.0": a minus as wide as the plus."""
+    text = f"{points:+.1f}".replace("-", "−")
+    return "0.0" if text in ("+0.0", "−0.0") else text
+
+
+def duel_csv(found: Duel) -> str:
+    header = (
+        "class",
+        "pictures",
+        "only_first",
+        "only_second",
+        "difference",
+        "low",
+        "high",
+        "p_holm",
+    )
+    rows = [
+        (
+            name,
+            test.n,
+            test.first_only,
+            test.second_only,
+            *(f"{value:.6f}" for value in (test.difference, *found.difference_intervals[:, c])),
+            f"{found.adjusted[c]:.6g}",
+        )
+        for c, (name, test) in enumerate(zip(found.classes, found.by_class, strict=True))
+    ]
+    return html.csv_link(header, rows, f"{found.first}-against-{found.second}.csv")
