@@ -35,10 +35,33 @@ def test_every_point_is_what_its_threshold_gives(curve):
             assert (x, y) == pytest.approx((recall, precision))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_ties_are_half_a_win_and_one_threshold(seed):
+    probabilities, labels = draw(seed, n=150, c=4)
+    probabilities = probabilities.round(seed % 2 + 1)
+    probabilities[:, 3] += 1 - probabilities.sum(axis=1)
+    probabilities = np.abs(probabilities) / np.abs(probabilities).sum(axis=1, keepdims=True)
+    truth, precise = one_hot(labels, 4), curves.average_precision(probabilities, labels)
+    wanted = sk.roc_auc_score(truth, probabilities, average=None)
+    np.testing.assert_allclose(curves.roc_areas(probabilities, labels), wanted)
+    wanted = sk.average_precision_score(truth, probabilities, average=None)
+    np.testing.assert_allclose(precise, wanted)
+    every = sk.roc_curve(truth[:, 2], probabilities[:, 2], drop_intermediate=False)
+    roc = curves.roc(probabilities, labels, 2)
+    assert set(zip(roc.x, roc.y, roc.thresholds, strict=True)) <= set(zip(*every, strict=True))
+    assert sk.auc(roc.x, roc.y) == pytest.approx(sk.auc(*every[:2]))  # the rest was straight
+    wanted = sk.precision_recall_curve(truth[:, 2], probabilities[:, 2], drop_intermediate=True)
+    found = curves.precision_recall(probabilities, labels, 2)
+    np.testing.assert_allclose(found.y, wanted[0])
+    np.testing.assert_allclose(found.x, wanted[1])
+    np.testing.assert_allclose(found.thresholds[:-1], wanted[2])
+
+
 def test_roc_by_hand():
     # Class 2: 0.6 own, 0.4 own, then three others at 0.1: straight up, then right.
     found = curves.roc(PROBABILITIES, LABELS, 2)
-    assert (found.x.tolist(), found.y.tolist()) == ([0, 0, 0, 1], [0, 0.5, 1, 1])
+    assert (found.x.tolist(), found.y.tolist()) == ([0, 0, 1], [0, 1, 1])
+    assert found.thresholds.tolist() == [np.inf, 0.4, 0.1]
     assert found.area == 1
 
 

@@ -5,7 +5,6 @@ import time
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn import metrics as sk
 
 from tests.test_evaluation import LABELS, PROBABILITIES, draw, one_hot
 from vitdemo import evaluation as ev
@@ -157,17 +156,6 @@ def test_ranking_intervals_equal_those_of_drawing_pictures():
     wanted = resampled(table, 250)
     np.testing.assert_allclose(area, wanted[:, 0], atol=0.01)
     np.testing.assert_allclose(precision, wanted[:, 1], atol=0.02)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_each_pictures_drawn_once_gives_the_metric_itself(seed):
-    """The counts behind the draws, taken as they are, are the plain metrics: ties included."""
-    probabilities, labels = draw(seed, n=150, c=4)
-    scores, truth = probabilities[:, 2].round(seed % 2 + 1), labels == 2
-    others, own = intervals._ranked_cells(truth, scores).T[:, None]  # each (1, G)
-    assert intervals._areas(own, others)[0] == pytest.approx(sk.roc_auc_score(truth, scores))
-    wanted = sk.average_precision_score(truth, scores)
-    assert intervals._average_precisions(own, others)[0] == pytest.approx(wanted)
 
 
 def test_the_interval_holds_the_metric():

@@ -29,6 +29,7 @@ def test_p_is_the_chance_of_a_split_as_uneven(a, b):
     test = paired.mcnemar(*answers(a, b))
     assert (test.first_only, test.second_only, test.n) == (a, b, a + b + 5)
     assert test.p == pytest.approx(coin(a, b))
+    assert test.p == pytest.approx(stats.binomtest(a, a + b).pvalue if a + b else 1)
 
 
 def test_many_pictures_agree_with_the_corrected_chi_square():

@@ -123,18 +123,9 @@ def per_class(probabilities: np.ndarray, labels: np.ndarray) -> ClassMetrics:
     hits, said, support = matrix.diagonal(), matrix.sum(axis=0), matrix.sum(axis=1)  # each (C,)
     measured = [_ratio(hits, said), _ratio(hits, support), _ratio(2 * hits, said + support)]
     precision, recall, f1 = (np.where(support > 0, values, np.nan) for values in measured)
-    return ClassMetrics(precision, recall, f1, _roc_auc(probabilities, labels, support), support)
+    from vitdemo.evaluation.curves import roc_areas  # which stands on this module
 
-
-def _roc_auc(probabilities: np.ndarray, labels: np.ndarray, support: np.ndarray) -> np.ndarray:
-    """One-vs-rest areas (C,); NaN for a class with no pictures or with all of them."""
-    from sklearn.metrics import roc_auc_score  # 1.5 s that the page need not wait for
-
-    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
-    areas = np.full(len(support), np.nan)
-    for c in np.flatnonzero((support > 0) & (support < len(labels))):
-        areas[c] = roc_auc_score(labels == c, probabilities[:, c])
-    return areas
+    return ClassMetrics(precision, recall, f1, roc_areas(probabilities, labels), support)
 
 
 def macro(metrics: ClassMetrics) -> dict[str, float]:

@@ -5,6 +5,7 @@ given with a confidence of 80 %, 80 % are right. `expected_calibration_error` of
 gap in one number; here is what is behind it. Letters: N pictures, C classes, B bins.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,16 +96,26 @@ def fit_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
     logs, labels = _logs(probabilities), np.asarray(labels)
     if np.ptp(logs, axis=1).max() < 1e-9:
         return 1.0
-    from scipy.optimize import minimize_scalar
-
     # The loss is convex in 1 / T, so it has one valley along log T.
-    found = minimize_scalar(
-        lambda log_t: _loss(logs, labels, float(np.exp(log_t))),
-        bounds=np.log(TEMPERATURES),
-        method="bounded",
-        options={"xatol": 1e-5},
-    )
-    return float(np.exp(found.x))
+    low, high = np.log(TEMPERATURES)
+    return float(np.exp(_lowest(lambda t: _loss(logs, labels, float(np.exp(t))), low, high)))
+
+
+def _lowest(valley: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function with one valley between `low` and `high` is least: golden section search."""
+    share = (np.sqrt(5) - 1) / 2
+    left, right = high - share * (high - low), low + share * (high - low)
+    at_left, at_right = valley(left), valley(right)
+    while high - low > 1e-5:
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - share * (high - low)
+            at_left = valley(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + share * (high - low)
+            at_right = valley(right)
+    return (low + high) / 2
 
 
 def with_temperature(probabilities: np.ndarray, temperature: float) -> np.ndarray:

@@ -1,7 +1,9 @@
 """How one class's probability ranks the pictures: ROC and precision-recall curves, average
 precision; top-k accuracy; and the means of a column over the classes.
 
-Letters: N pictures, C classes, T thresholds. One-vs-rest: the pictures of class c against all
+Letters: N pictures, C classes, T thresholds, G groups of pictures with equal scores, r draws of
+pictures (see `intervals`). By hand, because scikit-learn takes seconds to import; the tests hold
+both against each other. One-vs-rest: the pictures of class c against all
 others, ranked by the probability of c. As everywhere in this package a class without pictures has
 NaN, and a tie goes to the lower class.
 """
@@ -31,16 +33,17 @@ class RankingCurve:
 def roc(probabilities: np.ndarray, labels: np.ndarray, c: int) -> RankingCurve:
     """The ROC curve of class `c` against the rest, from (0, 0) to (1, 1), and its area.
 
-    Points on a straight line between others are left out. Raises ValueError where `c` has no
-    pictures or all of them.
+    The first point belongs to no threshold: its `thresholds` entry is infinite. Points on a
+    straight line between others are left out. Raises ValueError where `c` has no pictures or all.
     """
-    truth, scores = _one_vs_rest(probabilities, labels, c)
+    truth, scores = one_vs_rest(probabilities, labels, c)
     if truth.all():
         raise ValueError(f"all pictures are of class {c}: there is no rest to tell it from")
-    from sklearn.metrics import auc, roc_curve  # 1 s that the page need not wait for
-
-    x, y, thresholds = roc_curve(truth, scores)
-    return RankingCurve(x, y, thresholds, float(auc(x, y)))
+    thresholds, own, others = _found_and_taken(truth, scores)
+    bends = np.append(True, (np.diff(own, 2) != 0) | (np.diff(others, 2) != 0))
+    kept = np.append(bends, True)  # (T,), both ends among them
+    x, y = others[kept] / others[-1], own[kept] / own[-1]
+    return RankingCurve(x, y, thresholds[kept], _area(truth, scores))
 
 
 def precision_recall(probabilities: np.ndarray, labels: np.ndarray, c: int) -> RankingCurve:
@@ -48,29 +51,61 @@ def precision_recall(probabilities: np.ndarray, labels: np.ndarray, c: int) -> R
 
     Average precision is the sum of precision times the step in recall, with no line drawn between
     two points (that would be optimistic). The last point, (0, 1), belongs to no threshold: its
-    `thresholds` entry is infinite. Raises ValueError where `c` has no pictures.
+    `thresholds` entry is infinite. Points between others of the same recall are left out. Raises
+    ValueError where `c` has no pictures.
     """
-    truth, scores = _one_vs_rest(probabilities, labels, c)
-    from sklearn.metrics import average_precision_score, precision_recall_curve
+    truth, scores = one_vs_rest(probabilities, labels, c)
+    thresholds, own, others = _found_and_taken(truth, scores)
+    same = np.diff(own) == 0  # as the point before
+    kept = np.append(True, ~(same & np.append(same[1:], False)))
+    recall = own[kept] / own[-1]
+    precision = np.append(1.0, own[kept][1:] / (own + others)[kept][1:])
+    area = _average_precision(truth, scores)
+    return RankingCurve(recall[::-1], precision[::-1], thresholds[kept][::-1], area)
 
-    precision, recall, thresholds = precision_recall_curve(truth, scores, drop_intermediate=True)
-    area = float(average_precision_score(truth, scores))
-    return RankingCurve(recall, precision, np.append(thresholds, np.inf), area)
+
+def _found_and_taken(
+    truth: np.ndarray, scores: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Thresholds, falling from infinity, and how many own and other pictures reach each; (T,)."""
+    thresholds, which = np.unique(scores, return_inverse=True)  # rising
+    own = np.bincount(which[truth], minlength=len(thresholds))[::-1]
+    others = np.bincount(which[~truth], minlength=len(thresholds))[::-1]
+    reached = (np.append(0, np.cumsum(counts)) for counts in (own, others))
+    return np.append(np.inf, thresholds[::-1]), *reached
 
 
 def average_precision(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Average precision of each class against the rest, (C,); NaN for a class without pictures."""
     check(probabilities, labels)
-    from sklearn.metrics import average_precision_score
-
     probabilities, labels = np.asarray(probabilities), np.asarray(labels)
     values = np.full(probabilities.shape[1], np.nan)
     for c in np.unique(labels):
-        values[c] = average_precision_score(labels == c, probabilities[:, c])
+        values[c] = _average_precision(labels == c, probabilities[:, c])
     return values
 
 
-def _one_vs_rest(
+def roc_areas(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Area under the ROC curve of each class, (C,); NaN for a class with no pictures or all."""
+    check(probabilities, labels)
+    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
+    values = np.full(probabilities.shape[1], np.nan)
+    for c in np.unique(labels):
+        values[c] = _area(labels == c, probabilities[:, c])
+    return values
+
+
+def _area(truth: np.ndarray, scores: np.ndarray) -> float:
+    others, own = ranked_counts(truth, scores).T[:, None]  # each (1, G)
+    return float(areas_of(own, others)[0])
+
+
+def _average_precision(truth: np.ndarray, scores: np.ndarray) -> float:
+    others, own = ranked_counts(truth, scores).T[:, None]
+    return float(average_precisions_of(own, others)[0])
+
+
+def one_vs_rest(
     probabilities: np.ndarray, labels: np.ndarray, c: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Whether each picture is of class c (N,), and its probability of c (N,)."""
@@ -82,6 +117,44 @@ def _one_vs_rest(
     if not truth.any():
         raise ValueError(f"class {c} has no pictures: it cannot be ranked")
     return truth, np.asarray(probabilities)[:, c]
+
+
+def ranked_counts(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Pictures (N,) by score, highest first, in G groups -> counts (G, 2): others, own.
+
+    Equal scores are one group. So are other pictures with no own one between them: their order
+    among themselves moves neither metric, and 9,000 of 10,000 pictures are others.
+    """
+    order = np.argsort(-scores, kind="stable")
+    truth, scores = truth[order], scores[order]
+    tie = np.cumsum(np.append(True, scores[1:] != scores[:-1])) - 1  # (N,)
+    has_own = np.bincount(tie, weights=truth) > 0
+    starts = np.append(True, has_own[1:] | has_own[:-1])
+    group = (np.cumsum(starts) - 1)[tie]
+    return np.bincount(2 * group + truth, minlength=2 * (group[-1] + 1)).reshape(-1, 2)
+
+
+def areas_of(own: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """ROC AUC (r,) of counts (r, G): pairs in which the own picture ranks higher; a tie is half.
+
+    NaN where one side has no pictures.
+    """
+    above = np.cumsum(own, axis=1) - own / 2  # own pictures ranked above each group's others
+    pairs = own.sum(axis=1) * others.sum(axis=1)
+    wins = (above * others).sum(axis=1)
+    return np.divide(wins, pairs, out=np.full(len(pairs), np.nan), where=pairs > 0)
+
+
+def average_precisions_of(own: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Average precision (r,) of counts (r, G): precision at each group, weighted by its own.
+
+    NaN where there are no own pictures.
+    """
+    found = np.cumsum(own, axis=1)
+    taken = found + np.cumsum(others, axis=1)
+    precision = np.divide(found, taken, out=np.zeros(found.shape), where=taken > 0)
+    sums, total = (precision * own).sum(axis=1), found[:, -1]
+    return np.divide(sums, total, out=np.full(len(total), np.nan), where=total > 0)
 
 
 def rank_of_truth(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -17,7 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from vitdemo.evaluation import _square
-from vitdemo.evaluation.curves import _one_vs_rest
+from vitdemo.evaluation.curves import (
+    areas_of,
+    average_precisions_of,
+    one_vs_rest,
+    ranked_counts,
+)
 
 RESAMPLES = 1000
 LEVEL = 0.95
@@ -153,9 +158,9 @@ def ranking_interval(
 
     The first is NaN where all pictures are of `c`. Raises ValueError where none is.
     """
-    truth, scores = _one_vs_rest(probabilities, labels, c)
+    truth, scores = one_vs_rest(probabilities, labels, c)
     _check_draws(len(truth), resamples, level)
-    cells = _ranked_cells(truth, scores)  # (G, 2)
+    cells = ranked_counts(truth, scores)  # (G, 2)
     random = np.random.default_rng(seed)
     areas, precisions = [], []
     step = max(1, CELLS_AT_ONCE // cells.size)
@@ -163,41 +168,9 @@ def ranking_interval(
         size = min(step, resamples - start)
         drawn = random.multinomial(len(truth), cells.ravel() / len(truth), size=size)
         others, own = np.moveaxis(drawn.reshape(size, *cells.shape), 2, 0)  # each (r, G)
-        areas.append(_areas(own, others))
-        precisions.append(_average_precisions(own, others))
+        areas.append(areas_of(own, others))
+        precisions.append(average_precisions_of(own, others))
     return _middle(np.concatenate(areas), level), _middle(np.concatenate(precisions), level)
-
-
-def _ranked_cells(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Pictures by score, highest first, in G groups -> counts (G, 2): others, own.
-
-    Equal scores are one group. So are other pictures with no own one between them: their order
-    among themselves moves neither metric, and 9,000 of 10,000 pictures are others.
-    """
-    order = np.argsort(-scores, kind="stable")
-    truth, scores = truth[order], scores[order]
-    new = np.append(True, scores[1:] != scores[:-1])  # (N,)
-    tie = np.cumsum(new) - 1
-    has_own = np.bincount(tie, weights=truth) > 0
-    starts = np.append(True, has_own[1:] | has_own[:-1])
-    group = (np.cumsum(starts) - 1)[tie]
-    return np.bincount(2 * group + truth, minlength=2 * (group[-1] + 1)).reshape(-1, 2)
-
-
-def _areas(own: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """ROC AUC (r,) of counts (r, G): pairs in which the own picture ranks higher; a tie is half."""
-    above = np.cumsum(own, axis=1) - own / 2  # own pictures ranked above each group's others
-    pairs = own.sum(axis=1) * others.sum(axis=1)
-    return _share((above * others).sum(axis=1), pairs, pairs > 0)
-
-
-def _average_precisions(own: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Average precision (r,) of counts (r, G): precision at each group, weighted by its own."""
-    found = np.cumsum(own, axis=1)
-    taken = found + np.cumsum(others, axis=1)
-    precision = _share(found, taken, taken > 0)
-    total = found[:, -1]
-    return _share((np.nan_to_num(precision) * own).sum(axis=1), total, total > 0)
 
 
 def difference_interval(
