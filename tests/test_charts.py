@@ -5,6 +5,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from vitdemo import figures
+from vitdemo.evaluation.calibration import Reliability
 from vitdemo.figures import charts
 
 NAN = float("nan")
@@ -26,14 +27,21 @@ def test_square_plot_draws_shares_as_percent(steps):
 
 
 def test_reliability_plot_leaves_empty_bins_out():
-    confidence, accuracy = np.array([NAN, 0.3, 0.8]), np.array([NAN, 0.5, 0.7])
-    band = np.array([[NAN, 0.2, 0.7], [NAN, 0.4, 0.9]])
-    figure = charts.reliability_plot(confidence, accuracy, band, (np.array([0.5]), np.array([0.6])))
-    drawn = lines(figure)
-    assert drawn["curve-0"].get_xydata().tolist() == [[30, 50], [80, 70]]
-    assert drawn["curve-1"].get_xydata().tolist() == [[50, 60]]
-    (chance,) = figure.axes[0].collections
-    np.testing.assert_allclose(chance.get_segments(), [[[30, 20], [30, 40]], [[80, 70], [80, 90]]])
+    edges, confidence = np.linspace(0, 1, 4), np.array([NAN, 0.5, 0.75])
+    found = Reliability(edges, np.array([0, 2, 4]), np.array([0, 1, 2]), confidence)
+    mended = Reliability(
+        edges, np.array([0, 0, 6]), np.array([0, 0, 3]), np.array([NAN, NAN, 0.25])
+    )
+    band = np.array([[NAN, 0.25, 0.5], [NAN, 0.75, 1]])
+    figure = charts.reliability_plot(found, band, mended)
+    chance, before, after = figure.axes[0].collections
+    assert before.get_offsets().tolist() == [[50, 50], [75, 50]]
+    assert before.get_sizes()[0] < before.get_sizes()[1]
+    assert after.get_offsets().tolist() == [[25, 50]]
+    assert [s.tolist() for s in chance.get_segments()] == [
+        [[50, 25], [50, 75]],
+        [[75, 50], [75, 100]],
+    ]
 
 
 def test_confidence_plot_has_shares_of_right_and_of_wrong():

@@ -11,7 +11,10 @@ from tests.making import make_run, record
 from tests.serving import serve
 from vitdemo import runs
 
-TABS = ("Look", "Training progress", "Per-class metrics", "Confusion matrix", "Errors")
+TABS = (
+    *("Look", "Training progress", "Per-class metrics", "Confusion matrix", "Errors"),
+    *("Calibration", "Compare models"),
+)
 
 
 def test_the_first_look_needs_no_click(page):
@@ -134,25 +137,6 @@ def test_plots_follow_the_chosen_runs_from_none_to_all(page):
     expect(lines).to_have_count(6)
     runs_box.get_by_role("checkbox", name="timm").check()
     expect(lines).to_have_count(12)
-
-
-def test_per_class_metrics_sort_worst_first(page):
-    page.get_by_role("tab", name="Per-class metrics").click()
-    first = page.locator("#per-class tbody th").first
-    expect(first).to_have_text("airplane")
-    page.get_by_role("radio", name="Worst F1 first").check()
-    expect(first).to_have_text("cat")
-    expect(page.locator("#per-class tfoot")).to_contain_text("Mean of classes")
-
-
-def test_the_csv_holds_the_table(page):
-    page.get_by_role("tab", name="Per-class metrics").click()
-    with page.expect_download() as download:
-        page.locator("#per-class").get_by_role("link", name="Download CSV").click()
-    lines = download.value.path().read_text().splitlines()
-    assert lines[0] == "class,support,precision,recall,f1,roc_auc"
-    assert len(lines) == 11
-    assert lines[4].startswith("cat,20,1.000000,0.750000,")
 
 
 def test_confusion_matrix_counts_shares_and_sentences(page):

@@ -18,6 +18,7 @@ from vitdemo.evaluation import expected_calibration_error
 from vitdemo.explorer import Explorer
 from vitdemo.explorer.memory import once_a_version
 from vitdemo.explorer.metrics import table_of
+from vitdemo.explorer.sample import test_sample
 from vitdemo.provenance import device_name
 from vitdemo.runs import WEIGHTS, Run
 
@@ -125,6 +126,11 @@ def trained_rows(explorer: Explorer) -> list[Run]:
     return [explorer.run(name) for name in names]
 
 
+def sample_size(explorer: Explorer, run: Run, count: int) -> int:
+    """How many test pictures there are of the `count` asked for. Raises `DataError`."""
+    return len(test_sample(explorer, run, count).pictures)
+
+
 @once_a_version(256)
 def _row(run: Run) -> ModelRow:
     tested, problem = None, ""
@@ -220,11 +226,11 @@ HEADER = {  # title with its unit -> what it says, in plain words
     "Worst class": "The class with the lowest F1, and that F1.",
     "Epochs": "How often it saw every training picture.",
     "Training (minutes)": "Sum of its epochs, validation included.",
-    "Trained on": "The device, as the run noted it.",
     "1 picture here (ms)": "Median time of a forward pass on this machine, measured by the button.",
     "32 pictures here (ms)": "The same for 32 pictures at once.",
     "Reported elsewhere (%)": "What others report for the same recipe or its like: not measured "
     "here, see the list below the table.",
+    "Trained on": "The device, as the run noted it.",
 }
 
 
@@ -246,9 +252,9 @@ def _texts(row: ModelRow, latencies: Sequence[Latency]) -> list[str]:
         *_tested_texts(row.tested),
         str(row.epochs) if row.epochs else DASH,
         _number(row.train_seconds or None, 60, 1),
-        row.device or DASH,
         *(by_batch.get(batch, DASH) for batch in BATCHES),
         " / ".join(found.accuracy for found in REPORTED.get(row.recipe, ())) or DASH,
+        row.device or DASH,
     ]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from vitdemo.evaluation.calibration import Reliability
 from vitdemo.figures import INK, Curve
 
 RIGHT, WRONG, MENDED = "#2f86c9", "#d97706", "#17876a"
@@ -44,38 +45,33 @@ def square_plot(
 
 
 def reliability_plot(
-    confidence: np.ndarray,
-    accuracy: np.ndarray,
-    band: np.ndarray,
-    mended: tuple[np.ndarray, np.ndarray] | None = None,
+    found: Reliability, band: np.ndarray, mended: Reliability | None = None
 ) -> Figure:
-    """Accuracy over confidence of each bin, each (B,), NaN for an empty one.
+    """Accuracy over confidence of each bin that holds answers, a larger dot for more of them.
 
-    `band` (2, B) is what chance allows a calibrated model, `mended` the confidence and accuracy
-    after a temperature.
+    `band` (2, B) is what chance allows a calibrated model, `mended` is after a temperature.
     """
     figure = Figure(figsize=(5, 4), layout="constrained")
     axes = figure.subplots()
     _diagonal(axes)
-    filled = ~np.isnan(confidence)
-    x, low, high = (100 * values[filled] for values in (confidence, *band))
-    axes.vlines(x, low, high, color=INK, alpha=0.25, linewidth=9, gid="chance")
-    lines = [(confidence, accuracy, RIGHT, "o")]
-    lines += [(*mended, MENDED, "D")] if mended else []
-    for number, (x, y, colour, marker) in enumerate(lines):
-        shown = ~np.isnan(x)
-        axes.plot(
-            100 * x[shown],
-            100 * y[shown],
-            color=colour,
-            marker=marker,
-            markersize=5,
-            linestyle=(0, (4, 2)) if number else "solid",
-            linewidth=1.5,
-            gid=f"curve-{number}",
-        )
+    filled = found.count > 0
+    x, low, high = (100 * values[filled] for values in (found.confidence, *band))
+    axes.vlines(x, low, high, color=INK, alpha=0.22, linewidth=9, gid="chance")
+    _reliability_line(axes, found, RIGHT, "o", "solid")
+    if mended:
+        _reliability_line(axes, mended, MENDED, "D", (0, (4, 2)))
     _percent_axes(axes, "confidence, %", "right answers, %")
     return figure
+
+
+def _reliability_line(
+    axes: Axes, found: Reliability, colour: str, marker: str, line: str | tuple
+) -> None:
+    filled = found.count > 0
+    x, y = 100 * found.confidence[filled], 100 * found.accuracy[filled]
+    axes.plot(x, y, color=colour, linestyle=line, linewidth=1, alpha=0.7)
+    share = found.count[filled] / found.count.max()
+    axes.scatter(x, y, s=12 + 90 * np.sqrt(share), c=colour, marker=marker, zorder=3)
 
 
 def confidence_plot(edges: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> Figure:

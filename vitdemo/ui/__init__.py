@@ -12,7 +12,7 @@ from vitdemo.ui import api, confusion, errors, header, look, metrics, progress
 from vitdemo.explorer import Explorer
 from vitdemo.explorer import metrics as explorer_metrics
 from vitdemo.explorer.calibration import calibration as calibration_of
-from vitdemo.explorer.compare import latency, model_rows, trained_rows
+from vitdemo.explorer.compare import latency, model_rows, sample_size, trained_rows
 from vitdemo.explorer.export import save_maps
 from vitdemo.explorer.robustness import measure
 from vitdemo.ui import api, calibration, compare, confusion, header, look, metrics, progress
@@ -93,6 +93,7 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                     trained_runs=partial(trained_rows, explorer),
                     latency=partial(latency, explorer),
                     measure=partial(measure, explorer),
+                    sample_size=partial(sample_size, explorer),
                 )
         api.build(explorer)
     return page

@@ -114,20 +114,23 @@ def temperature_words(mended: Mended) -> str:
 
 def plots(found: Calibration) -> str:
     before, mended = found.before, found.mended
-    after = (mended.reliability.confidence, mended.reliability.accuracy) if mended else None
-    key = f'<i style="color: {charts.RIGHT}"></i>as it is'
+    after = mended.reliability if mended else None
+    key = f'<span><i style="color: {charts.RIGHT}"></i>as it is</span>'
     if mended:
-        key += f'<i class="vd-dashed" style="color: {charts.MENDED}"></i>with the temperature'
+        line = f'<i class="vd-dashed" style="color: {charts.MENDED}"></i>'
+        key += f"<span>{line}with the temperature</span>"
     drawn = (
         (
             "Reliability diagram",
-            f"Dotted: as right as sure. Grey bars: what chance allows a calibrated model. {key}",
-            charts.reliability_plot(before.confidence, before.accuracy, found.chance.band, after),
+            f"{key}<span>dotted: as right as sure; grey: what chance allows a calibrated model; "
+            "larger dots: more answers</span>",
+            charts.reliability_plot(before, found.chance.band, after),
         ),
         (
             "Confidence of right and of wrong answers",
-            f'<i style="color: {charts.RIGHT}"></i>right answers '
-            f'<i style="color: {charts.WRONG}"></i>wrong answers, each 100 % together',
+            f'<span><i style="color: {charts.RIGHT}"></i>right answers</span>'
+            f'<span><i style="color: {charts.WRONG}"></i>wrong answers</span>'
+            "<span>each 100 % together</span>",
             charts.confidence_plot(before.edges, before.right, before.wrong),
         ),
     )

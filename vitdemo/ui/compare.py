@@ -42,10 +42,12 @@ def build(
     trained_runs: Callable[[], list[Run]],
     latency: Callable[[Run, int], Latency],
     measure: Callable[[Run, Sequence[str], int], Iterator[Step]],
+    sample_size: Callable[[Run, int], int],
 ) -> None:
     """Lay out and wire the tab, which draws when it is opened.
 
-    `latency` times a run at a batch size; `measure` yields the points of its robustness curves.
+    `latency` times a run at a batch size; `measure` yields the points of its robustness curves on
+    so many test pictures, or on all where `sample_size` says that there are fewer.
     """
     gr.Markdown(INTRO)
     table = gr.HTML(elem_id="models", apply_default_css=False)
@@ -54,6 +56,7 @@ def build(
         time_button = gr.Button("Measure latency here", size="sm", scale=0, min_width=200)
         stop_timing = gr.Button("Stop", size="sm", scale=0, min_width=100)
     state = gr.HTML(elem_id="latency", apply_default_css=False)
+    reported = gr.HTML(elem_id="reported", apply_default_css=False)
     gr.Markdown(ROBUSTNESS)
     with gr.Row():
         names = gr.CheckboxGroup([], label="Models", elem_id="robust-models", min_width=300)
@@ -82,7 +85,9 @@ def build(
     def open_tab(measured, chosen):
         trained = [run.name for run in trained_runs()]
         kept = [name for name in chosen or [] if name in trained] or trained
-        return models_html(model_rows(), measured), gr.update(choices=trained, value=kept)
+        rows = model_rows()
+        names = gr.update(choices=trained, value=kept)
+        return models_html(rows, measured), reported_html({row.recipe for row in rows}), names
 
     def time_all(measured, progress=gr.Progress()):  # noqa: B008 - gradio reads the default
         for known, words in timings(trained_runs(), latency, measured, progress):
@@ -90,10 +95,18 @@ def build(
 
     def measure_all(names, changes, count, progress=gr.Progress()):  # noqa: B008
         runs = [run for run in trained_runs() if run.name in names]
-        yield from robustness(runs, changes, int(count), measure, progress)
+        if not runs or not changes:
+            yield html.notice("Choose a model and a change above.")
+            return
+        try:
+            found = min(sample_size(run, int(count)) for run in runs)
+        except VitdemoError as error:
+            yield html.notice(str(error))
+            return
+        yield from robustness(runs, changes, found, measure, progress)
 
     long = {"api_visibility": "private", "show_progress_on": state, **LONG_QUEUE}
-    tab.select(open_tab, inputs=[timed, names], outputs=[table, names], **QUIET)
+    tab.select(open_tab, inputs=[timed, names], outputs=[table, reported, names], **QUIET)
     timing = time_button.click(time_all, inputs=timed, outputs=[table, timed, state], **long)
     stop_timing.click(None, cancels=timing)
     measuring = start.click(
@@ -103,18 +116,16 @@ def build(
 
 
 def models_html(rows: list[ModelRow], measured: dict[str, list[Latency]]) -> str:
-    """The table, what its columns say, what others report, and both exports."""
+    """The table, both exports, and what its columns say."""
     if not rows:
         return html.notice(NOTHING)
     header, texts = compare.cells(rows, measured)
     problems = html.notices(row.problem for row in rows if row.problem)
-    known = {row.recipe for row in rows}
     return (
         problems
         + html.table(header, texts)
         + f"<p>{exports(header, texts)}</p>"
         + explanations(compare.HEADER)
-        + reported_html(known)
     )
 
 
@@ -176,9 +187,6 @@ def robustness(
     progress: gr.Progress,
 ) -> Iterator[str]:
     """The curves so far, each time that one is whole."""
-    if not runs or not changes:
-        yield html.notice("Choose a model and a change above.")
-        return
     results: Results = {change: {} for change in changes}
     problems: list[str] = []
     for number, run in enumerate(runs):

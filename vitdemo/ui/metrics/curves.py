@@ -90,7 +90,7 @@ def plots(found: Sequence[Ranking], runs: Sequence[str], hue: dict[str, str]) ->
 
 def numbers(found: Sequence[Ranking]) -> str:
     """Areas with intervals, and the precision at some recalls."""
-    at = [f"Precision at recall {100 * recall:.0f} %" for recall in RECALLS]
+    at = [f"{'… ' if i else 'Precision at recall '}{100 * r:.0f} %" for i, r in enumerate(RECALLS)]
     header = ["Class", "Model", "ROC-AUC", "95 % interval", "Average precision", "95 % interval"]
     rows = [
         (

@@ -24,12 +24,15 @@ WORDS = {
     "Recall": "Of all cats, the share that it calls cat.",
     "F1": "Precision and recall in one (their harmonic mean), and low if either is.",
     "Average precision": "Precision, averaged over all thresholds of the probability of cat; the "
-    "area under the precision-recall curve.",
+    "area under the precision-recall curve. Its interval stands with the curves below.",
     "ROC-AUC": "How often a cat gets a higher probability of cat than another picture does: 0.5 by "
-    "chance, 1 at best.",
+    "chance, 1 at best. Its interval stands with the curves below.",
     "Mean of classes": "Every class counts the same (macro average).",
     "Mean of pictures": "Every class counts as often as it has pictures (weighted average).",
 }
+
+
+TOP_WORDS = {2: "two", 3: "three", 5: "five"}
 
 
 def metrics_html(table: ClassTable, worst_first: bool) -> str:
@@ -56,15 +59,19 @@ def accuracy_words(table: ClassTable) -> str:
         f"pictures are named rightly by {html.escape(table.run)} "
         f"(95 % interval {100 * low:.2f} to {100 * high:.2f} %). "
     )
-    later = [f"{share_words(top.share, top.interval)} the first {top.k}" for top in table.top[1:]]
-    if later:
-        sentence += f"The true class is among {', '.join(later)} that it names. "
-    return sentence + f"{point_words(table)} Bars start at 0.</p>"
+    return f"{sentence}{point_words(table)}</p>{top_words(table)}"
 
 
-def share_words(share: float, interval: np.ndarray) -> str:
-    low, high = 100 * interval
-    return f"in {100 * share:.1f} % ({low:.1f} to {high:.1f}) of the pictures"
+def top_words(table: ClassTable) -> str:
+    """Top-k accuracy for the k there are."""
+    shares = [
+        f"the {TOP_WORDS[top.k]} most probable in <strong>{100 * top.share:.1f} %</strong> "
+        f"({100 * top.interval[0]:.1f} to {100 * top.interval[1]:.1f} %)"
+        for top in table.top[1:]
+    ]
+    if not shares:
+        return ""
+    return f"<p>Top-k accuracy: the true class is among {', '.join(shares)}.</p>"
 
 
 def point_words(table: ClassTable) -> str:
@@ -133,7 +140,10 @@ def bar(value: float, interval: np.ndarray | None = None) -> str:
 
 
 def number(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.3f}"
+    """Three decimals, or a dash; nearly 1 is not rounded to 1."""
+    if math.isnan(value):
+        return "–"
+    return "> 0.999" if 0.9995 <= value < 1 else f"{value:.3f}"
 
 
 def small_span(interval: np.ndarray | None) -> str:

@@ -1,0 +1,232 @@
+"""Per-class metrics, Calibration and Compare models in a real Chromium."""
+
+import re
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from tests.making import CLASSES, RESNET, VIT, evaluation, make_run
+from tests.serving import serve
+from vitdemo import runs
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """The runs "best", "second" (no cat right) and "<i>held", which has validation answers."""
+    root = tmp_path_factory.mktemp("compared")
+    make_run(root / "best", VIT)
+    second = make_run(root / "second", RESNET, seed=1)
+    said = evaluation(1).probabilities.copy()
+    said[60:80] = np.eye(10, dtype=np.float32)[5]  # all cats are dogs
+    runs.write_evaluation(second.path, replace(second.evaluation, probabilities=said))
+    held = make_run(root / "held", VIT, seed=2)
+    answers = held.evaluation
+    sure = {"validation_probabilities": answers.probabilities, "validation_labels": answers.labels}
+    runs.write_evaluation(held.path, replace(answers, **sure))
+    shutil.move(held.path, root / "<i>held")
+    return root
+
+
+@pytest.fixture(scope="module")
+def address(root, tmp_path_factory):
+    nowhere = tmp_path_factory.mktemp("data") / "none"
+    with serve("--runs", str(root), "--data", str(nowhere)) as address:
+        yield address
+
+
+@pytest.fixture
+def open_tab(open_page, address):
+    """open_tab(name, width=..., scheme=...) -> the page with that tab open."""
+
+    def open_tab(name, **options):
+        page = open_page(address, **options)
+        page.locator("#rollout figure").nth(2).wait_for()
+        tab = page.get_by_role("tab", name=name)
+        if not tab.is_visible():  # narrow: behind the three dots
+            page.locator("#tabs .overflow-menu > button").click()
+            tab = page.locator("#tabs .overflow-dropdown button", has_text=name)
+        tab.click()
+        return page
+
+    return open_tab
+
+
+def choose(page, place: str, name: str) -> None:
+    page.locator(f"{place} input").click()
+    page.get_by_role("option", name=name, exact=True).click()
+
+
+# --- per class -----------------------------------------------------------------------------------
+
+
+def test_classes_sort_worst_first_and_have_intervals_and_both_means(open_tab):
+    page = open_tab("Per-class metrics")
+    table = page.locator("#per-class")
+    first = table.locator("tbody tr").first
+    page.locator("#metrics-model").get_by_role("radio", name="best").check()
+    expect(first.locator("th")).to_have_text("airplane")
+    page.get_by_role("radio", name="Worst F1 first").check()
+    expect(first.locator("th")).to_have_text("cat")
+    expect(first.locator("td").nth(2)).to_contain_text(re.compile(r"0\.750.*0\.\d+ to [01]\.\d+"))
+    expect(table.locator("tfoot th")).to_have_text(["Mean of classes", "Mean of pictures"])
+    expect(table).to_contain_text("Top-k accuracy: the true class is among the two most probable")
+    expect(table).to_contain_text("97.50 % of 200 test pictures")
+    expect(table).to_contain_text("up to 13.9 % may be named wrongly in truth")
+
+
+def test_the_csv_holds_the_table_with_its_intervals(open_tab):
+    page = open_tab("Per-class metrics")
+    page.locator("#metrics-model").get_by_role("radio", name="best").check()
+    expect(page.locator("#per-class")).to_contain_text("named rightly by best")
+    with page.expect_download() as download:
+        page.locator("#per-class").get_by_role("link", name="Download CSV").click()
+    lines = download.value.path().read_text().splitlines()
+    assert lines[0].startswith("class,support,precision,recall,f1,average_precision,roc_auc,")
+    assert lines[0].endswith("f1_low,f1_high")
+    assert lines[4].startswith("cat,20,1.000000,0.750000,0.857143,")
+    assert [line.split(",")[0] for line in lines[11:]] == ["mean of classes", "mean of pictures"]
+
+
+def test_a_second_model_is_compared_in_words(open_tab):
+    page = open_tab("Per-class metrics")
+    page.locator("#metrics-model").get_by_role("radio", name="best").check()
+    expect(page.locator("#duel")).to_have_text("")
+    choose(page, "#metrics-other", "second")
+    duel = page.locator("#duel")
+    expect(duel).to_contain_text(
+        "best is right on 15 pictures that second gets wrong, 0 the other way round: more than "
+        "chance explains (p < 0.001)."
+    )
+    cat = duel.locator("tbody tr").nth(3)
+    expect(cat.locator("td").first).to_have_text("+75.0")
+    expect(cat.locator("td").last).to_have_text("best")
+    expect(duel.locator("li").first).to_have_text(
+        "best and second are right on the same airplanes: no difference."
+    )
+    expect(page.locator("#ranking [id*='curve-']")).to_have_count(4)  # two models, two figures
+    choose(page, "#metrics-other", "no other model")
+    expect(duel).to_have_text("")
+    expect(page.locator("#ranking [id*='curve-']")).to_have_count(2)
+
+
+def test_curves_follow_the_classes_and_end_in_numbers(open_tab):
+    page = open_tab("Per-class metrics")
+    page.locator("#metrics-model").get_by_role("radio", name="second").check()
+    ranking = page.locator("#ranking")
+    expect(ranking.locator("tbody th")).to_have_text(["cat"])  # the worst one
+    choose(page, "#curve-classes", "dog")
+    expect(ranking.locator("tbody th")).to_have_text(["cat", "dog"])
+    expect(ranking.locator("figure svg")).to_have_count(2)
+    row = ranking.locator("tbody tr").nth(1).locator("td")
+    expect(row.nth(2)).to_have_text(re.compile(r"^[01]\.\d{3} to [01]\.\d{3}$"))
+    for _ in range(2):
+        page.locator("#curve-classes").get_by_role("button", name="Remove").first.click()
+    expect(ranking).to_contain_text("Choose a class above")
+
+
+# --- calibration ---------------------------------------------------------------------------------
+
+
+def test_calibration_without_validation_answers_says_how_to_get_them(open_tab, root):
+    page = open_tab("Calibration")
+    view = page.locator("#calibration")
+    page.locator("#calibration-model").get_by_role("radio", name="best").check()
+    expect(view.locator(".vd-notice")).to_contain_text(f"python train.py evaluate {root / 'best'}")
+    expect(view.locator("figure svg")).to_have_count(2)
+    expect(view).not_to_contain_text("temperature of")
+    answers = view.locator("tbody tr td:first-of-type").all_inner_texts()
+    assert sum(map(int, answers)) == 200
+
+
+def test_a_temperature_comes_from_validation_answers(open_tab):
+    page = open_tab("Calibration")
+    page.locator("#calibration-model").get_by_role("radio", name="<i>held").check()
+    view = page.locator("#calibration")
+    expect(view).to_contain_text("fitted on the 200 validation pictures (never on the test set)")
+    expect(view.locator("thead th").last).to_have_text("Right of those, %")
+    expect(view.locator(".vd-notice")).to_have_count(0)
+
+
+# --- all models ----------------------------------------------------------------------------------
+
+
+def test_the_table_of_models_is_timed_and_exported(open_tab):
+    page = open_tab("Compare models")
+    table = page.locator("#models table").first
+    expect(table.locator("tbody th")).to_have_text(["<i>held", "best", "second"])
+    page.get_by_role("button", name="Measure latency here").click()
+    expect(page.locator("#latency")).to_contain_text("Median of at least 5 forward passes")
+    cells = table.locator("tbody tr").last.locator("td")
+    expect(cells.nth(12)).to_have_text(re.compile(r"^\d+\.\d$"))
+    expect(cells.nth(13)).to_have_text(re.compile(r"^\d+\.\d$"))
+    for name, first in {"CSV": "Model,Recipe,", "Markdown": "| Model | Recipe |"}.items():
+        with page.expect_download() as download:
+            page.locator("#models").get_by_role("link", name=f"Download {name}").click()
+        text = download.value.path().read_text()
+        assert text.startswith(first)
+        assert "97.50" in text and cells.nth(12).inner_text() in text
+
+
+def test_what_others_report_stands_apart(open_tab):
+    page = open_tab("Compare models")
+    reported = page.locator("#reported")
+    expect(reported).to_contain_text("Reported elsewhere, not measured here")
+    reported.get_by_text("figures and their sources").click()
+    expect(reported.get_by_text("SHI-Labs/Compact-Transformers").first).to_be_visible()
+
+
+def test_without_pictures_robustness_names_the_way_out(open_tab):
+    page = open_tab("Compare models")
+    page.get_by_role("button", name="Measure robustness").click()
+    expect(page.locator("#robustness .vd-notice").first).to_contain_text("train.py download")
+
+
+def test_robustness_draws_a_curve_for_each_change(open_page, root, put_pictures):
+    data = put_pictures({f"{part}/{name}": 2 for part in ("train", "test") for name in CLASSES})
+    with serve("--runs", str(root), "--data", str(data)) as address:
+        page = open_page(address)
+        page.get_by_role("tab", name="Compare models").click()
+        page.locator("#robust-models").get_by_role("checkbox", name="<i>held").uncheck()
+        page.locator("#robust-changes").get_by_role("checkbox", name="Noise").uncheck()
+        page.get_by_role("button", name="Measure robustness").click()
+        robust = page.locator("#robustness")
+        expect(robust.locator("tbody th")).to_have_text(["best", "second"])
+        expect(robust.locator("figcaption")).to_have_text(["Blur"])
+        expect(robust.locator("[id*='curve-']")).to_have_count(2)
+        expect(robust).to_contain_text("of 20 test pictures")
+        page.close()
+
+
+def test_robustness_asks_for_a_choice(open_tab):
+    page = open_tab("Compare models")
+    for name in ("Noise", "Blur"):
+        page.locator("#robust-changes").get_by_role("checkbox", name=name).uncheck()
+    page.get_by_role("button", name="Measure robustness").click()
+    expect(page.locator("#robustness")).to_contain_text("Choose a model and a change above.")
+
+
+# --- everywhere ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["Per-class metrics", "Calibration", "Compare models"])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
+def test_nothing_is_wider_than_the_window(open_tab, name, width, scheme):
+    page = open_tab(name, width=width, scheme=scheme)
+    page.locator("#per-class table, #calibration table, #models table").first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_diverged_run_is_named_in_every_tab(open_page, tmp_path):
+    run = make_run(tmp_path / "runs" / "bad")
+    broken = run.evaluation.probabilities * np.nan
+    runs.write_evaluation(run.path, replace(run.evaluation, probabilities=broken))
+    with serve("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "none")) as address:
+        page = open_page(address)
+        for name in ("Per-class metrics", "Calibration", "Compare models"):
+            page.get_by_role("tab", name=name).click()
+            notice = page.get_by_role("tabpanel").locator(".vd-notice:visible").first
+            expect(notice).to_contain_text("The evaluation of 'bad' cannot be used: NaN")
+        page.close()
