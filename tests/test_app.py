@@ -76,6 +76,9 @@ def test_metrics_are_those_of_the_evaluation(client):
     metrics = client.predict("vit", api_name="/metrics")
     assert metrics["classes"]["cat"]["recall"] == pytest.approx(0.75)
     assert metrics["classes"]["dog"]["precision"] == pytest.approx(20 / 25)
+    low, high = metrics["classes"]["cat"]["recall_interval"]
+    assert low < 0.75 < high
+    assert metrics["accuracy"] == metrics["weighted"]["recall"] == pytest.approx(0.975)
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,16 @@ from gradio_client import Client, handle_file
 Client("http://localhost:7860").predict(handle_file("cat.jpg"), api_name="/classify")
 """
 
+from collections.abc import Iterable
+
 import gradio as gr
 from PIL import Image
 
 from vitdemo.attention import FUSIONS
 from vitdemo.errors import ImageError, RunError
-from vitdemo.evaluation import macro, per_class
 from vitdemo.explorer import Explorer, final_accuracy
 from vitdemo.explorer.export import save_maps
+from vitdemo.explorer.metrics import class_table
 from vitdemo.inputs import load_image, visible_square
 from vitdemo.ui.components import LIGHT_QUEUE, MODEL_QUEUE, PathImage, for_people
 
@@ -63,15 +65,21 @@ def build(explorer: Explorer) -> None:
 
     @for_people
     def metrics(run) -> dict:
-        """Per-class metrics on the test set, and their macro means."""
-        evaluation = explorer.run(run).evaluation
-        found = per_class(evaluation.probabilities, evaluation.labels)
-        names = ("support", "precision", "recall", "f1", "roc_auc")
+        """Accuracy and per-class metrics on the test set, with 95 % intervals, and their means."""
+        table = class_table(explorer, run)
         classes = {
-            name: {n: _json_number(getattr(found, n)[i]) for n in names}
-            for i, name in enumerate(explorer.run(run).classes)
+            name: {"support": int(table.support[c])}
+            | {column: _json_number(values[c]) for column, values in table.columns.items()}
+            | {f"{n}_interval": _json_numbers(s[:, c]) for n, s in table.intervals.items()}
+            for c, name in enumerate(table.classes)
         }
-        return {"classes": classes, "macro": {k: _json_number(v) for k, v in macro(found).items()}}
+        return {
+            "accuracy": table.accuracy,
+            "accuracy_interval": _json_numbers(table.accuracy_interval),
+            "classes": classes,
+            "macro": {name: _json_number(mean) for name, mean in table.macro.items()},
+            "weighted": {name: _json_number(mean) for name, mean in table.weighted.items()},
+        }
 
     with gr.Row(visible=False):
         picture = PathImage(type="filepath", image_mode=None, label="picture")
@@ -100,3 +108,7 @@ def read(path: str | None) -> Image.Image:
 def _json_number(value: float) -> float | None:
     """NaN (a metric that is not defined) has no JSON: null."""
     return None if value != value else float(value)
+
+
+def _json_numbers(values: Iterable[float]) -> list[float | None]:
+    return [_json_number(value) for value in values]
