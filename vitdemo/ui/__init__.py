@@ -7,15 +7,22 @@ import gradio as gr
 
 from vitdemo.explorer import Explorer, hands
 from vitdemo.explorer import errors as choices
-from vitdemo.explorer.export import save_maps
-from vitdemo.ui import api, confusion, errors, header, look, metrics, progress
-from vitdemo.explorer import Explorer
 from vitdemo.explorer import metrics as explorer_metrics
 from vitdemo.explorer.calibration import calibration as calibration_of
 from vitdemo.explorer.compare import latency, model_rows, sample_size, trained_rows
 from vitdemo.explorer.export import save_maps
 from vitdemo.explorer.robustness import measure
-from vitdemo.ui import api, calibration, compare, confusion, header, look, metrics, progress
+from vitdemo.ui import (
+    api,
+    calibration,
+    compare,
+    confusion,
+    errors,
+    header,
+    look,
+    metrics,
+    progress,
+)
 
 # System fonts: the page is whole without a network.
 THEME = gr.themes.Soft(
@@ -79,7 +86,7 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                     find=partial(choices.find, explorer),
                     pictures=partial(choices.pictures, explorer),
                     opener=opener,
-                confusion.build(page, evaluated_runs=explorer.evaluated_runs)
+                )
             with gr.Tab("Calibration", id="calibration") as tab:
                 calibration.build(
                     tab,
