@@ -1,10 +1,10 @@
-"""What the models say of a picture as HTML."""
+"""What the models say of a picture, and a map over what one saw, as HTML."""
 
 import numpy as np
 
 from vitdemo import figures
 from vitdemo.evaluation import top_k
-from vitdemo.explorer import Answer, TestPicture, final_accuracy
+from vitdemo.explorer import Answer, Look, TestPicture, final_accuracy
 from vitdemo.recipes import RECIPES
 from vitdemo.runs import Run
 from vitdemo.ui import html
@@ -64,6 +64,23 @@ def describe(run: Run) -> str:
     share = "not evaluated" if right is None else f"{100 * right:.1f} % of test pictures right"
     words.append(share)
     return " · ".join(words)
+
+
+def map_figure(
+    look: Look,
+    values: np.ndarray,
+    opacity: float,
+    title: str,
+    target: int,
+    vmax: float | None = None,
+) -> str:
+    """One map (rows, columns) over what the model saw, with where its maximum lies."""
+    side = display_side(len(look.seen), target)
+    row, column = np.unravel_index(values.argmax(), values.shape)
+    peak = f"maximum {100 * values.max():.1f} % at row {row + 1}, column {column + 1}"
+    picture = figures.overlay(look.seen, values, side, opacity=opacity, vmax=vmax)
+    numbers = html.number_grid(values, "Numbers, in percent")
+    return html.figure(picture, f"{look.run.name}: {title}: {peak}", title, peak, numbers)
 
 
 def display_side(side: int, target: int) -> int:
