@@ -23,7 +23,7 @@ def test_choices_are_written_into_the_address(page):
     page.get_by_role("tab", name="Rollout").click()
     page.get_by_role("radio", name="max").check()
     page.wait_for_url(re.compile(r"\?(?=.*model=vit)(?=.*layer=2)(?=.*fusion=max)"))
-    page.get_by_role("radio", name="mean").check()
+    page.get_by_role("radio", name="mean", exact=True).check()
     page.wait_for_url(lambda url: "fusion" not in url)  # as the page starts: left out
 
 
