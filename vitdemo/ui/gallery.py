@@ -88,15 +88,13 @@ def lay_out(name: str, *, find: Find, pictures: Pictures) -> Gallery:
     """The components in reading order; `name` is the id of the place with the pictures."""
     chosen = gr.State(None, time_to_live=KEPT_SECONDS)
     start = gr.State(0, time_to_live=KEPT_SECONDS)
-    with gr.Row(equal_height=True):
-        head = gr.HTML(elem_id=f"{name}-head", apply_default_css=False, min_width=300)
-        every = gr.Checkbox(
-            False,
-            label="Show every model's answer",
-            container=False,
-            min_width=300,
-            elem_id=f"{name}-every",
-        )
+    with gr.Row():
+        with gr.Column(min_width=300):
+            head = gr.HTML(elem_id=f"{name}-head", apply_default_css=False)
+        with gr.Column(min_width=300):
+            every = gr.Checkbox(
+                False, label="Show every model's answer", container=False, elem_id=f"{name}-every"
+            )
     view = PickHTML(elem_id=name)
     with gr.Row():
         earlier = gr.Button("Previous pictures", size="sm", visible=False)

@@ -47,8 +47,10 @@ def build(
             elem_id="confusion-other",
         )
     with gr.Row():
-        unit = gr.Radio(list(UNITS), value=COUNTS, label="Cells show", min_width=300)
-        errors_only = gr.Checkbox(False, label="Errors only", min_width=300)
+        with gr.Column(min_width=300):
+            unit = gr.Radio(list(UNITS), value=COUNTS, label="Cells show")
+        with gr.Column(min_width=300):
+            errors_only = gr.Checkbox(False, label="Errors only")
     view = PickHTML(elem_id="confusion-matrix")
     with gr.Row():
         keep = gr.Button("Draw as PNG", size="sm", scale=0, min_width=160)
