@@ -149,6 +149,7 @@ def test_a_temperature_comes_from_validation_answers(open_tab):
     page = open_tab("Calibration")
     page.locator("#calibration-model").get_by_role("radio", name="<i>held").check()
     view = page.locator("#calibration")
+    expect(page.locator("#calibration-model").get_by_label("<i>held")).to_be_checked()
     expect(view).to_contain_text("fitted on the 200 validation pictures (never on the test set)")
     expect(view.locator("thead th").last).to_have_text("Right of those, %")
     expect(view.locator(".vd-notice")).to_have_count(0)

@@ -12,7 +12,7 @@ from vitdemo.explorer.calibration import Calibration, Mended
 from vitdemo.figures import charts
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.components import QUIET, fresh_radio, run_radio
+from vitdemo.ui.components import QUIET, renewed, run_radio
 from vitdemo.ui.metrics import NOTHING
 from vitdemo.ui.metrics.tables import explanations, signed
 
@@ -44,21 +44,17 @@ def build(
     model = run_radio(evaluated_runs(), elem_id="calibration-model")
     view = gr.HTML(elem_id="calibration", apply_default_css=False)
 
-    def show(name):
-        run = next((run for run in evaluated_runs() if run.name == name), None)
-        if run is None:
-            return html.notice(NOTHING)
+    def draw(name):
+        paths = {run.name: run.path for run in evaluated_runs()}
+        update, name = renewed(list(paths), name)
+        if name is None:
+            return update, html.notice(NOTHING)
         try:
-            return calibration_html(calibration(name), str(run.path))
+            return update, calibration_html(calibration(name), str(paths[name]))
         except VitdemoError as error:
-            return html.notice(str(error))
+            return update, html.notice(str(error))
 
-    def open_tab(name):
-        update = fresh_radio(evaluated_runs(), name)
-        return update, show(update["value"])
-
-    tab.select(open_tab, inputs=model, outputs=[model, view], **QUIET)
-    model.input(show, inputs=model, outputs=view, **QUIET)
+    gr.on([tab.select, model.input], draw, inputs=model, outputs=[model, view], **QUIET)
 
 
 def calibration_html(found: Calibration, path: str) -> str:

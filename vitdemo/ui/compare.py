@@ -83,10 +83,10 @@ def build(
     robust = gr.HTML(elem_id="robustness", apply_default_css=False)
 
     def open_tab(measured, chosen):
-        trained = [run.name for run in trained_runs()]
-        kept = [name for name in chosen or [] if name in trained] or trained
-        rows = model_rows()
-        names = gr.update(choices=trained, value=kept)
+        rows, trained = model_rows(), [run.name for run in trained_runs()]
+        kept = [name for name in chosen if name in trained]
+        value = {} if kept and kept == chosen else {"value": kept or trained}
+        names = gr.update(choices=trained, **value)
         return models_html(rows, measured), reported_html({row.recipe for row in rows}), names
 
     def time_all(measured, progress=gr.Progress()):  # noqa: B008 - gradio reads the default

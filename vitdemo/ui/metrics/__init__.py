@@ -8,7 +8,7 @@ from vitdemo.errors import VitdemoError
 from vitdemo.explorer.metrics import ClassTable, Duel, Ranking
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.components import QUIET, fresh_radio, run_radio
+from vitdemo.ui.components import QUIET, renewed, run_radio
 from vitdemo.ui.metrics import curves, tables
 
 CLASS_ORDER, WORST_FIRST = "Class order", "Worst F1 first"
@@ -79,35 +79,26 @@ def build(
             return html.notice(str(error)), ""
         return text, tables.duel_html(duel, name, other) if other else ""
 
-    def choose(name, other, order, chosen):
+    def draw(name, other, order, chosen):
         """All that another model changes: whom it can be compared with, and its classes."""
-        others = others_update(evaluated_runs(), name, other)
-        texts = show(name, others["value"], order)
-        return others, *texts, classes_update(class_table, name, chosen)
-
-    def open_tab(name, *settings):
-        model = fresh_radio(evaluated_runs(), name)
-        return model, *choose(model["value"], *settings)
+        names = [run.name for run in evaluated_runs()]
+        model, name = renewed(names, name)
+        others, other = renewed([NOBODY, *(run for run in names if run != name)], other)
+        others["choices"] = [ALONE, *((run, run) for run in others["choices"][1:])]
+        return model, others, *show(name, other, order), classes_update(class_table, name, chosen)
 
     def draw_curves(name, other, chosen):
         names = [run for run in (name, other) if run]
         return curves.curves_html(ranking, names, chosen or [])
 
     settings = [model, other, order, classes]
-    drawn = [other, table, pair, classes]
+    drawn = [model, other, table, pair, classes]
     drawing = {"fn": draw_curves, "inputs": [model, other, classes], "outputs": plots, **QUIET}
-    tab.select(open_tab, inputs=settings, outputs=[model, *drawn], **QUIET).then(**drawing)
-    model.input(choose, inputs=settings, outputs=drawn, **QUIET).then(**drawing)
-    other.input(show, inputs=settings[:3], outputs=[table, pair], **QUIET).then(**drawing)
+    # One event for the three, so that of quick clicks the last one is answered last.
+    events = [tab.select, model.input, other.input]
+    gr.on(events, draw, inputs=settings, outputs=drawn, **QUIET).then(**drawing)
     order.input(show, inputs=settings[:3], outputs=[table, pair], **QUIET)
     classes.input(**drawing)
-
-
-def others_update(runs: list[Run], name: str | None, current: str) -> dict:
-    """The models that `name` can be compared with."""
-    names = [run.name for run in runs if run.name != name]
-    value = current if current in names else NOBODY
-    return gr.update(choices=[ALONE, *((other, other) for other in names)], value=value)
 
 
 def classes_update(
@@ -122,4 +113,6 @@ def classes_update(
         return gr.update(choices=[], value=[])
     tested = [c for c, n in zip(table.classes, table.support, strict=True) if n]
     kept = [c for c in chosen or [] if c in tested]
+    if kept and kept == chosen:
+        return gr.update(choices=tested)
     return gr.update(choices=tested, value=kept or [table.classes[table.worst_first[0]]])
