@@ -184,24 +184,42 @@ def answer_map(matrix: Tensor, num_prefix_tokens: int, from_class_token: bool) -
 def _forward(model: nn.Module, images: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """Logits, L+1 tokens and L attentions. Lists, since gradients reach the parts of a stack only
     where the stack itself is used."""
-    check_model(model)
-    x = model._pos_embed(model.patch_embed(images))  # (B, N, D)
-    x = _part(model, "norm_pre", _part(model, "patch_drop", x))
+    x = _embed(model, images)  # (B, N, D)
     tokens, attention = [x], []
     for block in model.blocks:
-        update, weights = _attend(block.attn, block.norm1(x))
-        x = x + _part(block, "drop_path1", _part(block, "ls1", update))
-        update = block.mlp(block.norm2(x))
-        x = x + _part(block, "drop_path2", _part(block, "ls2", update))
+        x, weights = _step(block, x)
         tokens.append(x)
         attention.append(weights)
+    return _answer(model, x), tokens, attention
+
+
+def _embed(model: nn.Module, images: Tensor) -> Tensor:
+    """Pictures (B, 3, height, width) -> what enters the first block (B, N, D)."""
+    check_model(model)
+    x = model._pos_embed(model.patch_embed(images))  # (B, N, D)
+    return _part(model, "norm_pre", _part(model, "patch_drop", x))
+
+
+def _step(block: nn.Module, x: Tensor, keep: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Tokens (B, N, D) to those after one block and its attention (B, H, N, N).
+
+    `keep` (B, H) multiplies what each head hands on: 0 switches it off.
+    """
+    update, weights = _attend(block.attn, block.norm1(x), keep)
+    x = x + _part(block, "drop_path1", _part(block, "ls1", update))
+    update = block.mlp(block.norm2(x))
+    return x + _part(block, "drop_path2", _part(block, "ls2", update)), weights
+
+
+def _answer(model: nn.Module, x: Tensor) -> Tensor:
+    """Tokens (B, N, D) as a block leaves them -> logits (B, C), by the model's norm and head."""
     logits = model.forward_head(model.norm(x))  # (B, C)
     if not isinstance(logits, Tensor) or logits.ndim != 2:
         raise TypeError(f"Cannot explain {type(model).__name__}: its head gives no (B, C) tensor.")
-    return logits, tokens, attention
+    return logits
 
 
-def _attend(attn: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+def _attend(attn: nn.Module, x: Tensor, keep: Tensor | None) -> tuple[Tensor, Tensor]:
     """Tokens (B, N, D) to the attention's update (B, N, D) and its weights (B, H, N, N)."""
     B, N, _ = x.shape
     qkv = attn.qkv(x).reshape(B, N, 3, attn.num_heads, attn.head_dim)
@@ -211,6 +229,7 @@ def _attend(attn: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
     # scores beyond 65504 would be infinite.
     weights = ((_widen(q) * attn.scale) @ _widen(k).mT).softmax(dim=-1)  # (B, H, N, N)
     x = _part(attn, "attn_drop", weights.to(v.dtype)) @ v  # (B, H, N, D/H)
+    x = x if keep is None else x * keep[..., None, None].to(x.dtype)
     x = _part(attn, "norm", x.transpose(1, 2).flatten(2))  # (B, N, D)
     return _part(attn, "proj_drop", attn.proj(x)), weights
 
