@@ -1,0 +1,85 @@
+"""Position similarity and filters against plain loops and numpy, on models of every kind."""
+
+import math
+
+import numpy as np
+import pytest
+import timm
+import torch
+
+from tests.making import KINDS, RESNET, VIT, random_model
+from vitdemo.attention.embeddings import as_colours, filters, position_similarity, principal_filters
+
+
+def reference_cosine(a, b):
+    dot = sum(x * y for x, y in zip(a, b, strict=True))
+    return dot / math.sqrt(sum(x * x for x in a) * sum(y * y for y in b))
+
+
+@pytest.mark.parametrize("spec", [VIT, *KINDS.values()], ids=["ours", *KINDS])
+def test_position_similarity_equals_the_reference(spec):
+    model = random_model(spec).double()
+    found = position_similarity(model)
+    assert found.shape == (16, 16)  # patches alone, whatever stands before them
+    # timm's registers here carry no position; all others have one for each token.
+    prefix = model.pos_embed.shape[1] - 16
+    assert prefix == (0 if spec is KINDS["registers"] else model.num_prefix_tokens)
+    positions = model.pos_embed[0, prefix:].tolist()
+    expected = [[reference_cosine(a, b) for b in positions] for a in positions]
+    torch.testing.assert_close(found, torch.tensor(expected).double(), atol=1e-6, rtol=0)
+
+
+def test_a_model_without_positions_says_so():
+    sizes = dict(img_size=32, patch_size=8, depth=1, embed_dim=48, num_heads=3)
+    model = timm.create_model("vit_tiny_patch16_224", pos_embed="none", **sizes)
+    with pytest.raises(TypeError, match="VisionTransformer has no learned position embedding"):
+        position_similarity(model)
+
+
+@pytest.mark.parametrize(
+    ("spec", "shape"), [(VIT, (24, 3, 4, 4)), (RESNET, (64, 3, 3, 3))], ids=["vit", "resnet"]
+)
+def test_filters_are_the_first_convolutions_strongest_first(spec, shape):
+    model = random_model(spec)
+    weight = (model.patch_embed.proj if spec is VIT else model.conv1).weight.detach()
+    found = filters(model)
+    assert found.shape == shape and not found.requires_grad
+    order = sorted(range(len(found)), key=lambda k: -float(weight[k].norm()))
+    assert torch.equal(found, weight[order])
+
+
+def test_filters_of_a_convolutional_stem_are_its_first():
+    stem = torch.nn.Sequential(torch.nn.Conv2d(3, 6, 3), torch.nn.ReLU(), torch.nn.Conv2d(6, 9, 3))
+    assert filters(stem).shape == (6, 3, 3, 3)
+
+
+def test_a_model_that_reads_no_colours_says_so():
+    with pytest.raises(TypeError, match="Linear has no convolution"):
+        filters(torch.nn.Linear(3, 3))
+
+
+@pytest.mark.parametrize("count", [20, 200])
+def test_principal_filters_equal_numpys_covariance(count):
+    weight = torch.randn(count, 3, 4, 4, generator=torch.Generator().manual_seed(0)).double()
+    weight *= torch.linspace(1, 3, 48).view(3, 4, 4)  # so that no two variances are equal
+    found, share = principal_filters(weight)
+    values, vectors = np.linalg.eigh(np.cov(weight.flatten(1).numpy().T))  # smallest first
+    rank = min(count - 1, 48)  # the mean takes one dimension
+    assert found.shape == (min(count, 48), 3, 4, 4)
+    assert np.allclose(share[:rank], values[::-1][:rank] / values.sum())
+    for component, vector in zip(found.flatten(1)[:rank], vectors.T[::-1], strict=False):
+        assert abs(component.numpy() @ vector) == pytest.approx(1)
+        assert component[component.abs().argmax()] > 0
+
+
+def test_equal_filters_have_no_principal_ones_and_no_nan():
+    _, share = principal_filters(torch.ones(5, 3, 2, 2))
+    assert share.tolist() == [0.0] * 5
+
+
+def test_colours_are_grey_where_a_weight_is_zero():
+    weight = torch.zeros(2, 3, 2, 2)
+    weight[0, 0, 0, 0], weight[0, 1, 1, 1] = -4.0, 2.0
+    colours = as_colours(weight)
+    assert colours[0, 0, 0, 0] == 0 and colours[0, 1, 1, 1] == 0.75
+    assert (colours[1] == 0.5).all()
