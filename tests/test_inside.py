@@ -1,0 +1,226 @@
+"""What the page asks of a model's inside, against the model and its attention asked directly."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tests.making import RESNET, TIMM, VIT, make_run, random_model, timm_spec
+from vitdemo import attention, runs
+from vitdemo.attention import statistics
+from vitdemo.errors import DataError, RunError
+from vitdemo.evaluation.change import accuracy_change
+from vitdemo.explorer import Explorer, inside
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def explorer(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    make_run(root / "vit", VIT)
+    make_run(root / "timm", TIMM, seed=1)
+    make_run(root / "resnet", RESNET, seed=2)
+    return Explorer([root], tmp_path_factory.mktemp("data") / "none", CPU)
+
+
+@pytest.fixture
+def with_pictures(tmp_path):
+    """An explorer of one run over a folder of 80 test pictures, all of one colour each."""
+    run, random = make_run(tmp_path / "runs" / "vit"), np.random.default_rng(0)
+    for place in [f"{part}/{name}" for part in ("train", "test") for name in run.classes]:
+        (tmp_path / "data" / place).mkdir(parents=True)
+        for number in range(8):
+            colour = tuple(map(int, random.integers(0, 256, 3)))
+            file = tmp_path / "data" / place / f"{number}.png"
+            Image.new("RGB", (16, 16), colour).save(file)
+    explorer = Explorer([tmp_path / "runs"], tmp_path / "data", CPU)
+    balance(explorer, run)
+    return explorer
+
+
+@torch.no_grad()
+def balance(explorer: Explorer, run: runs.Run) -> None:
+    """Let the run's random weights say more than one class: their mean answer becomes none."""
+    model, pictures = runs.load_model(run), [explorer.test_picture(n).image for n in range(80)]
+    logits = [model(explorer.input(run.preprocessing, image)[1])[0] for image in pictures]
+    logits = torch.stack(logits)  # (N, C)
+    model.head.bias -= logits.mean(0)
+    model.head.weight *= 3 / logits.std()  # else float16 would decide
+    model.head.bias *= 3 / logits.std()
+    runs.write_weights(run.path, model.state_dict())
+
+
+def picture(seed: int) -> Image.Image:
+    pixels = np.random.default_rng(seed).integers(0, 256, (40, 50, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+@pytest.mark.parametrize(("name", "layers"), [("vit", 3), ("timm", 2)])
+def test_the_lens_ends_in_the_answer(explorer, name, layers):
+    run = explorer.run(name)
+    found = inside.logit_lens(explorer, run, picture(0))
+    assert found.answers.shape == (layers + 1, 10)
+    assert found.patches.shape == (layers + 1, 16, 10)
+    answer = explorer.answer(run, picture(0))
+    assert np.allclose(found.answers[-1], answer.probabilities, atol=1e-5)
+    assert np.array_equal(found.seen, answer.seen)
+
+
+@pytest.mark.parametrize(("name", "shape"), [("vit", (3, 2)), ("timm", (2, 3))])
+def test_the_effect_of_a_head_is_the_answer_without_it(explorer, name, shape):
+    run = explorer.run(name)
+    effects = inside.head_effects(explorer, run, picture(1))
+    answer = explorer.answer(run, picture(1)).probabilities
+    assert effects.target == answer.argmax()
+    assert effects.logit_change.shape == effects.probability_change.shape == shape
+    without = inside.answer_without(explorer, run, picture(1), {(1, 0)})
+    change = without[effects.target] - answer[effects.target]
+    assert effects.probability_change[1, 0] == pytest.approx(change, abs=1e-5)
+    logits = np.log(without) - np.log(without[0]) - np.log(answer) + np.log(answer[0])
+    moved = effects.without[1, 0] - effects.logits
+    assert np.allclose(moved - moved[0], logits, atol=1e-3)
+
+
+def test_no_head_off_is_the_answer(explorer):
+    run = explorer.run("vit")
+    found = inside.answer_without(explorer, run, picture(2), ())
+    assert np.allclose(found, explorer.answer(run, picture(2)).probabilities, atol=1e-5)
+
+
+def test_accuracy_without_heads_counts_the_same_pictures(with_pictures):
+    run = with_pictures.run("vit")
+    steps = list(inside.accuracy_without(with_pictures, run, {(0, 0), (2, 1)}))
+    assert [step.done for step in steps] == [50, 80, 130, 160, 160]
+    assert {step.total for step in steps} == {160}
+    assert all(step.change is None for step in steps[:-1])
+    before, after = [], []
+    for number in range(80):
+        test = with_pictures.test_picture(number)
+        label = run.classes.index(test.label)
+        said = with_pictures.answer(run, test.image).probabilities.argmax()
+        without = inside.answer_without(with_pictures, run, test.image, {(0, 0), (2, 1)}).argmax()
+        before.append(said == label)
+        after.append(without == label)
+    assert steps[-1].change == accuracy_change(np.array(before), np.array(after))
+    assert before != after and 0 < sum(after) < 80
+
+
+def test_the_whole_models_accuracy_is_kept(with_pictures):
+    run = with_pictures.run("vit")
+    first = list(inside.accuracy_without(with_pictures, run, {(0, 0)}))
+    again = list(inside.accuracy_without(with_pictures, run, {(0, 0)}))
+    assert (first[-1].total, again[-1].total) == (160, 80)
+    assert first[-1].change == again[-1].change
+
+
+def test_a_diverged_model_is_named(tmp_path):
+    run = make_run(tmp_path / "bad")
+    weights = runs.load_model(run).state_dict()
+    weights["head.bias"][:] = float("nan")
+    runs.write_weights(run.path, weights)
+    explorer = Explorer([tmp_path], None, CPU)
+    for ask in (inside.logit_lens, inside.head_effects):
+        with pytest.raises(RunError, match="'bad' answers with NaN"):
+            ask(explorer, explorer.run("bad"), picture(0))
+
+
+def test_accuracy_needs_pictures_and_heads(explorer, with_pictures, tmp_path):
+    with pytest.raises(DataError, match="--data"):
+        next(inside.accuracy_without(explorer, explorer.run("vit"), {(0, 0)}))
+    make_run(tmp_path / "runs" / "resnet", RESNET)
+    with pytest.raises(RunError, match=r"'resnet' .* no attention heads"):
+        next(inside.accuracy_without(with_pictures, with_pictures.run("resnet"), ()))
+
+
+def test_distances_of_one_picture_where_there_are_no_others(explorer):
+    found, problems = inside.distances(explorer, picture(3))
+    assert problems == []
+    assert {d.run.name: (d.heads.shape, d.pictures) for d in found} == {
+        "vit": ((3, 2), 1), "timm": ((2, 3), 1)
+    }  # fmt: skip
+    look = explorer.look(explorer.run("vit"), picture(3))
+    expected = statistics.distance(look.attention, (4, 4), 1) / 4
+    assert np.allclose(next(d for d in found if d.run.name == "vit").heads, expected)
+
+
+def test_distances_are_the_mean_over_the_test_pictures(with_pictures):
+    run = with_pictures.run("vit")
+    (found,), problems = inside.distances(with_pictures, picture(4))
+    assert (found.pictures, problems) == (32, [])
+    (fewer,), _ = inside.distances(with_pictures, picture(4), count=80)
+    looks = [with_pictures.look(run, with_pictures.test_picture(i).image) for i in range(80)]
+    expected = np.mean([statistics.distance(k.attention, (4, 4), 1) for k in looks], axis=0) / 4
+    assert np.allclose(fewer.heads, expected, atol=1e-5)
+    side = [np.hypot(i // 4 - j // 4, i % 4 - j % 4) for i in range(16) for j in range(16)]
+    assert found.even == pytest.approx(np.mean(side) / 4)
+
+
+def test_distances_name_the_model_that_cannot_be_loaded(tmp_path):
+    make_run(tmp_path / "good")
+    (make_run(tmp_path / "bad").path / runs.WEIGHTS).write_bytes(b"no weights")
+    found, problems = inside.distances(Explorer([tmp_path], tmp_path / "none", CPU), picture(0))
+    assert [d.run.name for d in found] == ["good"]
+    assert len(problems) == 1 and "'bad'" in problems[0]
+
+
+def test_positions_need_a_vision_transformer_that_learnt_them(explorer, tmp_path):
+    similarity, grid = inside.position_similarity(explorer, explorer.run("timm"))
+    assert similarity.shape == (16, 16) and grid == (4, 4)
+    assert np.allclose(similarity.diagonal(), 1)
+    with pytest.raises(RunError, match="'resnet' is no Vision Transformer"):
+        inside.position_similarity(explorer, explorer.run("resnet"))
+    make_run(tmp_path / "nowhere", timm_spec(pos_embed="none"))
+    bare = Explorer([tmp_path], None, CPU)
+    with pytest.raises(RunError, match=r"'nowhere': .* no learned position embedding"):
+        inside.position_similarity(bare, bare.run("nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "shown", "side"),
+    [("vit", 24, 24, 4), ("timm", 48, 48, 8), ("resnet", 64, 64, 3)],
+)
+def test_filters_of_every_family(explorer, name, count, shown, side):
+    found = inside.first_filters(explorer, explorer.run(name))
+    assert found.count == count
+    assert found.strongest.shape == (shown, 3, side, side)
+    assert (np.diff(found.norms) <= 0).all()
+    rank = min(28, count, 3 * side**2)
+    assert found.principal.shape == (rank, 3, side, side) and found.shares.shape == (rank,)
+    assert min(found.strongest.min(), found.principal.min()) >= 0
+    assert max(found.strongest.max(), found.principal.max()) <= 1
+
+
+def keep_epoch(run: runs.Run, epoch: int, seed: int) -> torch.nn.Module:
+    """Put weights of another seed into the run's folder as those of `epoch`."""
+    model, folder = random_model(run.spec, seed), run.path / "epochs"
+    folder.mkdir(exist_ok=True)
+    runs.write_weights(folder, model.state_dict())
+    (folder / runs.WEIGHTS).rename(folder / f"{epoch:04d}.safetensors")
+    return model
+
+
+@torch.no_grad()
+def test_epochs_are_shown_with_their_own_weights(tmp_path):
+    run = make_run(tmp_path / "vit")
+    explorer = Explorer([tmp_path], None, CPU)
+    assert list(inside.across_epochs(explorer, run, picture(5), 0)) == []
+    models = {epoch: keep_epoch(run, epoch, seed=epoch) for epoch in (3, 12)}
+    found = list(inside.across_epochs(explorer, run, picture(5), 1))
+    assert [each.epoch for each in found] == [3, 12]
+    _, pixels = explorer.input(run.preprocessing, picture(5))
+    for each in found:
+        traced = attention.trace(models[each.epoch], pixels)
+        expected = traced.attention[1, 0, :, 0, 1:].mean(0).reshape(4, 4)
+        assert np.allclose(each.values, expected, atol=5e-3)  # weights are kept in float16
+        assert each.probabilities.sum() == pytest.approx(1, abs=1e-5)
+    assert not np.allclose(found[0].values, found[1].values, atol=1e-2)
+    with pytest.raises(RunError, match="'vit' has no layer 4: choose 1 to 3"):
+        next(inside.across_epochs(explorer, run, picture(5), 3))
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(0, []), (1, [1]), (5, [1, 2, 3, 4, 5]), (10, [1, 3, 5, 8, 10])]
+)
+def test_many_epochs_are_thinned_evenly(count, shown):
+    assert inside.thinned(list(range(1, count + 1)), 5) == shown

@@ -1,0 +1,344 @@
+"""What the page shows of a model's inside: what each layer would say, heads switched off, how far
+heads look, what was learnt of positions and pixels, and attention as it came about in training.
+
+Layers and heads count from 0 here, as they do in `vitdemo.attention`; the page counts from 1.
+Letters: L layers, H heads, P patches, C classes, K filters, p side of a filter, N pictures.
+"""
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from vitdemo import attention, runs
+from vitdemo.attention import ablation, embeddings, lens, statistics
+from vitdemo.attention.ablation import Head
+from vitdemo.errors import DataError, RunError, VitdemoError
+from vitdemo.evaluation.change import Change, accuracy_change
+from vitdemo.explorer import Explorer
+from vitdemo.explorer.sample import Sample, test_sample
+from vitdemo.models import is_vision_transformer
+from vitdemo.runs import Run
+
+DISTANCE_PICTURES = 32
+ACCURACY_PICTURES = 1000
+BATCH = 50  # pictures whose attention is in memory at a time
+MOST_EPOCHS = 12  # shown at once: the first, the last, and those evenly between
+
+
+@dataclass(frozen=True, eq=False)
+class Lens:
+    """Probabilities before the first block (index 0) and after each of the L.
+
+    `answers` (L+1, C) of what the answer is read from, `patches` (L+1, P, C) of each patch on
+    `grid`; `seen` (S, S, 3) uint8.
+    """
+
+    run: Run
+    seen: np.ndarray
+    grid: tuple[int, int]
+    answers: np.ndarray
+    patches: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """What the model says of one picture, `logits` (C,), and `without` (L, H, C) each one head."""
+
+    run: Run
+    logits: np.ndarray
+    without: np.ndarray
+
+    @property
+    def target(self) -> int:
+        """The class that the model says with all heads on."""
+        return int(self.logits.argmax())
+
+    @property
+    def logit_change(self) -> np.ndarray:
+        """Of the target's logit, (L, H); negative where the head speaks for the class."""
+        return self.without[..., self.target] - self.logits[self.target]
+
+    @property
+    def probability_change(self) -> np.ndarray:
+        """Of the target's probability, (L, H)."""
+        return softmax(self.without)[..., self.target] - softmax(self.logits)[self.target]
+
+
+@dataclass(frozen=True)
+class Step:
+    """`done` of `total` pictures; `change` is there with the last one."""
+
+    done: int
+    total: int
+    change: Change | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Distances:
+    """How far each head of `run` looks, (L, H), as shares of the picture's side.
+
+    `even` is the distance of a head that looks at every patch alike; over `pictures` pictures.
+    """
+
+    run: Run
+    heads: np.ndarray
+    even: float
+    pictures: int
+
+
+@dataclass(frozen=True, eq=False)
+class Filters:
+    """Of the convolution that reads the pixels: its `count` filters, the strongest first.
+
+    `strongest` (K, 3, p, p) and their `norms` (K,); `principal` (R, 3, p, p) components and their
+    `shares` (R,) of the variance. Colours in 0..1: mid-grey is a weight of 0.
+    """
+
+    count: int
+    strongest: np.ndarray
+    norms: np.ndarray
+    principal: np.ndarray
+    shares: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class EpochMap:
+    """A run after `epoch`: what one layer's heads look at, on average, for the answer, (rows,
+    columns); and the answer (C,)."""
+
+    epoch: int
+    values: np.ndarray
+    probabilities: np.ndarray
+
+
+@torch.inference_mode()
+def logit_lens(explorer: Explorer, run: Run, image: Image.Image) -> Lens:
+    """Raises `RunError` for a model without attention, or one that answers with NaN."""
+    look = explorer.look(run, image)
+    found = lens.logit_lens(explorer.model(run), look.tokens[:, None])
+    answers, patches = (numpy(x[:, 0]) for x in found)
+    check_finite(run, answers[-1])
+    return Lens(run, look.seen, look.grid, answers, patches)
+
+
+@torch.inference_mode()
+def head_effects(explorer: Explorer, run: Run, image: Image.Image) -> Effects:
+    """Every single head of `run` switched off in its turn. Raises `RunError` as `logit_lens`."""
+    look = explorer.look(run, image)
+    without = ablation.logits_without_each(explorer.model(run), look.tokens[:, None])
+    check_finite(run, numpy(look.logits))
+    return Effects(run, numpy(look.logits), numpy(without[:, :, 0]))
+
+
+@torch.inference_mode()
+def answer_without(
+    explorer: Explorer, run: Run, image: Image.Image, heads: Collection[Head]
+) -> np.ndarray:
+    """Probabilities (C,) with `heads` switched off. Raises `RunError`, and `ValueError` for a head
+    that the model does not have."""
+    model = explorer.model(run)
+    check_attention(run, model)
+    _, pixels = explorer.input(run.preprocessing, image)
+    return softmax(numpy(ablation.logits_without(model, pixels, heads))[0])
+
+
+def accuracy_without(
+    explorer: Explorer, run: Run, heads: Collection[Head], count: int = ACCURACY_PICTURES
+) -> Iterator[Step]:
+    """A `Step` for each batch of test pictures; the last one has the change in accuracy.
+
+    Up to `count` pictures, each class in proportion, the same at every call; what the whole model
+    says of them is kept. Raises `DataError` where they are absent, `RunError` without attention.
+    """
+    sample = test_sample(explorer, run, count)
+    check_attention(run, explorer.model(run))
+    total = len(sample.pictures)
+    before = _baselines.get((run.path, run.stamp, sample.root, count))
+    work = total if before is not None else 2 * total
+    if before is None:
+        parts = []
+        for part in _right_answers(explorer, run, sample, ()):
+            parts.append(part)
+            yield Step(sum(map(len, parts)), work)
+        before = _baselines.put((run.path, run.stamp, sample.root, count), np.concatenate(parts))
+    after = []
+    for part in _right_answers(explorer, run, sample, heads):
+        after.append(part)
+        yield Step(work - total + sum(map(len, after)), work)
+    yield Step(work, work, accuracy_change(before, np.concatenate(after)))
+
+
+def distances(
+    explorer: Explorer, image: Image.Image, count: int = DISTANCE_PICTURES
+) -> tuple[list[Distances], list[str]]:
+    """How far the heads of every Vision Transformer look, and a sentence for what went wrong.
+
+    Over `count` test pictures; over `image` alone for a run whose data set is not here.
+    """
+    found, problems = [], []
+    for run in explorer.explained_runs():
+        try:
+            if is_vision_transformer(explorer.model(run)):
+                found.append(_distances(explorer, run, image, count))
+        except VitdemoError as error:
+            problems.append(str(error))
+    return found, problems
+
+
+def position_similarity(explorer: Explorer, run: Run) -> tuple[np.ndarray, tuple[int, int]]:
+    """Cosines (P, P) of the patches' position embeddings, and their grid. Raises `RunError`."""
+    model = explorer.model(run)
+    if not is_vision_transformer(model):
+        raise RunError(
+            f"'{run.name}' is no Vision Transformer: its convolutions know where they are without "
+            "a position embedding."
+        )
+    try:
+        similarity = embeddings.position_similarity(model)
+    except TypeError as error:
+        raise RunError(f"'{run.name}': {error}") from error
+    return numpy(similarity), tuple(model.patch_embed.grid_size)
+
+
+def first_filters(explorer: Explorer, run: Run, most: int = 64, components: int = 28) -> Filters:
+    """What the first convolution of `run` looks for. Raises `RunError` where it reads no pixels."""
+    try:
+        weight = embeddings.filters(explorer.model(run)).float().cpu()  # (K, 3, p, p)
+    except TypeError as error:
+        raise RunError(f"'{run.name}': {error}") from error
+    principal, shares = embeddings.principal_filters(weight)
+    return Filters(
+        len(weight),
+        numpy(embeddings.as_colours(weight[:most])),
+        numpy(weight[:most].flatten(1).norm(dim=1)),
+        numpy(embeddings.as_colours(principal[:components])),
+        numpy(shares[:components]),
+    )
+
+
+def across_epochs(
+    explorer: Explorer, run: Run, image: Image.Image, layer: int
+) -> Iterator[EpochMap]:
+    """Attention of one picture in one layer, epoch by kept epoch; nothing where none was kept.
+
+    At most `MOST_EPOCHS` of them. Raises `RunError` for a model without attention, weights that
+    cannot be loaded, or a layer that it does not have.
+    """
+    epochs = thinned(runs.kept_epochs(run), MOST_EPOCHS)
+    if not epochs:
+        return
+    check_attention(run, explorer.model(run))
+    _, pixels = explorer.input(run.preprocessing, image)
+    for epoch in epochs:
+        yield _kept_maps(explorer, run, epoch, pixels, layer)
+
+
+def thinned(epochs: list[int], most: int) -> list[int]:
+    """At most `most` of the epochs: the first, the last, and those evenly between."""
+    places = np.linspace(0, len(epochs) - 1, min(most, len(epochs))).round().astype(int)
+    return [epochs[place] for place in places]
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Over the last axis."""
+    shares = np.exp(logits - logits.max(-1, keepdims=True))
+    return shares / shares.sum(-1, keepdims=True)
+
+
+def numpy(tensor: Tensor) -> np.ndarray:
+    return tensor.float().cpu().numpy()
+
+
+def check_attention(run: Run, model: nn.Module) -> None:
+    """Raises `RunError` for a model without attention."""
+    if not is_vision_transformer(model):
+        raise RunError(f"'{run.name}' is no Vision Transformer: it has no attention heads.")
+
+
+def check_finite(run: Run, values: np.ndarray) -> None:
+    """Raises `RunError` for an answer that is none."""
+    if not np.isfinite(values).all():
+        raise RunError(f"'{run.name}' answers with NaN: its training diverged.")
+
+
+@torch.inference_mode()
+def _kept_maps(explorer: Explorer, run: Run, epoch: int, pixels: Tensor, layer: int) -> EpochMap:
+    # Not kept in memory: twelve models of one run would push out what others look at.
+    model = runs.load_model(run, explorer.device, epoch)
+    if layer not in range(len(model.blocks)):
+        raise RunError(f"'{run.name}' has no layer {layer + 1}: choose 1 to {len(model.blocks)}.")
+    trace = attention.trace(model, pixels)
+    from_class_token = attention.reads_class_token(model)
+    maps = attention.answer_map(
+        trace.attention[layer, 0], model.num_prefix_tokens, from_class_token
+    )  # (H, P)
+    values = numpy(maps.mean(0)).reshape(model.patch_embed.grid_size)
+    return EpochMap(epoch, values, softmax(numpy(trace.logits[0])))
+
+
+def _right_answers(
+    explorer: Explorer, run: Run, sample: Sample, heads: Collection[Head]
+) -> Iterator[np.ndarray]:
+    """Which pictures are named rightly without `heads`, a batch (B,) bool at a time."""
+    model, pictures = explorer.model(run), sample.pictures
+    for images, labels in zip(
+        pictures.images.split(BATCH), pictures.labels.split(BATCH), strict=True
+    ):
+        with torch.inference_mode():  # not around a yield: it would leak into the caller
+            pixels = run.preprocessing(images.to(explorer.device))
+            said = ablation.logits_without(model, pixels, heads).argmax(1).cpu()
+        yield (said == labels).numpy()
+
+
+def _distances(explorer: Explorer, run: Run, image: Image.Image, count: int) -> Distances:
+    model = explorer.model(run)
+    grid = tuple(model.patch_embed.grid_size)
+    P = grid[0] * grid[1]
+    even = statistics.distance(torch.full((1, 1, P, P), 1 / P), grid, 0).item()
+    try:
+        sample = test_sample(explorer, run, count)
+    except DataError:  # absent, or of other classes: one picture is better than none
+        look = explorer.look(run, image)
+        heads = statistics.distance(look.attention, grid, look.num_prefix_tokens)  # (L, H)
+        return Distances(run, numpy(heads) / max(grid), even / max(grid), 1)
+    key = (run.path, run.stamp, sample.root, count)
+    heads = _heads_distances.get(key)
+    if heads is None:
+        heads = _heads_distances.put(key, numpy(_sample_distances(model, run, sample)))
+    return Distances(run, heads / max(grid), even / max(grid), len(sample.pictures))
+
+
+@torch.inference_mode()
+def _sample_distances(model: nn.Module, run: Run, sample: Sample) -> Tensor:
+    """Mean over the sample of each head's distance in patches, (L, H)."""
+    device, total = next(model.parameters()).device, 0
+    for images in sample.pictures.images.split(BATCH):
+        traced = attention.trace(model, run.preprocessing(images.to(device))).attention
+        far = statistics.distance(traced, model.patch_embed.grid_size, model.num_prefix_tokens)
+        total = total + far.sum(dim=1)  # (L, B, H) -> (L, H)
+    return total / len(sample.pictures)
+
+
+class _Kept:
+    """The last few results, for all who look; small ones only."""
+
+    def __init__(self, most: int = 32):
+        self.most = most
+        self._kept: OrderedDict[tuple, np.ndarray] = OrderedDict()
+
+    def get(self, key: tuple) -> np.ndarray | None:
+        return self._kept.get(key)
+
+    def put(self, key: tuple, value: np.ndarray) -> np.ndarray:
+        self._kept[key] = value
+        while len(self._kept) > self.most:
+            self._kept.popitem(last=False)
+        return value
+
+
+_baselines, _heads_distances = _Kept(), _Kept()
