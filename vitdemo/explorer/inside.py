@@ -6,8 +6,9 @@ Letters: L layers, H heads, P patches, C classes, K filters, p side of a filter,
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -236,6 +237,20 @@ def across_epochs(
     _, pixels = explorer.input(run.preprocessing, image)
     for epoch in epochs:
         yield _kept_maps(explorer, run, epoch, pixels, layer)
+
+
+def by_name(explorer: Explorer) -> dict[str, Callable]:
+    """What the page asks here, by the functions' names, of the name of a run in place of a run."""
+
+    def named(function: Callable) -> Callable:
+        return lambda name, *rest: function(explorer, explorer.run(name), *rest)
+
+    of_a_run = (
+        *(logit_lens, head_effects, answer_without, accuracy_without),
+        *(position_similarity, first_filters, across_epochs),
+    )
+    asked = {function.__name__: named(function) for function in of_a_run}
+    return asked | {"distances": partial(distances, explorer)}
 
 
 def thinned(epochs: list[int], most: int) -> list[int]:

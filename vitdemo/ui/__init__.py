@@ -5,7 +5,7 @@ from pathlib import Path
 
 import gradio as gr
 
-from vitdemo.explorer import Explorer, hands
+from vitdemo.explorer import Explorer, hands, inside
 from vitdemo.explorer import errors as choices
 from vitdemo.explorer import metrics as explorer_metrics
 from vitdemo.explorer.calibration import calibration as calibration_of
@@ -57,6 +57,7 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                         "shifts": partial(hands.shifts, explorer),
                         "grid_of": lambda name: hands.grid_of(explorer, explorer.run(name)),
                     },
+                    inside_of=inside.by_name(explorer),
                 )
             with gr.Tab("Training progress", id="training"):
                 progress.build(page, runs=explorer.runs)

@@ -16,7 +16,7 @@ from vitdemo.ui.components import (
     offer_download,
     run_radio,
 )
-from vitdemo.ui.look import hands, heads, permalink, picture, rollout
+from vitdemo.ui.look import hands, heads, inside, permalink, picture, rollout
 from vitdemo.ui.look.opener import Opener
 from vitdemo.ui.look.shared import Shared, nearest
 
@@ -43,11 +43,12 @@ def build(
     test_picture: Callable[[int], TestPicture],
     test_size: Callable[[], int],
     hands_on: Mapping[str, Callable],
+    inside_of: Mapping[str, Callable],
 ) -> Opener:
     """Lay out and wire the tab, one of `page_tabs`; the callables are those of `Explorer`.
 
     `look`, `layers` and `save_maps` take a run's name; a model without attention has 0 layers.
-    `hands_on` has what that section takes beside `look`.
+    `hands_on` and `inside_of` have what these sections take beside `look`.
     """
     parts = picture.lay_out()
     gr.Markdown(f"### Where it looks\n{CAVEAT}")
@@ -60,6 +61,8 @@ def build(
             rollout.build(shared, look=look)
         with gr.Tab("Hands on", id="hands") as tabs["hands"]:
             hands.build(shared, look=look, **hands_on)
+        with gr.Tab("Inside", id="inside") as tabs["inside"]:
+            inside.build(shared, look=look, **inside_of)
     with gr.Row():
         copy = gr.Button("Copy a link to this view", size="sm", elem_id="copy-link")
         offer_download(

@@ -1,0 +1,233 @@
+"""The section "Inside" of Look in a real Chromium: each part by mouse and by keyboard."""
+
+import re
+
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+
+from tests.browser.doing import sources, upload, wait_for_change
+from tests.making import make_run, random_model
+from tests.serving import serve
+from vitdemo import runs
+
+
+@pytest.fixture
+def inside(page):
+    """The page with the section open at its first part."""
+    page.locator("#sections").get_by_role("tab", name="Inside").click()
+    page.locator("#lens-patches table").first.wait_for()
+    return page
+
+
+def open_part(page, title):
+    page.locator("#part").get_by_role("radio", name=title).check()
+
+
+def choose_model(page, name):
+    page.locator("#model").get_by_role("radio", name=name, exact=True).check()
+
+
+def patches(page):
+    return page.locator("#lens-patches .vd-patches td").evaluate_all("all => all.map(c => c.title)")
+
+
+def test_the_lens_ends_in_the_answer(inside):
+    strip = inside.locator("#lens table")
+    expect(strip.locator("thead button")).to_have_count(3)  # timm's 2 layers, and before them
+    last = strip.locator("tbody tr td:last-child").evaluate_all("all => all.map(c => c.title)")
+    cards = inside.locator("#answers .vd-card")
+    top = cards.filter(has=inside.get_by_role("heading", name="timm")).locator("tr").first
+    name, value = top.locator("th").inner_text(), top.locator("b").inner_text()
+    assert f"After layer 2: {name} {value}" in last
+    expect(inside.locator("#lens .vd-badge")).to_have_text("Approximate")
+
+
+def test_a_layer_of_the_lens_is_chosen_by_keyboard_and_moves_the_slider(inside):
+    pressed = inside.locator("#lens button[aria-pressed=true]")
+    expect(pressed).to_have_text("2")
+    before = patches(inside)
+    pressed.focus()
+    inside.keyboard.press("ArrowLeft")
+    inside.keyboard.press("Enter")
+    expect(pressed).to_have_text("1")
+    expect(inside.locator("#layer input[type=number]")).to_have_value("1")
+    assert patches(inside) != before
+    inside.locator("#lens").get_by_role("button", name="Before the first layer").click()
+    expect(inside.locator("#lens-patches")).to_contain_text("before the first layer")
+    inside.locator("#layer input[type=range]").focus()
+    inside.keyboard.press("End")
+    expect(pressed).to_have_text("2")
+    assert patches(inside) == before
+
+
+def test_each_patch_has_a_short_name_that_the_legend_explains(inside):
+    cells = set(inside.locator("#lens-patches .vd-patches td").all_inner_texts())
+    legend = inside.locator("#lens-patches .vd-classes i").all_inner_texts()
+    assert cells == set(legend) and all(len(name) == 2 for name in legend)
+
+
+def test_heads_are_switched_off_and_on_by_mouse_and_keyboard(inside):
+    open_part(inside, "Without a head")
+    wall, answers = inside.locator("#head-effects"), inside.locator("#without")
+    expect(wall.locator("button")).to_have_count(6)  # 2 layers of 3 heads
+    expect(answers.locator("h3").nth(1)).to_have_text("Without any: no head is off yet")
+    untouched = answers.locator(".vd-card").nth(1).locator("b").all_inner_texts()
+    wall.get_by_role("button", name="Layer 2, head 1").click()
+    expect(answers.locator("h3").nth(1)).to_have_text("Without layer 2 head 1")
+    assert answers.locator(".vd-card").nth(1).locator("b").all_inner_texts() != untouched
+    inside.keyboard.press("ArrowUp")
+    inside.keyboard.press("ArrowRight")
+    inside.keyboard.press("Enter")
+    expect(answers.locator("h3").nth(1)).to_have_text("Without layer 1 head 2, layer 2 head 1")
+    expect(wall.locator("[aria-pressed=true]")).to_have_count(2)
+    inside.wait_for_url(re.compile("off=1.2"))
+    inside.keyboard.press("Enter")  # on again
+    expect(answers.locator("h3").nth(1)).to_have_text("Without layer 2 head 1")
+    inside.get_by_role("button", name="All heads on").click()
+    expect(wall.locator("[aria-pressed=true]")).to_have_count(0)
+    expect(answers.locator("h3").nth(1)).to_have_text("Without any: no head is off yet")
+
+
+def test_another_model_has_all_its_heads_on(inside):
+    open_part(inside, "Without a head")
+    wall = inside.locator("#head-effects")
+    wall.get_by_role("button", name="Layer 2, head 1").click()
+    expect(wall.locator("[aria-pressed=true]")).to_have_count(1)
+    choose_model(inside, "vit")
+    expect(wall.locator("button")).to_have_count(6)  # 3 layers of 2 heads
+    expect(wall).to_contain_text("layer 3")
+    expect(wall.locator("[aria-pressed=true]")).to_have_count(0)
+
+
+def test_without_test_pictures_the_way_to_them_is_told(inside):
+    open_part(inside, "Without a head")
+    ask = inside.get_by_role("button", name="Accuracy on 1,000 test pictures")
+    ask.click()
+    told = inside.locator("#accuracy-without")
+    expect(told).to_contain_text("Switch a head off first")
+    inside.locator("#head-effects").get_by_role("button", name="Layer 1, head 1").click()
+    expect(inside.locator("#head-effects [aria-pressed=true]")).to_have_count(1)
+    ask.click()
+    expect(told).to_contain_text("python train.py download")
+
+
+def test_accuracy_without_a_head_has_a_baseline_and_an_interval(open_page, shown_runs, tmp_path):
+    for number, name in enumerate(runs.read_run(shown_runs / "vit").classes):
+        for part in ("train", "test"):
+            (tmp_path / "data" / part / name).mkdir(parents=True)
+            colour = (20 * number, 250 - 20 * number, 128)
+            Image.new("RGB", (16, 16), colour).save(tmp_path / "data" / part / name / "0.png")
+    with serve("--runs", str(shown_runs), "--data", str(tmp_path / "data")) as address:
+        page = open_page(f"{address}?section=inside&inside=ablation&off=2.1")
+        expect(page.locator("#head-effects [aria-pressed=true]")).to_have_count(1)
+        page.get_by_role("button", name="Accuracy on 1,000 test pictures").click()
+        told = page.locator("#accuracy-without")
+        expect(told).to_contain_text(
+            re.compile(r"timm on 10 test pictures: .* right with all heads")
+        )
+        expect(told).to_contain_text("95 % interval")
+        open_part(page, "How far heads look")
+        expect(page.locator("#distances")).to_contain_text("over 10 test pictures")
+        page.close()
+
+
+def test_distances_of_all_vision_transformers_stand_beside_each_other(inside):
+    open_part(inside, "How far heads look")
+    plots = inside.locator("#distances figure")
+    expect(plots).to_have_count(2)
+    expect(plots.nth(0)).to_contain_text("over this picture alone")
+    assert "3 heads in each of 2 layers" in plots.nth(0).get_attribute("aria-label")
+    expect(inside.locator("#distances table")).to_have_count(2)
+
+
+def test_a_position_is_chosen_by_mouse_and_keyboard(inside):
+    open_part(inside, "Positions")
+    grid, chosen = inside.locator("#positions"), inside.locator("#positions [aria-pressed=true]")
+    expect(chosen).to_have_text("+1.0")
+    before = grid.locator("button").all_inner_texts()
+    grid.get_by_role("button", name="Row 1, column 4").click()
+    expect(grid).to_contain_text("Row 1, column 4: choose another patch")
+    expect(chosen).to_have_text("+1.0")
+    assert grid.locator("button").all_inner_texts() != before
+    inside.keyboard.press("ArrowDown")
+    inside.keyboard.press("Enter")
+    expect(grid).to_contain_text("Row 2, column 4: choose another patch")
+    assert len(inside.locator("#all-positions img").get_attribute("alt")) > 40
+
+
+def test_filters_are_tiles_with_words(inside):
+    open_part(inside, "First filters")
+    tiles = inside.locator("#filters img")
+    expect(tiles).to_have_count(28)
+    inside.get_by_role("radio", name="The strongest filters").check()
+    expect(tiles).to_have_count(48)
+    assert "Filter 1: norm" in tiles.first.get_attribute("alt")
+
+
+def test_what_a_resnet_lacks_is_said_and_what_it_has_is_shown(inside):
+    choose_model(inside, "resnet")
+    for title, place in {
+        "Layer by layer": "#lens",
+        "Without a head": "#head-effects",
+        "Positions": "#positions",
+        "In training": "#epochs-inside",
+    }.items():
+        open_part(inside, title)
+        expect(inside.locator(f"{place} .vd-notice")).to_contain_text("is no Vision Transformer")
+    expect(inside.locator("#head-effects button")).to_have_count(0)
+    open_part(inside, "First filters")
+    expect(inside.locator("#filters img")).to_have_count(27)  # 3 colours of 3 x 3
+
+
+def test_without_kept_epochs_the_page_says_how_to_keep_them(inside):
+    open_part(inside, "In training")
+    expect(inside.locator("#epochs-inside")).to_contain_text("python train.py RECIPE --keep")
+
+
+def test_kept_epochs_are_a_strip_that_follows_the_layer(open_page, tmp_path):
+    run = make_run(tmp_path / "runs" / "vit")
+    (run.path / "epochs").mkdir()
+    for epoch in (1, 3):
+        runs.write_weights(run.path / "epochs", random_model(run.spec, epoch).state_dict())
+        (run.path / "epochs" / runs.WEIGHTS).rename(run.path / f"epochs/{epoch:04d}.safetensors")
+    with serve("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "none")) as address:
+        page = open_page(f"{address}?section=inside&inside=epochs")
+        strip = page.locator("#epochs-inside figure")
+        expect(strip).to_have_count(2)
+        expect(strip.nth(1)).to_contain_text(re.compile(r"Epoch 3: says [a-z]+, \d"))
+        before = sources(page, "#epochs-inside")
+        page.locator("#layer input[type=range]").focus()
+        page.keyboard.press("ArrowLeft")
+        wait_for_change(page, "#epochs-inside", before)
+        page.close()
+
+
+def test_an_address_opens_its_part_and_a_strange_one_the_first(open_page, page_url):
+    page = open_page(f"{page_url}?section=inside&inside=filters&filters=The+strongest+filters")
+    expect(page.locator("#filters img")).to_have_count(48)
+    strange = open_page(f"{page_url}?section=inside&inside=<b>&off=9.9+x+1.1.1")
+    expect(strange.locator("#lens table")).to_be_visible()
+    open_part(strange, "Without a head")
+    expect(strange.locator("#head-effects button")).to_have_count(6)
+    expect(strange.locator("#head-effects [aria-pressed=true]")).to_have_count(0)
+
+
+def test_a_new_picture_redraws_the_open_part(inside, photo):
+    open_part(inside, "Without a head")
+    wall = inside.locator("#head-effects button")
+    expect(wall).to_have_count(6)
+    before = wall.all_inner_texts()
+    upload(inside, photo)
+    inside.wait_for_function(
+        """before => JSON.stringify([...document.querySelectorAll("#head-effects button")]
+             .map(b => b.innerText)) !== before""",
+        arg=str(before).replace("'", '"').replace('", "', '","'),
+    )
+
+
+@pytest.mark.parametrize("part", ["lens", "ablation", "distance", "positions", "filters"])
+def test_no_part_is_wider_than_a_phone(open_page, page_url, part):
+    page = open_page(f"{page_url}?section=inside&inside={part}", width=390)
+    page.locator(f"#part-{part} .vd-said").first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

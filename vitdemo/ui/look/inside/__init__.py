@@ -1,0 +1,34 @@
+"""The section "Inside" of Look: what happens between the pixels and the answer, in six parts."""
+
+from collections.abc import Callable
+
+from vitdemo.ui.look.inside import ablation, distance, epochs, filters, lens, positions
+from vitdemo.ui.look.inside.parts import Parts
+from vitdemo.ui.look.shared import Shared
+
+# Id of the part: its title, its file, and the functions that it calls.
+PARTS = {
+    "lens": ("Layer by layer", lens, ("logit_lens",)),
+    "ablation": (
+        "Without a head",
+        ablation,
+        ("head_effects", "answer_without", "accuracy_without"),
+    ),
+    "distance": ("How far heads look", distance, ("distances",)),
+    "positions": ("Positions", positions, ("position_similarity",)),
+    "filters": ("First filters", filters, ("first_filters",)),
+    "epochs": ("In training", epochs, ("look", "across_epochs")),
+}
+
+
+def build(shared: Shared, **functions: Callable) -> None:
+    """Lay out and wire the section.
+
+    `functions` are `look` and those of `explorer.inside` by their names; they take a run's name
+    first, where those take the explorer and the run (`distances` takes no run).
+    """
+    parts = Parts(shared, {name: title for name, (title, _, _) in PARTS.items()})
+    for name, (_, part, needed) in PARTS.items():
+        with parts.columns[name]:
+            part.build(parts, **{each: functions[each] for each in needed})
+    parts.wire()
