@@ -4,7 +4,7 @@
 value: no hook, no flag, nothing left on a model that other threads use at the same moment.
 `rollout` and `relevance` turn attention into one matrix a picture, `class_map` takes from it one
 number a patch. Attention and rollout do not depend on the class and can mislead; `relevance` does
-depend on it.
+depend on it, as does all that is made of `class_gradients`.
 
 Letters: B batch, L layers, H heads, N tokens (prefix tokens, then P patches), D width, C classes.
 
@@ -15,6 +15,7 @@ Letters: B batch, L layers, H heads, N tokens (prefix tokens, then P patches), D
 import functools
 import itertools
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -33,6 +34,16 @@ _MODEL = (
 )
 _BLOCK = (("norm1", "attn", "norm2", "mlp"), ("ls1", "drop_path1", "ls2", "drop_path2"))
 _ATTENTION = (("qkv", "proj"), ("q_norm", "k_norm", "attn_drop", "norm", "proj_drop"))
+
+
+class ClassGradients(NamedTuple):
+    """One explicit pass and the way back from a class's logit, all detached."""
+
+    logits: Tensor  # (B, C)
+    attention: tuple[Tensor, ...]  # L of (B, H, N, N), the first layer first
+    attention_gradients: tuple[Tensor, ...]  # L of (B, H, N, N), in the same order
+    features: Tensor  # (B, N, D): the output of `blocks[-1].norm1`, which the last attention reads
+    feature_gradients: Tensor  # (B, N, D)
 
 
 class Trace(NamedTuple):
@@ -57,8 +68,8 @@ def trace(model: nn.Module, images: Tensor) -> Trace:
     Raises `TypeError` for a model whose attention would be read wrongly (convolutional, parallel or
     post-norm blocks, rotary or relative positions, attention pooling, no pooling).
     """
-    logits, tokens, attention = _forward(model, images)
-    return Trace(logits, torch.stack(tokens), torch.stack(attention))
+    found = _forward(model, images)
+    return Trace(found.logits, torch.stack(found.tokens), torch.stack(found.attention))
 
 
 def fuse_heads(attention: Tensor, fusion: str = "mean") -> Tensor:
@@ -136,17 +147,38 @@ def relevance(model: nn.Module, images: Tensor, target: int | Tensor) -> Tensor:
     Raises `ValueError` for a class out of range or a wrong number of them, `TypeError` for a target
     that is not whole or a model that `trace` refuses.
     """
+    found = class_gradients(model, images, target)
+    return accumulate_relevance(found.attention, found.attention_gradients)
+
+
+def class_gradients(model: nn.Module, images: Tensor, target: int | Tensor) -> ClassGradients:
+    """What the logit of class `target` takes from attention and features, by one way back.
+
+    Every map that is made of gradients comes from this one result. Arguments, modes and errors as
+    in `relevance`.
+    """
     with torch.inference_mode(False), torch.enable_grad():
         # A copy that asks for a gradient: reaches every layer even where all weights are frozen.
         images = images.clone().detach().requires_grad_()
-        logits, _, attention = _forward(model, images)
-        target = _check_target(target, logits)  # (B,)
-        score = logits.gather(1, target[:, None]).sum()  # pictures are independent of each other
-        gradients = torch.autograd.grad(score, attention)  # L of (B, H, N, N), in layer order
-    result = torch.eye(attention[0].shape[-1], dtype=attention[0].dtype, device=images.device)
-    result = result.expand(len(images), -1, -1)  # (B, N, N)
+        found = _forward(model, images)
+        classes = check_target(target, *found.logits.shape, images.device)  # (B,)
+        score = found.logits.gather(1, classes[:, None]).sum()  # pictures do not meet each other
+        gradients = torch.autograd.grad(score, [*found.attention, found.features])
+    return ClassGradients(
+        found.logits.detach(),
+        tuple(weights.detach() for weights in found.attention),
+        gradients[:-1],
+        found.features.detach(),
+        gradients[-1],
+    )
+
+
+def accumulate_relevance(attention: Sequence[Tensor], gradients: Sequence[Tensor]) -> Tensor:
+    """`relevance` from L attentions and their gradients, each (B, H, N, N), as (B, N, N)."""
+    B, _, N, _ = attention[0].shape
+    result = torch.eye(N, dtype=attention[0].dtype, device=attention[0].device).expand(B, -1, -1)
     for weights, gradient in zip(attention, gradients, strict=True):
-        step = (gradient * weights.detach()).clamp(min=0).mean(dim=1)  # (B, N, N)
+        step = (gradient * weights).clamp(min=0).mean(dim=1)  # (B, N, N)
         result = result + step @ result
     return result
 
@@ -181,16 +213,23 @@ def answer_map(matrix: Tensor, num_prefix_tokens: int, from_class_token: bool) -
     return class_map(matrix[:, num_prefix_tokens:, num_prefix_tokens:], 0)
 
 
-def _forward(model: nn.Module, images: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-    """Logits, L+1 tokens and L attentions. Lists, since gradients reach the parts of a stack only
-    where the stack itself is used."""
+class _Pass(NamedTuple):
+    """Lists, since gradients reach the parts of a stack only where the stack itself is used."""
+
+    logits: Tensor
+    tokens: list[Tensor]
+    attention: list[Tensor]
+    features: Tensor  # as in `ClassGradients`
+
+
+def _forward(model: nn.Module, images: Tensor) -> _Pass:
     x = _embed(model, images)  # (B, N, D)
     tokens, attention = [x], []
     for block in model.blocks:
-        x, weights = _step(block, x)
+        x, weights, features = _step(block, x)
         tokens.append(x)
         attention.append(weights)
-    return _answer(model, x), tokens, attention
+    return _Pass(_answer(model, x), tokens, attention, features)
 
 
 def _embed(model: nn.Module, images: Tensor) -> Tensor:
@@ -200,15 +239,17 @@ def _embed(model: nn.Module, images: Tensor) -> Tensor:
     return _part(model, "norm_pre", _part(model, "patch_drop", x))
 
 
-def _step(block: nn.Module, x: Tensor, keep: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Tokens (B, N, D) to those after one block and its attention (B, H, N, N).
+def _step(block: nn.Module, x: Tensor, keep: Tensor | None = None) -> tuple[Tensor, ...]:
+    """Tokens (B, N, D) to those after one block, its attention (B, H, N, N), and the normed tokens
+    (B, N, D) that enter the attention.
 
     `keep` (B, H) multiplies what each head hands on: 0 switches it off.
     """
-    update, weights = _attend(block.attn, block.norm1(x), keep)
+    features = block.norm1(x)
+    update, weights = _attend(block.attn, features, keep)
     x = x + _part(block, "drop_path1", _part(block, "ls1", update))
     update = block.mlp(block.norm2(x))
-    return x + _part(block, "drop_path2", _part(block, "ls2", update)), weights
+    return x + _part(block, "drop_path2", _part(block, "ls2", update)), weights, features
 
 
 def _answer(model: nn.Module, x: Tensor) -> Tensor:
@@ -305,16 +346,20 @@ def _check_prefix(matrix: Tensor, num_prefix_tokens: int) -> None:
         )
 
 
-def _check_target(target: int | Tensor, logits: Tensor) -> Tensor:
-    B, C = logits.shape
-    classes = torch.as_tensor(target, device=logits.device)
+def check_target(target: int | Tensor, batch: int, count: int, device: torch.device) -> Tensor:
+    """One class of `count` for all of a batch, or one for each picture, as a LongTensor (B,).
+
+    Raises `ValueError` or `TypeError` as told in `relevance`.
+    """
+    classes = torch.as_tensor(target, device=device)
     if classes.is_floating_point() or classes.dtype == torch.bool:
         raise TypeError(f"target is {classes.dtype}, not a whole number or a LongTensor.")
-    if classes.shape not in ((), (B,)):
-        raise ValueError(f"target has shape {tuple(classes.shape)}, not () or ({B},).")
-    if ((classes < 0) | (classes >= C)).any():
-        raise ValueError(f"target {classes.tolist()} is out of range: classes are 0..{C - 1}.")
-    return classes.long().expand(B)  # (B,)
+    if classes.shape not in ((), (batch,)):
+        raise ValueError(f"target has shape {tuple(classes.shape)}, not () or ({batch},).")
+    if ((classes < 0) | (classes >= count)).any():
+        raise ValueError(f"target {classes.tolist()} is out of range: classes are 0..{count - 1}.")
+    # A copy: a tensor that was made under `inference_mode` cannot be kept for the way back.
+    return classes.long().expand(batch).clone()  # (B,)
 
 
 def check_model(model: nn.Module) -> None:

@@ -28,7 +28,7 @@ def logits_without(model: nn.Module, images: Tensor, heads: Collection[Head]) ->
     x = _embed(model, images)  # (B, N, D)
     keep = _keep(model, heads, x)
     for block, kept in zip(model.blocks, keep, strict=True):
-        x, _ = _step(block, x, kept[None])
+        x, *_ = _step(block, x, kept[None])
     return _answer(model, x)
 
 
@@ -45,9 +45,9 @@ def _without_each(model: nn.Module, layer: int, x: Tensor) -> Tensor:
     """Tokens (B, N, D) that enter `layer` -> logits (H, B, C), each without one of its heads."""
     H, B = model.blocks[layer].attn.num_heads, len(x)
     keep = (1 - torch.eye(H, dtype=x.dtype, device=x.device)).repeat_interleave(B, 0)  # (H*B, H)
-    x, _ = _step(model.blocks[layer], x.repeat(H, 1, 1), keep)  # (H*B, N, D)
+    x, *_ = _step(model.blocks[layer], x.repeat(H, 1, 1), keep)  # (H*B, N, D)
     for block in model.blocks[layer + 1 :]:
-        x, _ = _step(block, x)
+        x, *_ = _step(block, x)
     return _answer(model, x).unflatten(0, (H, B))  # (H, B, C)
 
 

@@ -1,0 +1,348 @@
+"""`vitdemo.faithfulness` against curves worked one picture at a time, and tokens really removed.
+
+The references share no code with it: patches are painted by slices, dropped tokens are checked
+both against a sequence that is cut by hand and against attention whose keys are masked.
+"""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.test_attention import build_ours, build_timm, pictures
+from tests.test_attributions import KINDS, build, build_convolutional
+from vitdemo import faithfulness
+from vitdemo.faithfulness import (
+    CENTRE,
+    answers,
+    area,
+    band,
+    blur,
+    centredness,
+    measure,
+    random_rankings,
+    ranking,
+    resampled,
+)
+
+GRID = (4, 4)
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+def some_map(seed=0):
+    return torch.rand(*GRID, generator=torch.Generator().manual_seed(seed)).double()
+
+
+def painted(image, patches, fill, size=8):
+    """A copy of `image` (1, 3, S, S) with `patches` (numbers) painted in `fill`'s pixels."""
+    image = image.clone()
+    for patch in patches:
+        r, c = patch // GRID[1] * size, patch % GRID[1] * size
+        image[:, :, r : r + size, c : c + size] = fill[:, :, r : r + size, c : c + size]
+    return image
+
+
+@torch.no_grad()
+def reference_curves(model, image, target, values, fill):
+    """Petsiuk et al. 2018 with one pass a step: (deletion, insertion) lists of P+1."""
+    order = sorted(range(values.numel()), key=lambda p: -float(values.flatten()[p]))
+    deletion, insertion = [], []
+    for step in range(len(order) + 1):
+        first, rest = order[:step], order[step:]
+        for curve, gone in ((deletion, first), (insertion, rest)):
+            curve.append(float(model(painted(image, gone, fill)).softmax(1)[0, target]))
+    return torch.tensor([deletion, insertion], dtype=torch.float64)
+
+
+@torch.no_grad()
+def masked_answer(model, image, gone):
+    """Logits with the keys of the patches `gone` masked out, in a pass of its own."""
+    prefix, averages = model.num_prefix_tokens, getattr(model, "global_pool", "token") == "avg"
+    x = model.norm_pre(model._pos_embed(model.patch_embed(image)))
+    hidden = torch.zeros(x.shape[1], dtype=torch.bool)
+    hidden[[prefix + patch for patch in gone]] = True
+    for block in model.blocks:
+        B, N, D = x.shape
+        H = block.attn.num_heads
+        q, k, v = block.attn.qkv(block.norm1(x)).view(B, N, 3, H, D // H).permute(2, 0, 3, 1, 4)
+        scores = (q @ k.mT / (D // H) ** 0.5).masked_fill(hidden, -torch.inf)
+        x = x + block.attn.proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+        x = x + block.mlp(block.norm2(x))
+    kept = x[:, ~hidden] if averages else x  # what is gone must not be averaged either
+    return model.forward_head(model.norm(kept))
+
+
+# --- painting ---
+
+
+@pytest.mark.parametrize("fill", ["mean", "blur"])
+@pytest.mark.parametrize("make", [lambda: build("class token"), build_convolutional])
+def test_curves_equal_the_reference(fill, make):
+    model, values = make(), some_map()
+    image = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(1)).double()
+    pixels = torch.zeros_like(image) if fill == "mean" else blur(image)
+    expected = reference_curves(model, image, 2, values, pixels)
+    found = measure(model, image, 2, {"own": values}, fill=fill, random_orders=1)
+    torch.testing.assert_close(found.deletion["own"], expected[0])
+    torch.testing.assert_close(found.insertion["own"], expected[1])
+    centre = reference_curves(model, image, 2, tie_broken(centredness(*GRID)), pixels)
+    torch.testing.assert_close(found.deletion[CENTRE], centre[0])
+
+
+def tie_broken(values):
+    """The same order without ties, as `ranking` draws it."""
+    return -ranking(values.flatten()).view(values.shape).double()
+
+
+@torch.no_grad()
+def test_the_ends_of_both_curves():
+    model = build("registers")
+    image = pictures(model, batch=1).double()
+    whole = model(image).softmax(1)[0, 3]
+    empty = model(torch.zeros_like(image)).softmax(1)[0, 3]
+    found = measure(model, image, 3, {"own": some_map()})
+    ends = found.deletion["own"][[0, -1]], found.insertion["own"][[-1, 0]]
+    for pair in ends:
+        torch.testing.assert_close(pair, torch.stack([whole, empty]))
+    torch.testing.assert_close(found.random_deletion[:, 0], whole.expand(20))
+    assert found.shares.tolist() == [k / 16 for k in range(17)]
+
+
+def test_insertion_is_deletion_of_the_reverse():
+    model, values = build("class token"), some_map()
+    image = pictures(model, batch=1).double()
+    found = measure(model, image, 3, {"own": values, "reverse": -values}, fill="drop")
+    torch.testing.assert_close(found.insertion["own"], found.deletion["reverse"].flip(0))
+
+
+def test_against_another_class_follows_the_two_alone():
+    model, values = build("class token"), some_map()
+    image = pictures(model, batch=1).double()
+    found = measure(model, image, 3, {"own": values}, against=1)
+    with torch.no_grad():
+        pair = model(image)[0, [3, 1]].softmax(0)
+    torch.testing.assert_close(found.deletion["own"][0], pair[0])
+
+
+def test_fewer_steps_are_points_of_the_whole_curve():
+    model, values = build_timm(), some_map()
+    image = pictures(model, batch=1)
+    whole = measure(model, image, 3, {"own": values}, fill="drop")
+    few = measure(model, image, 3, {"own": values}, fill="drop", steps=4)
+    torch.testing.assert_close(few.deletion["own"], whole.deletion["own"][::4])
+    torch.testing.assert_close(few.random_insertion, whole.random_insertion[:, ::4])
+    assert few.shares.tolist() == [0, 0.25, 0.5, 0.75, 1]
+    most = measure(model, image, 3, {"own": values}, fill="drop", steps=99)
+    assert len(most.shares) == 17
+
+
+def test_random_curves_follow_their_orders():
+    model = build("class token")
+    image = pictures(model, batch=1).double()
+    found = measure(model, image, 3, {"own": some_map()}, random_orders=3, seed=5)
+    orders = random_rankings(3, 16, seed=5)
+    for i, places in enumerate(orders):
+        deletion, _ = reference_curves(model, image, 3, -places.double(), torch.zeros_like(image))
+        _, insertion = reference_curves(model, image, 3, places.double(), torch.zeros_like(image))
+        torch.testing.assert_close(found.random_deletion[i], deletion)
+        torch.testing.assert_close(found.random_insertion[i], insertion)
+
+
+# --- dropped tokens ---
+
+
+@torch.no_grad()
+def test_dropped_tokens_equal_masked_keys(kind):
+    model = build(kind)
+    image = pictures(model, batch=1).double()
+    sets = torch.rand(12, 16, generator=torch.Generator().manual_seed(0)) < 0.6
+    logits = answers(model, image, sets, GRID, "drop")
+    for stays, own in zip(sets, logits, strict=True):
+        expected = masked_answer(model, image, (~stays).nonzero()[:, 0].tolist())[0]
+        torch.testing.assert_close(own, expected)
+    assert logits.std(dim=0).min() > 1e-3
+
+
+@torch.no_grad()
+def test_dropped_tokens_equal_a_shortened_sequence():
+    model = build_ours().double()
+    image = pictures(model, batch=1).double()
+    stays = torch.tensor([0, 3, 5, 6, 15])
+    x = model._pos_embed(model.patch_embed(image))
+    x = torch.stack([x[0, 0], *(x[0, 1 + int(p)] for p in stays)])[None]
+    for block in model.blocks:
+        x = block(x)
+    expected = model.head(model.norm(x)[:, 0])
+    sets = torch.zeros(1, 16, dtype=torch.bool)
+    sets[0, stays] = True
+    torch.testing.assert_close(answers(model, image, sets, GRID, "drop"), expected)
+
+
+@torch.no_grad()
+def test_all_tokens_are_the_model_itself(kind):
+    model = build(kind)
+    image = pictures(model, batch=1).double()
+    whole = torch.ones(1, 16, dtype=torch.bool)
+    torch.testing.assert_close(answers(model, image, whole, GRID, "drop"), model(image))
+
+
+@torch.no_grad()
+def test_no_patch_leaves_the_class_token_or_the_heads_leaning(kind):
+    model = build(kind)
+    first, second = pictures(model, batch=2).double().split(1)
+    none = torch.zeros(1, 16, dtype=torch.bool)
+    found = answers(model, first, none, GRID, "drop")
+    assert found.isfinite().all()
+    torch.testing.assert_close(found, answers(model, second, none, GRID, "drop"))
+    if KINDS[kind][2]:
+        zero = torch.zeros(1, model.embed_dim, dtype=torch.float64)
+        torch.testing.assert_close(found, model.head(model.fc_norm(zero)))
+
+
+# --- what the score must say ---
+
+
+def test_a_true_map_beats_random_and_its_reverse_does_not():
+    """A model that counts bright patches: the truth is the brightness itself."""
+    model = BrightPatches()
+    image = torch.zeros(1, 3, 32, 32)
+    for patch in (5, 6, 9):
+        image = painted(image, [patch], torch.ones_like(image))
+    truth = F.avg_pool2d(image[0, 0][None], 8)[0]
+    found = measure(model, image, 1, {"true": truth, "false": -truth})
+    deletion = {name: float(area(found.shares, c)) for name, c in found.deletion.items()}
+    insertion = {name: float(area(found.shares, c)) for name, c in found.insertion.items()}
+    low, high = band(area(found.shares, found.random_deletion))[1:]
+    assert deletion["true"] < low < high < deletion["false"]
+    low, high = band(area(found.shares, found.random_insertion))[1:]
+    assert insertion["false"] < low < high < insertion["true"]
+
+
+class BrightPatches(torch.nn.Module):
+    """Logit of class 1 = the number of bright patches; class 0 stays at 1.5."""
+
+    num_classes = 2
+
+    def forward(self, images):
+        bright = F.avg_pool2d(images[:, :1], 8).sum(dim=(1, 2, 3))
+        return torch.stack([torch.full_like(bright, 1.5), bright], dim=1)
+
+
+def test_a_picture_of_the_mean_colour_gives_flat_curves():
+    model = build_timm()
+    found = measure(model, torch.zeros(1, 3, 32, 32), 3, {"own": some_map()})
+    for curve in (found.deletion["own"], found.insertion["own"], found.random_deletion[7]):
+        torch.testing.assert_close(curve, curve[:1].expand_as(curve), atol=1e-5, rtol=1e-4)
+
+
+# --- orders ---
+
+
+def test_ranking_by_hand():
+    assert ranking(torch.tensor([0.1, 0.7, -2.0, 0.3])).tolist() == [2, 0, 3, 1]
+
+
+def test_ties_fall_by_a_lot_that_is_the_same_each_time():
+    flat = torch.zeros(64)
+    first = ranking(flat)
+    assert torch.equal(first, ranking(flat)) and not torch.equal(first, ranking(flat, seed=1))
+    assert abs(float((first.double() * torch.arange(64)).mean()) - 31.5**2) < 150  # no raster
+    half = torch.cat([torch.zeros(32), torch.ones(32)])
+    assert sorted(ranking(half)[32:].tolist()) == list(range(32))
+
+
+def test_random_rankings_are_permutations():
+    orders = random_rankings(20, 9, seed=1)
+    assert all(sorted(order) == list(range(9)) for order in orders.tolist())
+    assert len({tuple(order) for order in orders.tolist()}) == 20
+    assert random_rankings(0, 9).shape == (0, 9)
+
+
+def test_centre_comes_first():
+    places = ranking(centredness(3, 5).flatten()).view(3, 5)
+    assert places[1, 2] == 0
+    assert {int(places[r, c]) for r in (0, 2) for c in (0, 4)} == {11, 12, 13, 14}
+
+
+def test_resampled_keeps_its_own_grid_and_widens_a_smaller_one():
+    maps = some_map()[None]
+    assert resampled(maps, GRID) is maps
+    wide = resampled(maps, (8, 8))
+    assert wide.shape == (1, 8, 8)
+    torch.testing.assert_close(wide[0, 0, 0], maps[0, 0, 0])
+
+
+# --- areas, bands, blur ---
+
+
+def test_area_and_band_by_hand():
+    shares = torch.tensor([0.0, 0.5, 1.0])
+    assert area(shares, torch.tensor([1.0, 0.5, 0.0])).item() == pytest.approx(0.5)
+    assert area(shares, torch.tensor([[1.0, 0.0, 0.0]])).tolist() == pytest.approx([0.25])
+    curves = torch.arange(21.0)[:, None] * torch.tensor([[1.0, 2.0]])
+    found = band(curves)
+    assert found.mean.tolist() == [10, 20]
+    assert found.low.tolist() == [1, 2] and found.high.tolist() == [19, 38]
+
+
+def test_blur_keeps_a_flat_picture_and_takes_stripes_away():
+    flat = torch.full((1, 3, 32, 16), 0.7)
+    torch.testing.assert_close(blur(flat), flat)
+    stripes = torch.ones(1, 3, 32, 32)
+    stripes[..., ::2] = -1
+    assert blur(stripes).abs().max() < 0.2
+
+
+# --- progress, and what goes wrong ---
+
+
+@pytest.mark.parametrize("fill", faithfulness.FILLS)
+def test_progress_and_cancel(fill):
+    model, calls = build_timm(), []
+    image = pictures(model, batch=1)
+
+    def listen(done, total):
+        calls.append((done, total))
+
+    measure(model, image, 1, {"own": some_map()}, fill=fill, on_step=listen)
+    done = [call[0] for call in calls]
+    assert done == sorted(set(done)) and done[-1] == calls[0][1]
+
+    def stop(done, total):
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        measure(model, image, 1, {"own": some_map()}, fill=fill, on_step=stop)
+
+
+def test_each_set_of_patches_passes_once():
+    model, calls = build_timm(), []
+    image, own = pictures(model, batch=1), some_map()
+    twice = {"own": own, "same": own.clone()}
+    measure(model, image, 1, twice, random_orders=2, on_step=lambda *call: calls.append(call))
+    # own and centre: 15 sets between the ends, there and back; random: there alone; the two ends
+    assert calls[-1][1] <= 2 * 2 * 15 + 2 * 15 + 2
+
+
+def test_bad_values_are_named():
+    model, image = build_timm(), torch.zeros(1, 3, 32, 32)
+    maps = {"own": some_map()}
+    with pytest.raises(ValueError, match=r"'noise'.*mean, blur, drop\."):
+        measure(model, image, 1, maps, fill="noise")
+    with pytest.raises(ValueError, match="Narrow has no tokens"):
+        measure(build_convolutional(), image, 1, maps, fill="drop")
+    with pytest.raises(ValueError, match=r"target 5 .* 0\.\.4"):
+        measure(model, image, 5, maps)
+    with pytest.raises(ValueError, match=r"target 9 .* 0\.\.4"):
+        measure(model, image, 1, maps, against=9)
+    with pytest.raises(ValueError, match="steps 0"):
+        measure(model, image, 1, maps, steps=0)
+    with pytest.raises(ValueError, match="one grid"):
+        measure(model, image, 1, {**maps, "other": torch.zeros(2, 2)})
+    with pytest.raises(ValueError, match="at least one map"):
+        measure(model, image, 1, {})
+    with pytest.raises(ValueError, match="NaN"):
+        measure(model, image, 1, {"own": torch.full(GRID, torch.nan)})

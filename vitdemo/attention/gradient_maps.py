@@ -1,0 +1,38 @@
+"""Maps of one class made of attention, features and their gradients (see `class_gradients`).
+
+Letters: B batch, L layers, H heads, N tokens (prefix tokens, then P patches), D width.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def gradient_rollout(attention: Sequence[Tensor], gradients: Sequence[Tensor]) -> Tensor:
+    """Rollout of attention weighted by its gradient: L of (B, H, N, N) each, to (B, N, N).
+
+    In each layer I + (mean over heads of dy/dA * A)+ with rows that sum to one, multiplied from the
+    first layer to the last: the "gradient attention rollout" of
+    https://github.com/jacobgil/vit-explain. It differs from `relevance` in that heads may cancel
+    each other and that no layer can outweigh the skip connection by the size of its gradient.
+    Rows of the result sum to one.
+    """
+    B, _, N, _ = attention[0].shape
+    identity = torch.eye(N, dtype=attention[0].dtype, device=attention[0].device)
+    result = identity.expand(B, -1, -1)
+    for weights, gradient in zip(attention, gradients, strict=True):
+        matrix = identity + (gradient * weights).mean(dim=1).clamp(min=0)  # (B, N, N)
+        result = matrix / matrix.sum(dim=-1, keepdim=True) @ result
+    return result
+
+
+def token_grad_cam(features: Tensor, gradients: Tensor, num_prefix_tokens: int) -> Tensor:
+    """Grad-CAM of tokens (B, N, D) and their gradients, as (B, P), none of it negative.
+
+    Selvaraju et al. 2017, https://arxiv.org/abs/1610.02391, equations 1 and 2, with the patches in
+    place of the places of a convolution: the mean runs over patches, the sum over D.
+    """
+    features, gradients = features[:, num_prefix_tokens:], gradients[:, num_prefix_tokens:]
+    weights = gradients.mean(dim=1, keepdim=True)  # (B, 1, D)
+    return (features * weights).sum(dim=-1).clamp(min=0)  # (B, P)

@@ -1,0 +1,371 @@
+"""Why this class: every map of a class behind one signature, `attribute`.
+
+A `Method` tells what its map shows, what it cannot, and which models it serves; `METHODS` has them
+all by name. None leaves a hook, a flag or a gradient on a model that others use at the same moment:
+captum serves Integrated Gradients alone, which it computes without hooks.
+
+Letters: B batch, P patches (rows x columns), N tokens, D width, S side in pixels, C classes.
+
+    attribute("relevance", model, images, target=3)  # (B, rows, columns)
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vitdemo import attention
+from vitdemo.attention.gradient_maps import gradient_rollout, token_grad_cam
+from vitdemo.models import is_vision_transformer
+
+CELLS = 8  # a side of the grid on which pixels are summed where a model has no patches
+STEPS = 32  # of Integrated Gradients, from the mean colour to the picture
+CHUNK = 64  # pictures in one forward pass, between two calls of `on_step`
+
+OnStep = Callable[[int, int], None]  # (done, total); may raise, which ends the work
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to ask which part of a picture speaks for a class.
+
+    `caption` is one sentence: what is drawn, and its limit. `kinds` are those of `kind_of`.
+    `signed` maps have negative values too. `long` ones take many forward passes. The map of a
+    `linear` one is linear in the logits: the map of a difference is the difference of the maps.
+    """
+
+    name: str
+    title: str
+    caption: str
+    kinds: tuple[str, ...]
+    compute: Callable[["_Subject", OnStep], Tensor]
+    class_specific: bool = True
+    signed: bool = False
+    long: bool = False
+    linear: bool = False
+
+
+def kind_of(model: nn.Module) -> str:
+    """ "vit" or "cnn" (torchvision's ResNet); `ValueError` for any other model."""
+    if is_vision_transformer(model):
+        return "vit"
+    if all(hasattr(model, name) for name in (*_STAGES, "avgpool", "fc")):
+        return "cnn"
+    raise ValueError(f"Cannot explain {type(model).__name__}: give a ViT or torchvision's ResNet.")
+
+
+def methods_for(model: nn.Module) -> list[Method]:
+    """Those that serve `model`, in the order of `METHODS`."""
+    kind = kind_of(model)
+    return [method for method in METHODS.values() if kind in method.kinds]
+
+
+def class_count(model: nn.Module) -> int:
+    return model.num_classes if hasattr(model, "num_classes") else model.fc.out_features
+
+
+def cell_grid(model: nn.Module, images: Tensor) -> tuple[int, int]:
+    """Rows and columns that pixels are summed to: the patches', or CELLS x CELLS without them."""
+    height, width = images.shape[-2:]
+    if is_vision_transformer(model):
+        patch = model.patch_embed.patch_size
+        return height // patch[0], width // patch[1]
+    return min(CELLS, height), min(CELLS, width)
+
+
+def cells(height: int, width: int, grid: tuple[int, int], device: torch.device) -> Tensor:
+    """The number 0..P-1 of the cell that each pixel lies in, (height, width)."""
+    row = torch.arange(height, device=device) * grid[0] // height
+    column = torch.arange(width, device=device) * grid[1] // width
+    return row[:, None] * grid[1] + column  # (height, width)
+
+
+def attribute(
+    method: str,
+    model: nn.Module,
+    images: Tensor,
+    target: int | Tensor,
+    *,
+    on_step: OnStep | None = None,
+) -> Tensor:
+    """One number a patch, (B, rows, columns): how much it bears on the class `target`.
+
+    Args:
+        method: a name in `METHODS`.
+        model: in eval mode; may be at work in other threads.
+        images: normalised, (B, 3, S, S), so that zero is the mean colour.
+        target: one class for all pictures, or a LongTensor (B,) with one for each.
+        on_step: called as (done, total) while a long method works; it may raise to end it.
+
+    The grid is that of a ViT's patches; for a ResNet its own last features (Grad-CAM) or `CELLS` x
+    `CELLS`. Raises `ValueError` for a method that there is not or that does not serve the model,
+    and for a class that the model does not have; `TypeError` as `attention.trace` does.
+    """
+    return attribute_many([method], model, images, target, on_step=on_step)[method]
+
+
+# Not in the caller's inference mode: its tensors cannot carry a gradient.
+@torch.inference_mode(False)
+def attribute_many(
+    methods: Iterable[str],
+    model: nn.Module,
+    images: Tensor,
+    target: int | Tensor,
+    *,
+    on_step: OnStep | None = None,
+) -> dict[str, Tensor]:
+    """`attribute` by several methods; those that need gradients share one way back."""
+    chosen = [_served(name, model) for name in methods]
+    classes = attention.check_target(target, len(images), class_count(model), images.device)
+    weights = F.one_hot(classes, class_count(model)).to(images.dtype)  # (B, C)
+    return _compute(chosen, _Subject(model, images, classes, weights), on_step)
+
+
+@torch.inference_mode(False)
+def contrast(
+    method: str,
+    model: nn.Module,
+    images: Tensor,
+    target: int | Tensor,
+    against: int | Tensor,
+    *,
+    on_step: OnStep | None = None,
+) -> Tensor:
+    """Why `target` and not `against`: the map of the one minus that of the other, signed.
+
+    For a `linear` method this is the map of the difference of both logits itself; for the others it
+    compares two maps, each of which was cut off at zero. All else as in `attribute`.
+    """
+    chosen, count = _served(method, model), class_count(model)
+    pair = [attention.check_target(t, len(images), count, images.device) for t in (target, against)]
+    hot = [F.one_hot(classes, count).to(images.dtype) for classes in pair]  # each (B, C)
+    if chosen.linear:
+        subject = _Subject(model, images, pair[0], hot[0] - hot[1])
+        return _compute([chosen], subject, on_step)[method]
+    first, second = (
+        _compute([chosen], _Subject(model, images, classes, weights), on_step)[method]
+        for classes, weights in zip(pair, hot, strict=True)
+    )
+    return first - second
+
+
+def _served(name: str, model: nn.Module) -> Method:
+    if name not in METHODS:
+        raise ValueError(f"Unknown method '{name}': choose one of {', '.join(METHODS)}.")
+    if kind_of(model) not in METHODS[name].kinds:
+        served = ", ".join(method.name for method in methods_for(model))
+        raise ValueError(f"'{name}' does not serve {type(model).__name__}: choose one of {served}.")
+    return METHODS[name]
+
+
+def _compute(methods: list[Method], subject: "_Subject", on_step: OnStep | None) -> dict:
+    subject.needs_gradients = any(method.compute in _BY_GRADIENTS for method in methods)
+    report = on_step or (lambda done, total: None)
+    return {method.name: method.compute(subject, report).detach() for method in methods}
+
+
+class _Subject:
+    """What a map is asked of; the passes that several methods share are made once."""
+
+    def __init__(self, model: nn.Module, images: Tensor, target: Tensor, weights: Tensor):
+        self.model = model
+        self.images = images.clone() if images.is_inference() else images
+        self.target = target  # (B,)
+        self.weights = weights  # (B, C): the score is the logits times these
+        self.grid = cell_grid(model, images)
+        self.needs_gradients = False
+
+    @cached_property
+    def gradients(self) -> attention.ClassGradients:
+        return attention.class_gradients(self.model, self.images, self.target)
+
+    @cached_property
+    def attention(self) -> Tensor:  # (L, B, H, N, N)
+        if self.needs_gradients:
+            return torch.stack(self.gradients.attention)
+        with torch.no_grad():
+            return attention.trace(self.model, self.images).attention
+
+    def on_patches(self, matrix: Tensor) -> Tensor:
+        """What of each patch reaches the answer: (B, N, N) -> (B, rows, columns)."""
+        prefix = self.model.num_prefix_tokens
+        from_class_token = attention.reads_class_token(self.model)
+        return attention.answer_map(matrix, prefix, from_class_token).unflatten(1, self.grid)
+
+    def on_cells(self, pixels: Tensor) -> Tensor:
+        """Sum (B, S, S) over each cell: (B, rows, columns)."""
+        B, height, width = pixels.shape
+        cell = cells(height, width, self.grid, pixels.device).flatten()  # (S*S,)
+        total = pixels.new_zeros(B, self.grid[0] * self.grid[1])
+        return total.index_add(1, cell, pixels.flatten(1)).unflatten(1, self.grid)
+
+
+def _relevance(subject: _Subject, on_step: OnStep) -> Tensor:
+    found = subject.gradients
+    matrix = attention.accumulate_relevance(found.attention, found.attention_gradients)
+    return subject.on_patches(matrix)
+
+
+def _gradient_rollout(subject: _Subject, on_step: OnStep) -> Tensor:
+    found = subject.gradients
+    return subject.on_patches(gradient_rollout(found.attention, found.attention_gradients))
+
+
+def _grad_cam(subject: _Subject, on_step: OnStep) -> Tensor:
+    if kind_of(subject.model) == "cnn":
+        return _convolutional_grad_cam(subject)
+    found, prefix = subject.gradients, subject.model.num_prefix_tokens
+    maps = token_grad_cam(found.features, found.feature_gradients, prefix)  # (B, P)
+    return maps.unflatten(1, subject.grid)
+
+
+_STAGES = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3", "layer4")
+
+
+@torch.enable_grad()
+def _convolutional_grad_cam(subject: _Subject) -> Tensor:
+    """Selvaraju et al. 2017 on the last features, whose places are the map's: no hook needed."""
+    model, x = subject.model, subject.images
+    with torch.no_grad():
+        for name in _STAGES:
+            x = getattr(model, name)(x)
+    x = x.requires_grad_()  # (B, D, rows, columns)
+    logits = model.fc(model.avgpool(x).flatten(1))  # (B, C)
+    (gradient,) = torch.autograd.grad((logits * subject.weights).sum(), x)
+    weights = gradient.mean(dim=(2, 3), keepdim=True)  # (B, D, 1, 1)
+    return (x * weights).sum(dim=1).clamp(min=0)
+
+
+@torch.enable_grad()
+def _integrated_gradients(subject: _Subject, on_step: OnStep) -> Tensor:
+    """Sundararajan et al. 2017, https://arxiv.org/abs/1703.01365, equation 1, summed per cell."""
+    from captum.attr import IntegratedGradients  # it imports pyplot: two seconds that can wait
+
+    B, done = len(subject.images), 0
+
+    def score(images: Tensor, weights: Tensor) -> Tensor:
+        nonlocal done
+        on_step(done, STEPS)
+        done += len(images) // B
+        return (subject.model(images) * weights).sum(dim=1)  # (B * steps,)
+
+    pixels = IntegratedGradients(score).attribute(
+        subject.images.clone(),
+        baselines=0.0,
+        additional_forward_args=subject.weights,
+        n_steps=STEPS,
+        internal_batch_size=max(B, CHUNK // 4),  # forward and back: four times the work
+    )  # (B, 3, S, S)
+    on_step(STEPS, STEPS)
+    return subject.on_cells(pixels.sum(dim=1))
+
+
+@torch.no_grad()
+def _occlusion(subject: _Subject, on_step: OnStep) -> Tensor:
+    """Zeiler & Fergus 2014, https://arxiv.org/abs/1311.2901, section 4.2, one cell at a time."""
+    model, images, (rows, columns) = subject.model, subject.images, subject.grid
+    B, _, height, width = images.shape
+    cell = cells(height, width, subject.grid, images.device)  # (S, S)
+    total = B * rows * columns
+    which = torch.arange(total, device=images.device)  # picture by picture, cell by cell
+    scores = []
+    for chunk in which.split(CHUNK):
+        on_step(int(chunk[0]), total)
+        picture, hidden = chunk // (rows * columns), chunk % (rows * columns)
+        kept = cell != hidden[:, None, None]  # (chunk, S, S)
+        logits = model(images[picture] * kept[:, None])  # zero is the mean colour
+        scores.append((logits * subject.weights[picture]).sum(dim=1))
+    on_step(total, total)
+    whole = (model(images) * subject.weights).sum(dim=1)  # (B,)
+    return whole[:, None, None] - torch.cat(scores).view(B, rows, columns)
+
+
+def _last_attention(subject: _Subject, on_step: OnStep) -> Tensor:
+    return subject.on_patches(attention.fuse_heads(subject.attention[-1]))
+
+
+def _rollout(subject: _Subject, on_step: OnStep) -> Tensor:
+    prefix = subject.model.num_prefix_tokens
+    return subject.on_patches(attention.rollout(subject.attention, num_prefix_tokens=prefix))
+
+
+_BY_GRADIENTS = (_relevance, _gradient_rollout, _grad_cam)
+_BOTH = ("vit", "cnn")
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method(
+            "relevance",
+            "Relevance",
+            "Attention of all layers, each weighted by how much it raises the class's logit, added "
+            "up through the layers (Chefer et al. 2021); it shows only what speaks for the class, "
+            "and takes no account of the MLPs between.",
+            ("vit",),
+            _relevance,
+        ),
+        Method(
+            "gradient_rollout",
+            "Gradient-weighted rollout",
+            "Attention rollout in which each layer's attention counts as far as it raises the "
+            "class's logit; heads may cancel each other, and where the gradient is small only the "
+            "skip connection is left.",
+            ("vit",),
+            _gradient_rollout,
+        ),
+        Method(
+            "grad_cam",
+            "Grad-CAM",
+            "Features that enter the last attention (of a ResNet: leave the last convolution), "
+            "weighted by their mean gradient for the class and cut off at zero; a late layer's "
+            "place may already hold what it gathered from elsewhere.",
+            _BOTH,
+            _grad_cam,
+        ),
+        Method(
+            "integrated_gradients",
+            "Integrated Gradients",
+            "The gradient of the class's logit added up on the way from a flat picture of the mean "
+            "colour to this one, per patch (Sundararajan et al. 2017); it adds up to the change of "
+            "the logit, but another starting picture gives another map.",
+            _BOTH,
+            _integrated_gradients,
+            signed=True,
+            long=True,
+            linear=True,
+        ),
+        Method(
+            "occlusion",
+            "Occlusion",
+            "How far the class's logit falls when this one patch is painted in the mean colour; a "
+            "patch counts for nothing where its neighbours say the same, and no such hole was seen "
+            "in training.",
+            _BOTH,
+            _occlusion,
+            signed=True,
+            long=True,
+            linear=True,
+        ),
+        Method(
+            "attention",
+            "Last layer's attention",
+            "Where the class token looks in the last layer, mean of the heads; it is the same for "
+            "every class, and what it looks at holds what earlier layers brought there.",
+            ("vit",),
+            _last_attention,
+            class_specific=False,
+        ),
+        Method(
+            "rollout",
+            "Attention rollout",
+            "Attention of all layers multiplied up (Abnar & Zuidema 2020); it is the same for "
+            "every class, and treats every head and layer as if it mattered alike.",
+            ("vit",),
+            _rollout,
+            class_specific=False,
+        ),
+    )
+}
