@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -49,7 +49,14 @@ class Why:
     target: int
     against: int | None
     maps: tuple[ClassMap, ...]  # the best measured first
+    fills: tuple[str, ...]  # what can stand for a patch that is gone
+    truths: dict[str, "Truth"]  # by fill: those that were measured before
     key: tuple  # of the picture, the model and the classes
+
+    @property
+    def best(self) -> str:
+        """The method that measured best on test pictures, which is the page's default."""
+        return self.maps[0].method.name
 
     @property
     def named(self) -> str:
@@ -100,8 +107,7 @@ def maps(
     """
     model = explorer.model(run)
     seen, pixels = explorer.input(run.preprocessing, image)
-    with torch.no_grad():
-        probabilities = model(pixels).float().softmax(1)[0].cpu().numpy()  # (C,)
+    probabilities = explorer.answer(run, image).probabilities
     first = class_index(run, target) if target else int(probabilities.argmax())
     second = class_index(run, against) if against else None
     if second == first:
@@ -114,7 +120,9 @@ def maps(
             found |= asked.alone(method, on_step)
     shown = (m for m in asked.methods if m.name in found)
     drawn = (ClassMap(m, found[m.name], _is_signed(m, second)) for m in shown)
-    return Why(run, seen, probabilities, first, second, tuple(drawn), asked.key)
+    found = Why(run, seen, probabilities, first, second, tuple(drawn), fills(model), {}, asked.key)
+    truths = {fill: asked.kept.get(_truth_key(found, fill)) for fill in found.fills}
+    return replace(found, truths={fill: truth for fill, truth in truths.items() if truth})
 
 
 def truth(
@@ -130,8 +138,8 @@ def truth(
     `image` is that of `why`. Raises `RunError` for a fill that is not or that the model lacks.
     """
     model = explorer.model(why.run)
-    if fill not in fills(explorer, why.run):
-        choices = ", ".join(fills(explorer, why.run))
+    if fill not in why.fills:
+        choices = ", ".join(why.fills)
         raise RunError(f"'{why.run.name}' has no fill '{fill}': choose one of {choices}.")
 
     def measured() -> Truth:
@@ -149,15 +157,10 @@ def truth(
     return _kept(explorer).get_or_make(_truth_key(why, fill), measured)
 
 
-def known_truth(explorer: Explorer, why: Why, fill: str) -> Truth | None:
-    """`truth` where it was measured before."""
-    return _kept(explorer).get(_truth_key(why, fill))
-
-
-def fills(explorer: Explorer, run: Run) -> list[str]:
+def fills(model: nn.Module) -> tuple[str, ...]:
     """What can stand for a patch that is gone: only a ViT can do without its token."""
-    is_vit = attributions.kind_of(explorer.model(run)) == "vit"
-    return [fill for fill in faithfulness.FILLS if fill != "drop" or is_vit]
+    is_vit = attributions.kind_of(model) == "vit"
+    return tuple(fill for fill in faithfulness.FILLS if fill != "drop" or is_vit)
 
 
 class Kept:

@@ -53,7 +53,7 @@ def truth_plot(
             gid=f"truth-{number}",
         )
     axes.set_xlim(0, 100)
-    axes.set_ylim(0, 100)
+    axes.set_ylim(bottom=0)
     axes.set_xlabel(x_label, color=INK)
     axes.set_ylabel(y_label, color=INK)
     axes.tick_params(colors=INK)

@@ -6,6 +6,7 @@ from pathlib import Path
 import gradio as gr
 
 from vitdemo.explorer import Explorer, hands, inside
+from vitdemo.explorer import Explorer, hands, why
 from vitdemo.explorer import errors as choices
 from vitdemo.explorer import metrics as explorer_metrics
 from vitdemo.explorer.calibration import calibration as calibration_of
@@ -58,6 +59,12 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                         "grid_of": lambda name: hands.grid_of(explorer, explorer.run(name)),
                     },
                     inside_of=inside.by_name(explorer),
+                    why_this={
+                        "maps": lambda name, *asked, **options: why.maps(
+                            explorer, explorer.run(name), *asked, **options
+                        ),
+                        "truth": partial(why.truth, explorer),
+                    },
                 )
             with gr.Tab("Training progress", id="training"):
                 progress.build(page, runs=explorer.runs)

@@ -17,6 +17,7 @@ from vitdemo.ui.components import (
     run_radio,
 )
 from vitdemo.ui.look import hands, heads, inside, permalink, picture, rollout
+from vitdemo.ui.look import hands, heads, permalink, picture, rollout, why
 from vitdemo.ui.look.opener import Opener
 from vitdemo.ui.look.shared import Shared, nearest
 
@@ -44,11 +45,13 @@ def build(
     test_size: Callable[[], int],
     hands_on: Mapping[str, Callable],
     inside_of: Mapping[str, Callable],
+    why_this: Mapping[str, Callable],
 ) -> Opener:
     """Lay out and wire the tab, one of `page_tabs`; the callables are those of `Explorer`.
 
     `look`, `layers` and `save_maps` take a run's name; a model without attention has 0 layers.
     `hands_on` and `inside_of` have what these sections take beside `look`.
+    `hands_on` and `why_this` have what those sections take beside.
     """
     parts = picture.lay_out()
     gr.Markdown(f"### Where it looks\n{CAVEAT}")
@@ -59,6 +62,8 @@ def build(
             heads.build(shared, look=look)
         with gr.Tab("Rollout", id="rollout") as tabs["rollout"]:
             rollout.build(shared, look=look)
+        with gr.Tab("Why this class?", id=why.SECTION) as tabs[why.SECTION]:
+            why.build(shared, **why_this)
         with gr.Tab("Hands on", id="hands") as tabs["hands"]:
             hands.build(shared, look=look, **hands_on)
         with gr.Tab("Inside", id="inside") as tabs["inside"]:

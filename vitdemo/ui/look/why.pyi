@@ -1,0 +1,221 @@
+"""The section "Why this class?" of Look: maps of a class side by side, and the truth meter."""
+
+from collections.abc import Callable
+
+import gradio as gr
+
+from vitdemo.errors import VitdemoError
+from vitdemo.explorer.why import Truth, Why
+from vitdemo.ui import html
+from vitdemo.ui.components import LIGHT_QUEUE, LONG_QUEUE, for_people
+from vitdemo.ui.look import why_drawing
+from vitdemo.ui.look.shared import Shared
+
+SECTION = "why"
+PROGRESS = gr.Progress()  # only a mark of where gradio puts the one of each call
+PREDICTED, NOTHING = "", ""  # as class: the predicted one; as the other class: none
+INTRO = (
+    "What speaks for a class: each map answers this in its own way, and they disagree. Choose a "
+    "second class to ask why the one **and not** the other. The **truth meter** takes patches away "
+    "in each map's order and watches the answer, so that you need not trust a map for its looks."
+)
+METER = (
+    "The score says how well a map's order of the patches foretells what **this model's** answer "
+    "loses and regains as they go and come back: only a map beyond the grey band knows more than a "
+    "random order. It cannot say whether the model is right or looks where a person would, and a "
+    "picture with holes is one that no model was trained on, so compare maps under one fill, not "
+    "one fill with another."
+)
+
+
+class Stopped(Exception):
+    """The person who asked has cancelled, or asked something else."""
+
+
+class Ticket:
+    """One person's running work: `stop` ends it at its next step, even while it waits its turn."""
+
+    def __init__(self):
+        self.stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def check(self) -> None:
+        if self.stopped:
+            raise Stopped
+
+from gradio.events import Dependency
+
+class ClassDropdown(gr.Dropdown):
+    """`gr.Dropdown` whose handler gets the value as it stands in the browser.
+
+    gradio's own refuses a class of the model before, which the browser may still send.
+    """
+
+    is_template = True
+
+    def preprocess(self, payload: str | None) -> str | None:
+        return payload
+    from typing import Callable, Literal, Sequence, Any, TYPE_CHECKING
+    from gradio.blocks import Block
+    if TYPE_CHECKING:
+        from gradio.components import Timer
+        from gradio.components.base import Component
+
+
+def build(
+    shared: Shared,
+    *,
+    why: Callable[..., Why],
+    truth: Callable[..., Truth],
+) -> None:
+    """Lay out and wire the section.
+
+    `why(run_name, image, target=, against=, slow=, on_step=)` gives the maps, `truth(why, image,
+    fill=, on_step=)` their curves.
+    """
+    gr.Markdown(INTRO)
+    with gr.Row():
+        target = ClassDropdown(
+            [("the predicted class", PREDICTED)],
+            value=PREDICTED,
+            label="Why this class",
+            elem_id="why-class",
+            min_width=220,
+        )
+        against = ClassDropdown(
+            [("no other class", NOTHING)],
+            value=NOTHING,
+            label="and not",
+            elem_id="why-against",
+            min_width=220,
+        )
+        fill = gr.Radio(
+            [(words, name) for name, words in why_drawing.FILLS.items()],
+            value="mean",
+            label="Truth meter: what stands for a patch that is gone",
+            elem_id="why-fill",
+            min_width=320,
+        )
+    shown = gr.HTML(elem_id="why-maps", apply_default_css=False)
+    with gr.Row():
+        slow = gr.Button("Draw the slow maps", elem_id="why-slow")
+        measure = gr.Button("Measure how true the maps are", elem_id="why-measure")
+        cancel = gr.Button("Cancel", elem_id="why-cancel", variant="stop", visible=False)
+    gr.Markdown(METER)
+    meter = gr.HTML(elem_id="why-meter", apply_default_css=False)
+    ticket = gr.State(None)  # of this person's last long work
+    shared.linked["fill"] = fill
+    asked = [target, against, fill]
+
+    def ask(image, name, target, against, **options) -> Why:
+        return why(name, image, target=target or None, against=against or None, **options)
+
+    def redraw(image, name, target, against, fill, ticket):
+        if ticket is not None:
+            ticket.stop()  # what it would bring belongs to another question
+        try:
+            found = ask(image, name, target, against, slow=False)
+        except VitdemoError as error:
+            return html.notice(str(error)), ""
+        return drawn(found, fill)
+
+    def draw(image, name, target, against, fill, ticket):
+        """As `redraw`, with the choices of a picture and model that may be new."""
+        if ticket is not None:
+            ticket.stop()
+        notice = ""
+        try:
+            try:
+                found = ask(image, name, target, against, slow=False)
+            except VitdemoError as error:  # a class that this model does not have
+                found = ask(image, name, PREDICTED, NOTHING, slow=False)
+                target, against, notice = PREDICTED, NOTHING, html.notice(str(error))
+        except VitdemoError as error:
+            return *[gr.skip()] * len(asked), html.notice(str(error)), ""
+        fill = fill if fill in found.fills else found.fills[0]
+        maps, curves = drawn(found, fill)
+        return *choices(found, target, against, fill), notice + maps, curves
+
+    def at_length(work: Callable[..., Why], words: str) -> Callable:
+        """A handler that does `work` with a progress bar until its ticket is stopped."""
+
+        @for_people
+        def handler(image, name, target, against, fill, ticket, progress=PROGRESS):
+            if image is None or name is None or ticket is None or ticket.stopped:
+                return gr.skip(), gr.skip()
+
+            def on_step(done, total):
+                ticket.check()
+                progress((done, total), desc=words, unit="steps")
+
+            try:
+                found = work(image, name, target, against, fill, on_step)
+                ticket.check()
+            except Stopped:
+                return gr.skip(), gr.skip()
+            return drawn(found, fill)
+
+        return handler
+
+    def slow_maps(image, name, target, against, fill, on_step) -> Why:
+        return ask(image, name, target, against, slow=True, on_step=on_step)
+
+    def measured(image, name, target, against, fill, on_step) -> Why:
+        found = ask(image, name, target, against, slow=False)
+        truth(found, image, fill=fill, on_step=on_step)
+        return ask(image, name, target, against, slow=False)  # which knows it now
+
+    def start(ticket):
+        if ticket is not None:
+            ticket.stop()
+        return Ticket(), *buttons(working=True)
+
+    def stop(ticket):
+        if ticket is not None:
+            ticket.stop()
+        return buttons(working=False)
+
+    def buttons(working: bool) -> tuple[dict, dict, dict]:
+        free = gr.update(interactive=not working)
+        return free, free, gr.update(visible=working)
+
+    private, controls = {"api_visibility": "private"}, [slow, measure, cancel]
+    shared.when_drawn(SECTION, draw, [*asked, ticket], [*asked, shown, meter])
+    shared.when_changed(SECTION, redraw, [*asked, ticket], [shown, meter], by=asked)
+    for button, work, words in (
+        (slow, slow_maps, "Drawing the slow maps"),
+        (measure, measured, "Measuring how true the maps are"),
+    ):
+        started = button.click(start, ticket, [ticket, *controls], **private, **LIGHT_QUEUE)
+        worked = started.then(
+            at_length(work, words),
+            inputs=[shared.picture, shared.model, *asked, ticket],
+            outputs=[shown, meter],
+            show_progress_on=meter,
+            **private,
+            **LONG_QUEUE,
+        )
+        worked.then(lambda: buttons(working=False), outputs=controls, **private, **LIGHT_QUEUE)
+    cancel.click(stop, ticket, controls, **private, **LIGHT_QUEUE)
+
+
+def drawn(found: Why, fill: str) -> tuple[str, str]:
+    """The maps, and the meter where it was measured before."""
+    known = found.truths.get(fill)
+    return why_drawing.maps_html(found, known), why_drawing.meter_html(found, known)
+
+
+def choices(found: Why, target: str, against: str, fill: str) -> tuple[dict, dict, dict]:
+    """Updates of the three controls for this model and picture."""
+    names = [(name, name) for name in dict.fromkeys(found.run.classes)]
+    predicted = found.run.classes[int(found.probabilities.argmax())]
+    fills = [(words, name) for name, words in why_drawing.FILLS.items() if name in found.fills]
+    return (
+        gr.update(
+            choices=[(f"the predicted class ({predicted})", PREDICTED), *names], value=target
+        ),
+        gr.update(choices=[("no other class", NOTHING), *names], value=against),
+        gr.update(choices=fills, value=fill),
+    )
