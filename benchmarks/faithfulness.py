@@ -6,7 +6,7 @@ The pictures are a stratified, seeded draw from the test set; nothing is trained
 Of each, the class that the model predicts is explained. Deletion takes patches away, what the
 method calls most important first, insertion brings them back (`vitdemo.faithfulness`). The spread
 is the standard deviation between the areas of 20 random orders of the same picture, mean over the
-pictures. `vitdemo.attributions.DEFAULTS` comes from these tables; LOG.md has the measured ones.
+pictures. `vitdemo.attributions.BEST_MEASURED` comes from the tables in LOG.md.
 """
 
 import argparse

@@ -18,7 +18,8 @@ import app
 from tests.making import CLASSES
 from tests.serving import ROOT, serve
 from vitdemo.explorer import Explorer
-from vitdemo.inputs import load_image
+from vitdemo.explorer.why import maps
+from vitdemo.inputs import load_image, visible_square
 from vitdemo.runs import read_run
 
 CPU = torch.device("cpu")
@@ -40,7 +41,7 @@ def photo(tmp_path):
 
 def test_only_named_endpoints_are_public(client):
     named = client.view_api(return_format="dict")["named_endpoints"]
-    assert set(named) == {"/runs", "/classify", "/attention", "/maps", "/metrics"}
+    assert set(named) == {"/runs", "/classify", "/attention", "/maps", "/why", "/metrics"}
 
 
 def test_runs_are_listed(client):
@@ -70,6 +71,36 @@ def test_all_maps_come_as_one_file(client, photo):
     with np.load(client.predict(photo, "vit", api_name="/maps")) as maps:
         assert maps["attention"].shape == (3, 2, 17, 17)
         assert b"(3, 2, 17, 17)" in maps["README.txt"]
+
+
+def test_why_gives_the_maps_of_a_class(client, photo, shown_runs, tmp_path):
+    found = client.predict(photo, "vit", "cat", "dog", api_name="/why")
+    explorer = Explorer([shown_runs], None, CPU)
+    image = visible_square(load_image(tmp_path / "photo.png"))
+    alone = maps(explorer, explorer.run("vit"), image, target="cat", against="dog")
+    assert found["class"] == "cat and not dog"
+    assert list(found["maps"]) == [m.method.name for m in alone.maps]
+    for drawn in alone.maps:
+        assert np.allclose(found["maps"][drawn.method.name], drawn.values, atol=1e-4)
+    with pytest.raises(AppError, match="'vit' has no class 'unicorn'"):
+        client.predict(photo, "vit", "unicorn", "", api_name="/why")
+
+
+def test_two_clients_with_different_models_get_their_own_maps(page_url, photo):
+    asked = {"vit": (4, 4), "timm": (4, 4), "resnet": (8, 8)}
+    clients = {name: Client(page_url, verbose=False) for name in asked}
+    jobs = {
+        (name, seed): clients[name].submit(photo, name, target, "", api_name="/why")
+        for seed, target in enumerate(("cat", "ship"))
+        for name in asked
+    }
+    found = {key: job.result(timeout=120) for key, job in jobs.items()}
+    for (name, seed), answer in found.items():
+        assert answer["class"] == ("cat", "ship")[seed]
+        assert np.array(answer["maps"]["occlusion"]).shape == asked[name]
+        again = clients[name].predict(photo, name, answer["class"], "", api_name="/why")
+        assert again == answer
+    assert found["vit", 0]["maps"]["occlusion"] != found["timm", 0]["maps"]["occlusion"]
 
 
 def test_metrics_are_those_of_the_evaluation(client):

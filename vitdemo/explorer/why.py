@@ -49,14 +49,10 @@ class Why:
     target: int
     against: int | None
     maps: tuple[ClassMap, ...]  # the best measured first
+    best: str | None  # the method that measured best on test pictures, for models of this kind
     fills: tuple[str, ...]  # what can stand for a patch that is gone
     truths: dict[str, "Truth"]  # by fill: those that were measured before
     key: tuple  # of the picture, the model and the classes
-
-    @property
-    def best(self) -> str:
-        """The method that measured best on test pictures, which is the page's default."""
-        return self.maps[0].method.name
 
     @property
     def named(self) -> str:
@@ -120,7 +116,8 @@ def maps(
             found |= asked.alone(method, on_step)
     shown = (m for m in asked.methods if m.name in found)
     drawn = (ClassMap(m, found[m.name], _is_signed(m, second)) for m in shown)
-    found = Why(run, seen, probabilities, first, second, tuple(drawn), fills(model), {}, asked.key)
+    answer = run, seen, probabilities, first, second, tuple(drawn), asked.best
+    found = Why(*answer, fills(model), {}, asked.key)
     truths = {fill: asked.kept.get(_truth_key(found, fill)) for fill in found.fills}
     return replace(found, truths={fill: truth for fill, truth in truths.items() if truth})
 
@@ -205,10 +202,13 @@ class _Asked:
     pixels: Tensor  # (1, 3, S, S)
 
     @property
+    def best(self) -> str | None:
+        return attributions.BEST_MEASURED.get(attributions.kind_of(self.model))
+
+    @property
     def methods(self) -> list[Method]:
         """Those that serve the model, the best measured first."""
-        best = attributions.DEFAULTS[attributions.kind_of(self.model)]
-        return sorted(attributions.methods_for(self.model), key=lambda m: m.name != best)
+        return sorted(attributions.methods_for(self.model), key=lambda m: m.name != self.best)
 
     def has(self, name: str) -> bool:
         return self.kept.get((*self.key, name)) is not None

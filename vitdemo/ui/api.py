@@ -14,12 +14,13 @@ from vitdemo.errors import ImageError, RunError
 from vitdemo.explorer import Explorer, final_accuracy
 from vitdemo.explorer.export import save_maps
 from vitdemo.explorer.metrics import class_table
+from vitdemo.explorer.why import maps as maps_of_class
 from vitdemo.inputs import load_image, visible_square
-from vitdemo.ui.components import LIGHT_QUEUE, MODEL_QUEUE, PathImage, for_people
+from vitdemo.ui.components import LIGHT_QUEUE, LONG_QUEUE, MODEL_QUEUE, PathImage, for_people
 
 
 def build(explorer: Explorer) -> None:
-    """Register `/runs`, `/classify`, `/attention`, `/maps`, `/metrics`; nothing is visible."""
+    """Register the endpoints that a script would want; nothing of them is visible."""
 
     @for_people
     def runs() -> list:
@@ -64,6 +65,20 @@ def build(explorer: Explorer) -> None:
         return save_maps(explorer, run, read(picture))
 
     @for_people
+    def why(picture, run, target, against) -> dict:
+        """Maps (rows, columns) of one class by every method, as lists; empty: the predicted class.
+
+        With `against` another class, what speaks for the one and not for the other.
+        """
+        classes = {"target": target or None, "against": against or None}
+        found = maps_of_class(explorer, explorer.run(run), read(picture), **classes)
+        return {
+            "class": found.named,
+            "probability": float(found.probabilities[found.target]),
+            "maps": {m.method.name: m.values.tolist() for m in found.maps},
+        }
+
+    @for_people
     def metrics(run) -> dict:
         """Accuracy and per-class metrics on the test set, with 95 % intervals, and their means."""
         table = class_table(explorer, run)
@@ -87,6 +102,8 @@ def build(explorer: Explorer) -> None:
         layer = gr.Number(1, label="layer")
         fusion = gr.Radio(list(FUSIONS), value="mean", label="fusion")
         discard_ratio = gr.Slider(0, 0.95, 0, label="discard_ratio")
+        target = gr.Textbox(label="target")
+        against = gr.Textbox(label="against")
         out = gr.JSON()
         file = gr.File(label="file")
         button = gr.Button()
@@ -95,6 +112,7 @@ def build(explorer: Explorer) -> None:
     map_inputs = [picture, run, layer, fusion, discard_ratio]
     button.click(maps, map_inputs, out, api_name="attention", **MODEL_QUEUE)
     button.click(maps_file, [picture, run], file, api_name="maps", **MODEL_QUEUE)
+    button.click(why, [picture, run, target, against], out, api_name="why", **LONG_QUEUE)
     button.click(metrics, run, out, api_name="metrics", **LIGHT_QUEUE)
 
 

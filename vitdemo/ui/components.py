@@ -71,6 +71,19 @@ class LayerSlider(gr.Slider):
         return payload
 
 
+class FreeDropdown(gr.Dropdown):
+    """`gr.Dropdown` whose handler gets the value as it stands in the browser.
+
+    gradio's own refuses what the choices do not hold, and between two models of different classes
+    the browser may still send the other one's. The handler says in words what is wrong.
+    """
+
+    is_template = True
+
+    def preprocess(self, payload):
+        return payload
+
+
 class PickHTML(gr.HTML):
     """`gr.HTML` whose elements with `data-pick="TEXT"` can be picked: use real buttons.
 

@@ -7,7 +7,7 @@ import gradio as gr
 from vitdemo.errors import VitdemoError
 from vitdemo.explorer.why import Truth, Why
 from vitdemo.ui import html
-from vitdemo.ui.components import LIGHT_QUEUE, LONG_QUEUE, for_people
+from vitdemo.ui.components import LIGHT_QUEUE, LONG_QUEUE, FreeDropdown, for_people
 from vitdemo.ui.look import why_drawing
 from vitdemo.ui.look.shared import Shared
 
@@ -46,18 +46,6 @@ class Ticket:
             raise Stopped
 
 
-class ClassDropdown(gr.Dropdown):
-    """`gr.Dropdown` whose handler gets the value as it stands in the browser.
-
-    gradio's own refuses a class of the model before, which the browser may still send.
-    """
-
-    is_template = True
-
-    def preprocess(self, payload: str | None) -> str | None:
-        return payload
-
-
 def build(
     shared: Shared,
     *,
@@ -71,14 +59,14 @@ def build(
     """
     gr.Markdown(INTRO)
     with gr.Row():
-        target = ClassDropdown(
+        target = FreeDropdown(
             [("the predicted class", PREDICTED)],
             value=PREDICTED,
             label="Why this class",
             elem_id="why-class",
             min_width=220,
         )
-        against = ClassDropdown(
+        against = FreeDropdown(
             [("no other class", NOTHING)],
             value=NOTHING,
             label="and not",

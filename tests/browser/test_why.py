@@ -1,0 +1,112 @@
+"""The section "Why this class?" in a real Chromium."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.doing import sources, upload, wait_for_change
+from tests.making import make_run
+from tests.serving import serve
+from vitdemo.models import ModelSpec
+
+MAPS = "#why-maps"
+
+
+@pytest.fixture
+def why_page(page):
+    page.get_by_role("tab", name="Why this class?").click()
+    page.locator(f"{MAPS} figure").nth(4).wait_for()
+    return page
+
+
+def choose(page, place, name):
+    """By keyboard, as any list with many classes is used."""
+    box = page.locator(f"{place} input")
+    box.click()
+    box.fill(name)
+    page.get_by_role("option", name=name, exact=True).click()
+
+
+def test_the_quick_maps_stand_side_by_side_with_their_limits(why_page):
+    expect(why_page.locator(f"{MAPS} figure")).to_have_count(5)
+    expect(why_page.locator(f"{MAPS} .vd-caption")).to_have_count(5)
+    expect(why_page.locator(f"{MAPS} .vd-best")).to_have_count(1)
+    expect(why_page.locator(MAPS)).to_contain_text(re.compile(r"Why \w+\? timm gives \w+ \d"))
+    for image in why_page.locator(f"{MAPS} figure img").all():
+        assert len(image.get_attribute("alt")) > 30
+    expect(why_page.locator("#why-meter")).to_contain_text("Not measured yet")
+
+
+def test_another_class_draws_other_maps_and_a_second_one_the_difference(why_page):
+    before = sources(why_page, MAPS)
+    choose(why_page, "#why-class", "ship")
+    expect(why_page.locator(MAPS)).to_contain_text("Why ship?")
+    first = wait_for_change(why_page, MAPS, before)
+    choose(why_page, "#why-against", "cat")
+    expect(why_page.locator(MAPS)).to_contain_text("Why ship and not cat?")
+    expect(why_page.locator(f"{MAPS} .vd-legend")).to_contain_text("for cat")
+    second = wait_for_change(why_page, MAPS, first)
+    assert first[3:5] == second[3:5]  # attention and rollout are the same for every class
+    choose(why_page, "#why-against", "ship")
+    expect(why_page.locator(MAPS)).to_contain_text("cannot be set against itself")
+
+
+def test_slow_maps_and_the_truth_meter(why_page):
+    why_page.locator("#why-slow").click()
+    expect(why_page.locator(f"{MAPS} figure")).to_have_count(7)
+    why_page.locator("#why-measure").click()
+    expect(why_page.locator("#why-meter svg")).to_have_count(2)
+    expect(why_page.locator("#why-meter tbody tr")).to_have_count(9)
+    expect(why_page.locator(f"{MAPS} .vd-score")).to_have_count(7)
+    expect(why_page.locator("#why-cancel")).to_be_hidden()
+    assert "Areas in percent" in why_page.locator("#why-meter figure").first.get_attribute(
+        "aria-label"
+    )
+    why_page.get_by_role("radio", name="Token dropped").check()
+    expect(why_page.locator("#why-meter")).to_contain_text("Not measured yet")
+    why_page.get_by_role("radio", name="Mean colour").check()
+    expect(why_page.locator("#why-meter svg")).to_have_count(2)  # known, so at once
+
+
+def test_a_new_picture_leaves_no_old_score(why_page, photo):
+    why_page.locator("#why-measure").click()
+    expect(why_page.locator("#why-meter svg")).to_have_count(2)
+    before = sources(why_page, MAPS)
+    upload(why_page, photo)
+    wait_for_change(why_page, MAPS, before)
+    expect(why_page.locator("#why-meter svg")).to_have_count(0)
+    expect(why_page.locator(f"{MAPS} .vd-score")).to_have_count(0)
+
+
+def test_a_resnet_has_its_own_maps_and_no_tokens_to_drop(why_page):
+    why_page.get_by_role("radio", name="Token dropped").check()
+    why_page.locator("#model").get_by_role("radio", name="resnet", exact=True).check()
+    expect(why_page.locator(f"{MAPS} figure")).to_have_count(1)
+    expect(why_page.locator(MAPS)).to_contain_text("Grad-CAM")
+    expect(why_page.get_by_role("radio", name="Token dropped")).to_have_count(0)
+    expect(why_page.get_by_role("radio", name="Mean colour")).to_be_checked()
+
+
+def test_cancel_stops_the_work_and_frees_the_next(open_page, tmp_path):
+    """A model of 256 patches, whose truth meter takes far longer than anything here waits."""
+    options = {"patch_size": 4, "embed_dim": 96, "depth": 6, "num_heads": 4}
+    make_run(tmp_path / "runs" / "large", ModelSpec("vit", 64, options=options))
+    make_run(tmp_path / "runs" / "vit")
+    arguments = ("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "none"))
+    with serve(*arguments) as address:
+        first, second = (open_page(f"{address}?section=why&model={m}") for m in ("large", "vit"))
+        for page in (first, second):
+            page.locator(f"{MAPS} figure").nth(4).wait_for()
+        first.locator("#why-measure").click()
+        expect(first.locator("#why-meter")).to_contain_text("steps")  # of the progress bar
+        second.locator("#why-measure").click()  # waits its turn
+        first.locator("#why-cancel").click()
+        expect(first.locator("#why-cancel")).to_be_hidden()
+        expect(first.locator("#why-measure")).to_be_enabled()
+        expect(second.locator("#why-meter svg")).to_have_count(2)
+        expect(second.locator(MAPS)).to_contain_text("vit gives")
+        expect(first.locator("#why-meter")).to_contain_text("Not measured yet")
+        expect(first.locator(MAPS)).to_contain_text("large gives")
+        first.close()
+        second.close()

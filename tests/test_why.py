@@ -1,0 +1,227 @@
+"""What the section "Why this class?" asks of runs and models, and its handlers' manners."""
+
+from concurrent.futures import ThreadPoolExecutor
+from html import escape
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tests.making import CLASSES, RESNET, VIT, make_run
+from vitdemo import attributions, faithfulness
+from vitdemo.errors import RunError
+from vitdemo.explorer import Explorer
+from vitdemo.explorer.why import Kept, class_index, maps, truth
+from vitdemo.ui.look import why_drawing
+from vitdemo.ui.look.why import Stopped, Ticket, choices, drawn
+
+CPU = torch.device("cpu")
+QUICK = ["relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    make_run(root / "vit", VIT)
+    make_run(root / "resnet", RESNET, seed=2)
+    return root
+
+
+@pytest.fixture
+def explorer(root, tmp_path):
+    return Explorer([root], tmp_path / "none", CPU)
+
+
+def picture(seed: int) -> Image.Image:
+    pixels = np.random.default_rng(seed).integers(0, 256, (20, 20, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+def names(found):
+    return [m.method.name for m in found.maps]
+
+
+def values(found):
+    return {m.method.name: m.values for m in found.maps}
+
+
+# --- maps ---
+
+
+def test_maps_are_those_of_attribute_for_the_predicted_class(explorer):
+    run = explorer.run("vit")
+    found = maps(explorer, run, picture(0))
+    _, pixels = explorer.input(run.preprocessing, picture(0))
+    assert found.target == int(found.probabilities.argmax()) and found.against is None
+    assert set(names(found)) == set(attributions.METHODS)
+    for name, own in values(found).items():
+        expected = attributions.attribute(name, explorer.model(run), pixels, found.target)[0]
+        assert np.allclose(own, expected, atol=1e-6), name
+    assert names(found)[0] == found.best == attributions.BEST_MEASURED["vit"]
+
+
+def test_contrast_is_signed_where_the_class_matters(explorer):
+    run = explorer.run("vit")
+    found = maps(explorer, run, picture(0), target="cat", against="dog")
+    cat, dog = (maps(explorer, run, picture(0), target=name) for name in ("cat", "dog"))
+    assert found.named == "cat and not dog"
+    for drawn_map in found.maps:
+        method = drawn_map.method
+        first, second = values(cat)[method.name], values(dog)[method.name]
+        expected = first - second if method.class_specific else first
+        assert np.allclose(drawn_map.values, expected, atol=1e-5), method.name
+        assert drawn_map.signed is method.class_specific
+
+
+def test_without_the_slow_ones_unless_they_are_known(explorer):
+    run = explorer.run("vit")
+    assert sorted(names(maps(explorer, run, picture(1), slow=False))) == sorted(QUICK)
+    maps(explorer, run, picture(1))
+    assert len(names(maps(explorer, run, picture(1), slow=False))) == 7
+    assert sorted(names(maps(explorer, run, picture(2), slow=False))) == sorted(QUICK)
+
+
+def test_a_resnet_has_its_own_maps(explorer):
+    found = maps(explorer, explorer.run("resnet"), picture(0), slow=False)
+    assert names(found) == ["grad_cam"] and found.best is None
+    assert found.fills == ("mean", "blur")
+
+
+def test_what_was_answered_is_not_made_again(explorer, monkeypatch):
+    run = explorer.run("vit")
+    first = maps(explorer, run, picture(0))
+    monkeypatch.setattr(attributions, "attribute_many", None)
+    again = maps(explorer, run, picture(0))
+    assert all(a.values is b.values for a, b in zip(first.maps, again.maps, strict=True))
+
+
+def test_two_at_once_get_their_own_maps(explorer):
+    asked = [("vit", 0, "cat"), ("vit", 1, "dog"), ("vit", 0, "ship")]
+    alone = [
+        values(maps(explorer, explorer.run(n), picture(s), target=t, slow=False))
+        for n, s, t in asked
+    ]
+    fresh = Explorer(explorer.roots, None, CPU)
+
+    def ask(one):
+        name, seed, target = one
+        return values(maps(fresh, fresh.run(name), picture(seed), target=target, slow=False))
+
+    with ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(ask, asked))
+    for one, other in zip(alone, together, strict=True):
+        assert all(np.allclose(one[name], other[name], atol=1e-6) for name in QUICK)
+
+
+def test_bad_classes_are_named(explorer):
+    run = explorer.run("vit")
+    with pytest.raises(RunError, match=r"'vit' has no class 'unicorn': it has airplane, .*\."):
+        maps(explorer, run, picture(0), target="unicorn")
+    with pytest.raises(RunError, match="no class 'unicorn'"):
+        maps(explorer, run, picture(0), against="unicorn")
+    with pytest.raises(RunError, match="'cat' cannot be set against itself"):
+        maps(explorer, run, picture(0), target="cat", against="cat")
+    assert class_index(run, "frog") == CLASSES.index("frog")
+
+
+# --- truth ---
+
+
+def test_truth_is_that_of_measure(explorer):
+    run = explorer.run("vit")
+    found = maps(explorer, run, picture(0), target="cat", slow=False)
+    measured = truth(explorer, found, picture(0), fill="drop")
+    _, pixels = explorer.input(run.preprocessing, picture(0))
+    own = {name: torch.from_numpy(v) for name, v in values(found).items()}
+    model, index = explorer.model(run), CLASSES.index("cat")
+    expected = faithfulness.measure(model, pixels, index, own, fill="drop")
+    for name, curve in expected.deletion.items():
+        assert np.allclose(measured.deletion[name], curve, atol=1e-6)
+        area = float(faithfulness.area(expected.shares, curve))
+        assert measured.areas[name][0] == pytest.approx(area, abs=1e-6)
+    assert measured.random_areas.shape == (2, 20)
+    assert np.allclose(measured.bands[1][0], expected.random_insertion.mean(0), atol=1e-6)
+
+
+def test_truth_is_known_afterwards_for_its_own_question_alone(explorer):
+    run = explorer.run("vit")
+    found = maps(explorer, run, picture(3), slow=False)
+    assert found.truths == {}
+    measured = truth(explorer, found, picture(3), fill="blur")
+    assert maps(explorer, run, picture(3), slow=False).truths == {"blur": measured}
+    assert maps(explorer, run, picture(3), target="cat", slow=False).truths == {}
+    assert maps(explorer, run, picture(4), slow=False).truths == {}
+    assert maps(explorer, run, picture(3)).truths == {}  # two maps more to be measured
+
+
+def test_a_resnet_is_measured_on_cells(explorer, monkeypatch):
+    monkeypatch.setattr("vitdemo.explorer.why.MOST_STEPS", 4)  # its passes are dear
+    found = maps(explorer, explorer.run("resnet"), picture(0), slow=False)
+    measured = truth(explorer, found, picture(0))
+    assert set(measured.areas) == {"grad_cam", faithfulness.CENTRE}
+    assert measured.shares.tolist() == [0, 0.25, 0.5, 0.75, 1]
+    with pytest.raises(RunError, match=r"'resnet' has no fill 'drop': .*mean, blur"):
+        truth(explorer, found, picture(0), fill="drop")
+
+
+def test_work_that_is_stopped_leaves_nothing_behind(explorer):
+    run, ticket = explorer.run("vit"), Ticket()
+
+    def on_step(done, total):
+        ticket.check()
+        ticket.stop()
+
+    with pytest.raises(Stopped):
+        maps(explorer, run, picture(5), on_step=on_step)
+    found = maps(explorer, run, picture(5), slow=False)
+    assert sorted(names(found)) == sorted(QUICK)
+    with pytest.raises(Stopped):
+        truth(explorer, found, picture(5), on_step=on_step)
+    assert maps(explorer, run, picture(5), slow=False).truths == {}
+
+
+def test_the_oldest_answers_are_let_go():
+    kept = Kept(2)
+    for key in "abac":
+        kept.get_or_make((key,), lambda key=key: key.upper())
+    assert [kept.get((key,)) for key in "abc"] == ["A", None, "C"]
+
+
+# --- drawing ---
+
+
+def test_every_map_says_what_it_shows_and_its_limit(explorer):
+    found = maps(explorer, explorer.run("vit"), picture(0), target="cat")
+    text, meter = drawn(found, "mean")
+    for method in attributions.METHODS.values():
+        assert escape(method.title) in text and escape(method.caption) in text
+    assert text.count("best measured") == 1
+    assert why_drawing.UNMEASURED in meter
+    truth(explorer, found, picture(0))
+    text, meter = drawn(maps(explorer, explorer.run("vit"), picture(0), target="cat"), "mean")
+    assert text.count("vd-score") == 7
+    assert meter.count("<svg") == 2 and meter.count("<tr>") == 1 + 7 + 1 + 1
+    assert meter.count("text/csv") == 2
+    assert set(why_drawing.COLOURS) == {*attributions.METHODS, faithfulness.CENTRE}
+
+
+def test_a_class_named_like_html_is_shown_as_it_is(root, explorer):
+    run = explorer.run("vit")
+    odd = tuple("<b>cat" if name == "cat" else name for name in run.classes)
+    object.__setattr__(run, "classes", odd)
+    found = maps(explorer, run, picture(0), target="<b>cat", against="dog", slow=False)
+    truth(explorer, found, picture(0))
+    found = maps(explorer, run, picture(0), target="<b>cat", against="dog", slow=False)
+    for part in drawn(found, "mean"):
+        assert "<b>cat" not in part
+    assert "&lt;b&gt;cat" in drawn(found, "mean")[0]
+
+
+def test_choices_are_the_models_own(explorer):
+    found = maps(explorer, explorer.run("resnet"), picture(0), slow=False)
+    target, against, fill = choices(found, "", "", "mean")
+    predicted = CLASSES[int(found.probabilities.argmax())]
+    assert target["choices"][0] == (f"the predicted class ({predicted})", "")
+    assert [value for _, value in against["choices"]] == ["", *CLASSES]
+    assert [value for _, value in fill["choices"]] == ["mean", "blur"]
