@@ -5,7 +5,8 @@
 Each repetition times the plain pass and every map in turn, so that what else the machine does
 falls on all of them; a ratio is the median of the ratios within a repetition. On the CPU the time
 is the processor's, not the clock's (threads that wait for each other count, so give it one:
-OMP_NUM_THREADS=1). LOG.md has what was measured. Integrated Gradients and occlusion are passes by the dozen and are not in the table.
+OMP_NUM_THREADS=1). LOG.md has what was measured. Integrated Gradients and occlusion are passes by
+the dozen and are not in the table.
 """
 
 import argparse
