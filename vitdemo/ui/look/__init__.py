@@ -16,8 +16,7 @@ from vitdemo.ui.components import (
     offer_download,
     run_radio,
 )
-from vitdemo.ui.look import hands, heads, inside, permalink, picture, rollout
-from vitdemo.ui.look import hands, heads, permalink, picture, rollout, why
+from vitdemo.ui.look import hands, heads, inside, permalink, picture, rollout, why
 from vitdemo.ui.look.opener import Opener
 from vitdemo.ui.look.shared import Shared, nearest
 
@@ -50,8 +49,7 @@ def build(
     """Lay out and wire the tab, one of `page_tabs`; the callables are those of `Explorer`.
 
     `look`, `layers` and `save_maps` take a run's name; a model without attention has 0 layers.
-    `hands_on` and `inside_of` have what these sections take beside `look`.
-    `hands_on` and `why_this` have what those sections take beside.
+    `hands_on`, `inside_of` and `why_this` have what these sections take beside.
     """
     parts = picture.lay_out()
     gr.Markdown(f"### Where it looks\n{CAVEAT}")

@@ -163,7 +163,8 @@ def wall_html(found: Effects, heads: Collection[Head]) -> str:
     return (
         caption(WALL.format(name=name))
         + '<div class="vd-scroll"><table class="vd-numbered vd-effects"><caption>Change of the '
-        f"logit without each head; columns are heads</caption><thead><tr><td></td>{columns}</tr></thead>"
+        "logit without each head; columns are heads</caption>"
+        f"<thead><tr><td></td>{columns}</tr></thead>"
         f'<tbody data-columns="{H}">{"".join(body)}</tbody></table></div>{legend}'
         + folded(f"Numbers: change of the probability of {name}, in percentage points", table)
     )
