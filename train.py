@@ -6,6 +6,7 @@
     python train.py vit-best --minutes 8.5          # stops between epochs, to be resumed
     torchrun --nproc_per_node=4 train.py vit-best   # four GPUs share each batch
     python train.py evaluate runs/vit-small-cpu
+    python train.py report runs/vit-small-cpu --out report.html
     python train.py download
 
 A training writes a run folder (see `vitdemo/runs.py`), which the page shows while it grows.
@@ -76,6 +77,8 @@ def run_command(args: argparse.Namespace, argv: list[str]) -> int:
         return download(args)
     if args.recipe == "evaluate":
         return evaluate(args)
+    if args.recipe == "report":
+        return write_report(args)
     return train(args, argv)
 
 
@@ -83,11 +86,18 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="train.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("recipe", nargs="?", help="a recipe's name, `evaluate` or `download`")
-    parser.add_argument("run", nargs="?", type=Path, help="with `evaluate`: the run folder")
+    commands = "`evaluate`, `report` or `download`"
+    parser.add_argument("recipe", nargs="?", help=f"a recipe's name, {commands}")
+    parser.add_argument(
+        "runs", nargs="*", type=Path, help="the run folder to `evaluate`, or those to `report` on"
+    )
     parser.add_argument("--list", action="store_true", help="print the recipes and leave")
     parser.add_argument("--data", type=Path, help="CIFAR-10's folder, or one with train/ and test/")
-    parser.add_argument("--out", type=Path, help="the run folder (default: runs/RECIPE)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="the run folder (default: runs/RECIPE); the file of a report (default: report.html)",
+    )
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     parser.add_argument("--threads", type=int, default=0, help="CPU threads (default: all cores)")
     parser.add_argument("--weights", type=Path, help="local file of the pretrained weights")
@@ -122,9 +132,9 @@ def download(args: argparse.Namespace) -> int:
 
 
 def evaluate(args: argparse.Namespace) -> int:
-    if args.run is None:
+    if len(args.runs) != 1:
         raise RunError("evaluate needs a run folder: python train.py evaluate runs/NAME.")
-    run = runs.read_run(args.run)
+    run = runs.read_run(args.runs[0])
     source = data.open_source(args.data)
     if source.classes != run.classes:
         raise RunError(
@@ -132,6 +142,20 @@ def evaluate(args: argparse.Namespace) -> int:
             "--data the data set that it was trained on."
         )
     write_evaluation(run, source, validation_of(run, source), args)
+    return 0
+
+
+def write_report(args: argparse.Namespace) -> int:
+    """One HTML file of finished or growing runs, for a class to hand in."""
+    if not args.runs:
+        raise RunError("report needs run folders: python train.py report runs/NAME runs/OTHER.")
+    # Here, not above: it draws, and no training should wait for matplotlib or fail without it.
+    from vitdemo.report import report
+
+    path = args.out or Path("report.html")
+    page = report([runs.read_run(folder) for folder in args.runs])
+    runs.write_atomically(path, lambda file: file.write(page.encode()))
+    print(f"The report is in '{path}': open it in a browser.")
     return 0
 
 

@@ -7,6 +7,8 @@ import pytest
 from matplotlib import colormaps
 
 from vitdemo import figures
+from vitdemo.figures import Curve
+from vitdemo.figures.curves import curve_plot
 
 RED = np.full((4, 4, 3), (255, 0, 0), dtype=np.uint8)
 
@@ -65,31 +67,14 @@ def test_scale_bar_has_the_colours_of_the_map():
     assert np.array_equal(bar[0], figures.colour_map(np.linspace(0, 1, 11)[None], 11)[0])
 
 
-def test_epoch_plot_holds_the_numbers_it_was_given():
-    lines = [figures.Curve([1, 2, 3], [0.3, 0.2, 0.1], "#112233"), figures.Curve([1], [0.5], "red")]
-    (axes,) = figures.epoch_plot(lines, "loss").axes
-    for drawn, wanted in zip(axes.get_lines(), lines, strict=True):
-        assert list(drawn.get_xdata()) == list(wanted.x)
-        assert list(drawn.get_ydata()) == list(wanted.y)
-        assert drawn.get_color() == wanted.colour
-    assert axes.get_ylabel() == "loss"
-
-
-@pytest.mark.parametrize("last", [1, 2, 3, 40])
-def test_epochs_on_the_axis_are_whole(last):
-    epochs = list(range(1, last + 1))
-    (axes,) = figures.epoch_plot([figures.Curve(epochs, epochs, "red")], "loss").axes
-    assert all(tick == round(tick) for tick in axes.get_xticks())
-
-
 def test_two_figures_on_one_page_share_no_id():
-    plots = [figures.epoch_plot([figures.Curve([1, 2], [1, 2], "red")], "loss") for _ in range(2)]
+    plots = [curve_plot([Curve([1, 2], [1, 2], "red")], "loss") for _ in range(2)]
     first, second = (set(re.findall(r' id="([^"]+)"', figures.svg(plot))) for plot in plots)
     assert first and not first & second
 
 
 def test_svg_takes_the_pages_text_colour_and_every_reference_is_met():
-    text = figures.svg(figures.epoch_plot([figures.Curve([1, 2], [1, 2], "red")], "loss"))
+    text = figures.svg(curve_plot([Curve([1, 2], [1, 2], "red")], "loss"))
     assert text.startswith("<svg") and "currentColor" in text and figures.INK not in text
     ids = set(re.findall(r' id="([^"]+)"', text))
     used = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', text)

@@ -344,6 +344,23 @@ def test_evaluate_leaves_validation_out_where_the_training_pictures_differ(
     assert again.validation_probabilities is again.validation_labels is None
 
 
+def test_report_writes_one_file_of_the_named_runs(cli, folder_run, tmp_path):
+    path = tmp_path / "hand-in.html"
+    code, out, _ = cli("report", folder_run[0], "--out", path)
+    assert code == 0
+    assert str(path) in out
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_report_needs_runs(cli, tmp_path):
+    assert_refused(cli("report"), "train.py report runs/NAME")
+    assert_refused(cli("report", tmp_path / "none"), tmp_path / "none", "not a run")
+
+
+def test_evaluate_takes_one_run(cli, folder_run):
+    assert_refused(cli("evaluate", folder_run[0], folder_run[0]), "train.py evaluate runs/NAME")
+
+
 def test_evaluate_on_other_classes_is_refused(cli, folder_run, put_pictures):
     other = put_pictures({"train/cat": 2, "train/dog": 2, "test/cat": 2}, "other")
     assert_refused(cli("evaluate", folder_run[0], "--data", other), "ant, bee, cow")

@@ -68,6 +68,19 @@ class Source:
             return _load_cifar10(self.root, part)
         return _load_files(self.files(part), size)
 
+    def labels(self, part: str) -> Tensor:
+        """Class of each picture of `part`, (N,) int64; a folder's pictures are not read for it."""
+        if self.is_cifar10:
+            return self.load(part).labels
+        return torch.tensor([label for _, label in self.files(part)])
+
+    def load_some(self, part: str, indices: Tensor, size: int = 32) -> Pictures:
+        """The pictures `indices` (M,) of `part` alone, in that order, as `load` gives them."""
+        if self.is_cifar10:
+            return self.load(part).subset(indices)
+        files = self.files(part)
+        return _load_files([files[i] for i in indices.tolist()], size)
+
     def files(self, part: str) -> list[tuple[str, int]]:
         """(file, class index) of each picture of a folder's `part`, none of them read.
 
@@ -104,6 +117,12 @@ def open_source(root: Path | str | None = None, *, download: bool = True) -> Sou
             )
         _download_cifar10(root)
     return Source("cifar10", root, CIFAR10_CLASSES, is_cifar10=True)
+
+
+def is_absent(root: Path | str | None = None) -> bool:
+    """Whether `root` holds nothing yet, so that CIFAR-10 can be downloaded into it."""
+    root = Path(root) if root is not None else default_root()
+    return not root.exists() or (root.is_dir() and not _holds_something_else(root))
 
 
 def _holds_something_else(root: Path) -> bool:

@@ -7,9 +7,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from tests.browser.doing import sources, upload, wait_for_change
-from tests.making import make_run, record
 from tests.serving import serve
-from vitdemo import runs
 
 TABS = (
     *("Look", "Training progress", "Per-class metrics", "Confusion matrix", "Errors"),
@@ -117,28 +115,6 @@ def test_without_a_data_set_the_page_names_the_way_out(page):
     expect(page.get_by_text("python train.py download").first).to_be_visible()
 
 
-def test_training_progress_draws_four_plots_and_the_figures(page):
-    page.get_by_role("tab", name="Training progress").click()
-    expect(page.locator("#plots svg")).to_have_count(4)
-    expect(page.locator(".vd-curves strong")).to_have_text(["resnet", "timm", "vit"])
-    expect(page.locator("#final")).to_contain_text("97.50")
-
-
-def test_plots_follow_the_chosen_runs_from_none_to_all(page):
-    page.get_by_role("tab", name="Training progress").click()
-    lines = page.locator("#plots [id*='curve-']")
-    runs_box = page.locator("#runs")
-    expect(lines).to_have_count(18)  # loss and accuracy twice, rate and time once, three runs
-    for name in ("resnet", "timm", "vit"):
-        runs_box.get_by_role("checkbox", name=name).uncheck()
-    expect(page.get_by_text("Choose a run above")).to_be_visible()
-    expect(lines).to_have_count(0)
-    runs_box.get_by_role("checkbox", name="vit").check()
-    expect(lines).to_have_count(6)
-    runs_box.get_by_role("checkbox", name="timm").check()
-    expect(lines).to_have_count(12)
-
-
 def test_confusion_matrix_counts_shares_and_sentences(page):
     page.get_by_role("tab", name="Confusion matrix").click()
     matrix = page.locator("#confusion-matrix")
@@ -192,19 +168,6 @@ def test_nothing_is_wider_than_the_window(open_page, page_url, width, scheme):
     page = open_page(page_url, width, scheme)
     page.locator("#asked figure").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-def test_a_growing_run_updates_by_itself(open_page, tmp_path):
-    run = make_run(tmp_path / "runs" / "growing", epochs=2)
-    with serve("--runs", str(run.path.parent), "--data", str(tmp_path / "none")) as address:
-        page = open_page(address)
-        page.get_by_role("tab", name="Training progress").click()
-        expect(page.locator("#final")).to_contain_text("70.00")
-        runs.append_record(run.path, record(3))
-        expect(page.locator("#final")).to_contain_text("80.00")
-        make_run(tmp_path / "runs" / "newcomer", epochs=1)
-        expect(page.locator("#runs")).to_contain_text("newcomer")
-        page.close()  # before its server, or the browser reports a lost connection
 
 
 def test_the_empty_page_explains_itself(open_page, tmp_path):

@@ -1,4 +1,4 @@
-"""Arrays -> coloured pictures as (side, side, 3) uint8 arrays, and curves as matplotlib figures.
+"""Arrays -> coloured pictures as (side, side, 3) uint8 arrays, and figures -> inline SVG.
 
 Letters: S side of what the model saw, rows and columns of the patch grid. A map is drawn at its own
 resolution, one flat square a patch: smoothing would claim detail that attention does not have.
@@ -13,7 +13,6 @@ import matplotlib
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
 matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text: small, and in the page's font
@@ -59,38 +58,13 @@ def scale_bar(width: int, height: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of a plot: `x` and `y` of equal length."""
+    """One line of a plot: `x` and `y` of equal length; a `faint` one is what another smooths."""
 
     x: Sequence[float]
     y: Sequence[float]
     colour: str
     dashed: bool = False
-
-
-def epoch_plot(curves: Sequence[Curve], y_label: str) -> Figure:
-    """Curves over epochs; a curve of a single epoch is a dot."""
-    figure = Figure(figsize=(6, 3), layout="constrained")
-    axes = figure.subplots()
-    for number, curve in enumerate(curves):
-        axes.plot(
-            curve.x,
-            curve.y,
-            color=curve.colour,
-            linestyle=(0, (4, 2)) if curve.dashed else "solid",
-            marker="o",
-            markersize=3,
-            linewidth=1.8,
-            gid=f"curve-{number}",
-        )
-    axes.set_xlabel("epoch", color=INK)
-    axes.set_ylabel(y_label, color=INK)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    axes.tick_params(colors=INK)
-    axes.grid(color=INK, alpha=0.15)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(INK)
-    return figure
+    faint: bool = False
 
 
 _numbers = itertools.count()

@@ -80,6 +80,19 @@ def classifier(model: nn.Module) -> nn.Module:
     return model.get_classifier() if hasattr(model, "get_classifier") else model.fc
 
 
+def features(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
+    """What the last layer answers from, (B, D), for normalised `images` (B, 3, S, S).
+
+    The class token after the norm, or the pooled patches; a ResNet's channels after its pooling.
+    """
+    if isinstance(model, VisionTransformer):
+        return model.forward_features(images)[:, 0]
+    if hasattr(model, "forward_head"):
+        return model.forward_head(model.forward_features(images), pre_logits=True)
+    *body, _ = model.children()  # torchvision's ResNet: all but `fc`, in the order of its pass
+    return nn.Sequential(*body)(images).flatten(1)
+
+
 def count_parameters(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
 

@@ -6,17 +6,21 @@ from pathlib import Path
 import gradio as gr
 
 from vitdemo.explorer import Explorer, hands, inside, why
+from vitdemo.explorer import Explorer, augmented, dataset, features, hands
 from vitdemo.explorer import errors as choices
 from vitdemo.explorer import metrics as explorer_metrics
 from vitdemo.explorer.calibration import calibration as calibration_of
 from vitdemo.explorer.compare import latency, model_rows, sample_size, trained_rows
 from vitdemo.explorer.export import save_maps
+from vitdemo.explorer.patches import embed
 from vitdemo.explorer.robustness import measure
+from vitdemo.report import report
 from vitdemo.ui import (
     api,
     calibration,
     compare,
     confusion,
+    data,
     errors,
     header,
     look,
@@ -66,7 +70,7 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                     },
                 )
             with gr.Tab("Training progress", id="training"):
-                progress.build(page, runs=explorer.runs)
+                progress.build(page, runs=explorer.runs, report=report)
             with gr.Tab("Per-class metrics", id="metrics") as tab:
                 metrics.build(
                     tab,
@@ -108,6 +112,34 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                     latency=partial(latency, explorer),
                     measure=partial(measure, explorer),
                     sample_size=partial(sample_size, explorer),
+                )
+            with gr.Tab("Data", id="data") as tab:
+                data.build(
+                    tab,
+                    absence=partial(dataset.absence, explorer),
+                    downloadable=partial(dataset.downloadable, explorer),
+                    download=partial(dataset.download, explorer),
+                    sections=lambda: [
+                        data.classes.build(
+                            absence=partial(dataset.absence, explorer),
+                            overview=partial(dataset.overview, explorer),
+                            statistics=partial(dataset.statistics, explorer),
+                        ),
+                        data.patches.build(
+                            opener.picture,
+                            explained_runs=explorer.explained_runs,
+                            embed=lambda name, image: embed(explorer, explorer.run(name), image),
+                        ),
+                        data.augmentation.build(
+                            opener.picture, augment=partial(augmented.live, explorer)
+                        ),
+                        data.similar.build(
+                            opener,
+                            trained_runs=explorer.trained_runs,
+                            planes=partial(features.planes, explorer),
+                            neighbours=partial(features.neighbours, explorer),
+                        ),
+                    ],
                 )
         api.build(explorer)
     return page

@@ -1,40 +1,86 @@
 """The Training progress tab: curves of any runs side by side; a growing run updates by itself."""
 
 import itertools
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import gradio as gr
+import numpy as np
 import pandas as pd
 
-from vitdemo import figures
 from vitdemo.explorer import final_accuracy
+from vitdemo.explorer.learning import (
+    MILESTONES,
+    below_validation,
+    gap,
+    minutes,
+    reached,
+    reasons,
+    smoothed,
+    stages,
+)
+from vitdemo.figures import Curve
+from vitdemo.figures.curves import COLOURS, Hover, Mark, curve_plot, hover_svg
 from vitdemo.runs import RECORD_FIELDS, Run
 from vitdemo.ui import html
-from vitdemo.ui.components import QUIET
+from vitdemo.ui.components import LIGHT_QUEUE, QUIET, offer_download
 
 SECONDS = 4  # between two looks at the run folders
 INTRO = (
     "How each model learned, epoch by epoch: on the training pictures, and on validation pictures "
-    "that it never trains on. Training figures are taken while the model still changes, on "
-    "pictures that are shifted, mirrored or mixed to make them harder, so they may be worse than "
-    "validation. A run that is being written now grows here by itself."
+    "that it never trains on. Point at a plot for its numbers. A run that is being written now "
+    "grows here by itself."
 )
-# Dark for validation, light for training; each at 2.9 : 1 or more on white and on the dark theme,
-# and the hues differ for the colour-blind too.
-COLOURS = (
-    ("#0a78c2", "#4f95d8"),
-    ("#c45f10", "#dd8034"),
-    ("#17876a", "#2fa382"),
-    ("#a2559a", "#c27db8"),
-    ("#96740a", "#b08d24"),
-    ("#64748b", "#8a98ac"),
-)
-# title, unit of the axis, factor, fields of a record
+EPOCHS, MINUTES = "Epochs", "Minutes"
+LINEAR, LOG = "Linear", "Logarithmic"
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One of the plots: its axis, and the columns of a run that it draws."""
+
+    title: str
+    unit: str
+    columns: tuple[tuple[str, Callable[[Run], Sequence[float]]], ...]
+    form: str = ".4g"
+    log: bool = False  # whether the logarithmic scale is for it
+    zero: bool = False
+
+
+def _column(field: str, scale: float = 1) -> Callable[[Run], list[float]]:
+    return lambda run: [scale * record[field] for record in run.history]
+
+
+VALIDATION, TRAINING = "validation", "training"
 PLOTS = (
-    ("Loss", "loss", 1, ("val_loss", "train_loss")),
-    ("Accuracy", "%", 100, ("val_accuracy", "train_accuracy")),
-    ("Learning rate at the epoch's end", "learning rate", 1, ("learning_rate",)),
-    ("Time of an epoch", "seconds", 1, ("epoch_seconds",)),
+    Plot(
+        "Loss",
+        "loss",
+        ((VALIDATION, _column("val_loss")), (TRAINING, _column("train_loss"))),
+        log=True,
+    ),
+    Plot(
+        "Accuracy",
+        "%",
+        ((VALIDATION, _column("val_accuracy", 100)), (TRAINING, _column("train_accuracy", 100))),
+        form=".2f",
+    ),
+    Plot(
+        "Generalisation gap: training minus validation accuracy",
+        "points",
+        (("gap", gap),),
+        form="+.2f",
+        zero=True,
+    ),
+    Plot(
+        "Learning rate at the epoch's end",
+        "learning rate",
+        (("learning rate", _column("learning_rate")),),
+        log=True,
+    ),
+    Plot("Time of an epoch", "seconds", (("seconds", _column("epoch_seconds")),), form=".1f"),
 )
 TABLE = (
     "Run",
@@ -48,26 +94,55 @@ TABLE = (
 )
 
 
-def build(page: gr.Blocks, *, runs: Callable[[], tuple[list[Run], list[str]]]) -> None:
-    """Lay out and wire the tab; `runs` reads the run folders as they are now."""
+@dataclass(frozen=True)
+class View:
+    """How the curves are drawn: weight of the smoothing, scale of y, axis of x."""
+
+    smoothing: float = 0.0
+    log: bool = False
+    by_minutes: bool = False
+
+
+def build(
+    page: gr.Blocks,
+    *,
+    runs: Callable[[], tuple[list[Run], list[str]]],
+    report: Callable[[list[Run]], str],
+) -> None:
+    """Lay out and wire the tab; `runs` reads the run folders, `report` makes one HTML of some."""
     gr.Markdown(INTRO)
     found = runs()[0]
     values = [run.name for run in found]
     chosen = gr.CheckboxGroup(values, value=values, label="Runs", elem_id="runs")
+    with gr.Row():
+        smoothing = gr.Slider(
+            0,
+            0.95,
+            0,
+            step=0.05,
+            label="Smoothing",
+            info="weight of the epochs before; the true values stay visible, faintly",
+            min_width=260,
+            elem_id="smoothing",
+        )
+        scale = gr.Radio([LINEAR, LOG], value=LINEAR, label="Loss and rate", min_width=200)
+        axis = gr.Radio([EPOCHS, MINUTES], value=EPOCHS, label="Along the axis", min_width=200)
     known = gr.State(values)  # names this user has seen, so that a new run appears chosen
     stamp = gr.State(None)  # what the curves were drawn from
     plots = gr.HTML(elem_id="plots", apply_default_css=False)
+    words = gr.HTML(elem_id="learning", apply_default_css=False)
     table = gr.Dataframe(
         headers=list(TABLE), interactive=False, label="Final figures", elem_id="final"
     )
     numbers = gr.HTML(elem_id="epochs", apply_default_css=False)
     timer = gr.Timer(SECONDS)
 
-    def refresh(selected, seen, drawn):
+    def refresh(selected, seen, drawn, smoothing, scale, axis):
         found = runs()[0]
         names = [run.name for run in found]
         selected = [n for n in names if n in selected or n not in seen]
-        now = signature(found, selected)
+        view = View(float(smoothing), scale == LOG, axis == MINUTES)
+        now = [*signature(found, selected), view]
         if now == drawn:
             return gr.skip()
         shown = [run for run in found if run.name in selected]
@@ -77,20 +152,30 @@ def build(page: gr.Blocks, *, runs: Callable[[], tuple[list[Run], list[str]]]) -
             boxes if names != seen else gr.skip(),
             names,
             now,
-            plots_html(found, shown),
+            plots_html(found, shown, view),
+            words_html(shown),
             final_figures(shown),
             epochs_html(shown),
         )
 
+    def write_report(selected):
+        folder = Path(tempfile.mkdtemp(dir=numbers.GRADIO_CACHE))
+        path = folder / "vitdemo-report.html"
+        chosen_runs = [run for run in runs()[0] if run.name in selected]
+        path.write_text(report(chosen_runs), encoding="utf-8")
+        return str(path)
+
+    title = "Report of these runs, as one HTML file"
+    offer_download(title, "report", write_report, [chosen], LIGHT_QUEUE)
     event = {
         "fn": refresh,
-        "inputs": [chosen, known, stamp],
-        "outputs": [chosen, known, stamp, plots, table, numbers],
+        "inputs": [chosen, known, stamp, smoothing, scale, axis],
+        "outputs": [chosen, known, stamp, plots, words, table, numbers],
         **QUIET,
     }
     page.load(**event)
     timer.tick(**event)
-    chosen.input(**event)
+    gr.on([chosen.input, smoothing.change, scale.input, axis.input], **event)
 
 
 def hues(found: list[Run]) -> dict[str, tuple[str, str]]:
@@ -98,38 +183,79 @@ def hues(found: list[Run]) -> dict[str, tuple[str, str]]:
     return dict(zip((run.name for run in found), itertools.cycle(COLOURS), strict=False))
 
 
-def plots_html(found: list[Run], shown: list[Run]) -> str:
-    """Four plots of the runs `shown`, under one legend; or why there is nothing to draw."""
+def plots_html(found: list[Run], shown: list[Run], view: View) -> str:
+    """The plots of the runs `shown`, under one legend; or why there is nothing to draw."""
     drawn = [run for run in shown if run.history]
     if not drawn:
         return empty_words(found, shown)
     hue, names = hues(found), ", ".join(run.name for run in drawn)
-    figures_ = (
-        (title, figures.epoch_plot(curves(drawn, hue, fields, scale), unit))
-        for title, unit, scale, fields in PLOTS
-    )
+    by = "minutes" if view.by_minutes else "epoch"
     cells = (
-        f'<figure role="img" aria-label="{html.escape(f"{title} of {names}, by epoch")}">'
-        f"<figcaption>{html.escape(title)}</figcaption>{figures.svg(figure)}</figure>"
-        for title, figure in figures_
+        f'<figure role="img" aria-label="{html.escape(f"{plot.title} of {names}, by {by}")}">'
+        f"<figcaption>{html.escape(plot.title)}</figcaption>{plot_svg(plot, drawn, hue, view)}"
+        "</figure>"
+        for plot in PLOTS
     )
     return legend_html(drawn, hue) + f'<div class="vd-plots">{"".join(cells)}</div>'
 
 
-def curves(
-    runs: list[Run], hue: dict[str, tuple[str, str]], fields: tuple[str, ...], scale: float
-) -> list[figures.Curve]:
-    """Each run's `fields`; what is measured on training pictures is dashed and lighter."""
-    return [
-        figures.Curve(
-            [record["epoch"] for record in run.history],
-            [scale * record[field] for record in run.history],
-            hue[run.name][field.startswith("train")],
-            dashed=field.startswith("train"),
-        )
-        for run in runs
-        for field in fields
-    ]
+def plot_svg(plot: Plot, runs: list[Run], hue: dict[str, tuple[str, str]], view: View) -> str:
+    figure = curve_plot(
+        curves(plot, runs, hue, view),
+        plot.unit,
+        x_label="minutes" if view.by_minutes else "epoch",
+        log=plot.log and view.log,
+        zero=plot.zero,
+        marks=marks(runs, hue, view),
+    )
+    return hover_svg(figure, hovers(plot, runs, view))
+
+
+def along(run: Run, view: View) -> list[float]:
+    """Where the run's epochs lie on the x axis."""
+    return minutes(run) if view.by_minutes else [record["epoch"] for record in run.history]
+
+
+def curves(plot: Plot, runs: list[Run], hue: dict[str, tuple[str, str]], view: View) -> list[Curve]:
+    """Each run's columns; what is measured on training pictures is dashed and lighter."""
+    found = []
+    for run in runs:
+        for name, column in plot.columns:
+            colour, dashed = hue[run.name][name == TRAINING], name == TRAINING
+            x, y = along(run, view), column(run)
+            if view.smoothing:
+                found.append(Curve(x, y, colour, dashed, faint=True))
+                y = smoothed(y, view.smoothing)
+            found.append(Curve(x, y, colour, dashed))
+    return found
+
+
+def marks(runs: list[Run], hue: dict[str, tuple[str, str]], view: View) -> list[Mark]:
+    """Where the training of a run changed its manner, as far as it has come."""
+    found = []
+    for run in runs:
+        epochs = [0, *(record["epoch"] for record in run.history)]
+        for stage in stages(run):
+            if 0 < stage.after < epochs[-1]:
+                x = np.interp(stage.after, epochs, [0, *along(run, view)])
+                found.append(Mark(float(x), hue[run.name][0]))
+    return found
+
+
+def hovers(plot: Plot, runs: list[Run], view: View) -> list[Hover]:
+    """At every point of the x axis the values of all runs that have one there."""
+    said: dict[float, list[str]] = {}
+    for run in runs:
+        values = [(name, column(run)) for name, column in plot.columns]
+        for i, x in enumerate(along(run, view)):
+            numbers = ", ".join(
+                f"{name + ' ' if len(values) > 1 else ''}{column[i]:{plot.form}}"
+                for name, column in values
+            )
+            epoch = f" (epoch {run.history[i]['epoch']})" if view.by_minutes else ""
+            said.setdefault(x, []).append(f"{run.name}{epoch}: {numbers} {plot.unit}")
+    unit = "minute" if view.by_minutes else "epoch"
+    return [Hover(x, "\n".join([f"{unit} {x:.4g}", *said[x]])) for x in sorted(said)]
 
 
 def signature(runs: list[Run], selected: list[str]) -> list:
@@ -138,7 +264,7 @@ def signature(runs: list[Run], selected: list[str]) -> list:
 
 
 def legend_html(runs: list[Run], hue: dict[str, tuple[str, str]]) -> str:
-    """Which line is which run, once for all four plots."""
+    """Which line is which run, once for all plots."""
     items = (
         f"<span><strong>{html.escape(run.name)}</strong>"
         f'<i style="color: {hue[run.name][0]}"></i>validation'
@@ -156,6 +282,53 @@ def empty_words(found: list[Run], shown: list[Run]) -> str:
     if not shown:
         return html.notice("Choose a run above to see its curves.")
     return html.notice("No epoch has ended yet: the first point of the curves comes with it.")
+
+
+def words_html(runs: list[Run]) -> str:
+    """Milestones, stages, and why training looks worse than validation where it does."""
+    drawn = [run for run in runs if run.history]
+    if not drawn:
+        return ""
+    title = "<h3>How long to a validation accuracy</h3>"
+    return title + milestones_html(drawn) + stages_html(drawn) + "".join(map(why_html, drawn))
+
+
+def milestones_html(runs: list[Run]) -> str:
+    header = ("Run", *(f"{100 * share:.0f} %" for share in MILESTONES), "Best so far")
+    rows = []
+    for run in runs:
+        known = {found.share: found for found in reached(run)}
+        cells = [
+            f"epoch {known[share].epoch}, {known[share].minutes:.1f} min" if share in known else "–"
+            for share in MILESTONES
+        ]
+        best = max(record["val_accuracy"] for record in run.history)
+        rows.append((run.name, *cells, f"{100 * best:.2f} %"))
+    return html.table(header, rows)
+
+
+def stages_html(runs: list[Run]) -> str:
+    """What the dotted lines are."""
+    items = [
+        f"<li><strong>{html.escape(run.name)}</strong>, after {stage.after:g} epochs: "
+        f"{html.escape(stage.words)}.</li>"
+        for run in runs
+        for stage in stages(run)
+    ]
+    if not items:
+        return ""
+    return f"<h3>Dotted lines: stages of a training</h3><ul>{''.join(items)}</ul>"
+
+
+def why_html(run: Run) -> str:
+    below = below_validation(run)
+    if not below:
+        return ""
+    items = "".join(f"<li>{html.escape(reason)}</li>" for reason in reasons(run))
+    return (
+        f"<details><summary>{html.escape(run.name)}: training is below validation in {below} of "
+        f"{len(run.history)} epochs. Why?</summary><ul>{items}</ul></details>"
+    )
 
 
 def final_figures(runs: list[Run]) -> pd.DataFrame:

@@ -119,7 +119,15 @@ def build(
     shared.wire(tabs, settled)
     permalink.write_when_changed(shared.linked, [parts.note.change])
     copy.click(None, js=permalink.COPY, api_visibility="private")
-    return Opener(page_tabs, parts.upload, parts.note, shared.model, explained_runs, test_picture)
+    return Opener(
+        page_tabs,
+        parts.upload,
+        parts.note,
+        shared.model,
+        explained_runs,
+        test_picture,
+        shared.picture,
+    )
 
 
 def chosen(image: Image.Image | None) -> Image.Image:

@@ -26,6 +26,7 @@ class Opener:
     model: gr.Radio
     explained_runs: Callable[[], list[Run]]
     test_picture: Callable[[int], TestPicture]
+    picture: gr.State  # what models can see of this user's picture: an RGB square
 
     def connect(self, listen: Callable, chosen: Callable, inputs: list[Component]) -> None:
         """On the event `listen`, open the picture that `chosen(*inputs)` gives.

@@ -1,0 +1,157 @@
+"""The Data tab in a real Chromium, over a data set of one's own: three classes, unequal sizes."""
+
+import re
+import signal
+
+import pytest
+from playwright.sync_api import expect
+
+import train
+from tests.browser.doing import sources, wait_for_change
+from tests.conftest import TINY, write_pictures
+from tests.serving import serve
+from vitdemo.recipes import RECIPES
+
+COUNTS = {
+    **{"train/<b>ant": 12, "train/bee": 24, "train/cow": 18},
+    **{"test/<b>ant": 3, "test/bee": 9, "test/cow": 6},
+}
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """The address of a page over a model that train.py has trained on those pictures."""
+    root, handler = tmp_path_factory.mktemp("own"), signal.getsignal(signal.SIGTERM)
+    data = write_pictures(root / "pictures", COUNTS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(RECIPES, "tiny", TINY)
+        options = ["--data", str(data), "--epochs", "1", "--device", "cpu"]
+        assert train.main(["tiny", *options, "--out", str(root / "runs" / "own")]) == 0
+        signal.signal(signal.SIGTERM, handler)
+    with serve("--runs", str(root / "runs"), "--data", str(data)) as address:
+        yield address
+
+
+@pytest.fixture
+def page(open_page, own):
+    page = open_page(own)
+    page.locator("#answers .vd-card").first.wait_for()
+    return page
+
+
+def open_tab(page, *names):
+    for name in names:
+        page.get_by_role("tab", name=name, exact=True).click()
+
+
+def test_every_tab_shows_a_data_set_of_ones_own(page):
+    expect(page.locator("#answers")).to_contain_text("3 classes are all there is to say")
+    expect(page.locator("#answers")).to_contain_text("<b>ant")
+    open_tab(page, "Training progress")
+    expect(page.locator("#final")).to_contain_text("own")
+    expect(page.locator("#plots svg")).to_have_count(5)
+    for tab in ("Per-class metrics", "Confusion matrix"):
+        open_tab(page, tab)
+        panel = page.get_by_role("tabpanel").filter(visible=True)
+        for name in ("<b>ant", "bee", "cow"):
+            expect(panel.get_by_role("rowheader", name=name).first).to_be_visible()
+    open_tab(page, "Data")
+    rows = page.locator("#classes tbody").first.locator("tr")
+    expect(rows).to_have_count(3)
+    expect(rows.first).to_contain_text("<b>ant")
+    expect(rows.first).to_contain_text("12 (22.2 %)")
+    expect(rows.first).to_contain_text("3 (16.7 %)")
+    expect(page.locator("#classes")).to_contain_text("Classes are unequal: 'bee' has 24")
+    expect(page.locator("#classes figure")).to_have_count(4)  # colours, and a mean each
+
+
+def test_patches_and_augmentation_are_of_the_picture_in_look(page):
+    open_tab(page, "Data", "Patches")
+    expect(page.locator("#patches figure")).to_have_count(7)
+    expect(page.locator("#patches")).to_contain_text("2 × 2 patches of 8 × 8 pixels")
+    expect(page.locator("#patches")).to_contain_text("become a vector of 16")
+    open_tab(page, "Augmentation")
+    steps = page.locator("#augmentation section")
+    expect(steps).to_have_count(7)
+    expect(steps.last.locator("figure")).to_have_count(6)
+    expect(steps.last).to_contain_text(re.compile(r"\d+ % (your picture|<b>ant|bee|cow)"))
+    before = sources(page, "#augmentation")
+    page.locator("#draw-again").click()
+    after = wait_for_change(page, "#augmentation", before)
+    expect(page.locator("#seed input")).to_have_value("1")
+    assert len(after) == len(before)
+    page.locator("#seed input").fill("0")
+    page.locator("#seed input").press("Enter")
+    assert wait_for_change(page, "#augmentation", after) == before
+
+
+def test_a_dot_shows_its_picture_and_opens_it_in_look(page):
+    open_tab(page, "Data", "Similar pictures")
+    page.locator("#lay-out").click()
+    planes = page.locator(".vd-plane")
+    expect(planes).to_have_count(2)
+    expect(planes.first.locator(".vd-dot")).to_have_count(18)
+    expect(page.locator("#tsne tbody tr")).to_have_count(2)
+    assert planes.first.locator(".vd-dot[tabindex='0']").count() == 1
+    dot = planes.nth(1).locator(".vd-dot").nth(4)
+    dot.focus()
+    image = "dot => getComputedStyle(dot, '::after').backgroundImage"
+    assert dot.evaluate(image).startswith('url("data:image/jpeg;base64,')
+    page.keyboard.press("ArrowRight")
+    number = page.evaluate("document.activeElement.dataset.pick")
+    label = page.evaluate("document.activeElement.ariaLabel")
+    page.get_by_role("radio", name=re.compile("bee")).last.check()
+    faded = planes.first.locator(".vd-dot.k0").first
+    assert faded.evaluate("dot => getComputedStyle(dot).opacity") == "0.12"
+    page.locator(f".vd-plane >> nth=1 >> [data-pick='{number}']").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#note")).to_contain_text(f"Test picture {number}")
+    expect(page.locator("#note")).to_contain_text(label.split(",")[0])
+    expect(page.locator("#upload")).to_be_visible()
+
+
+def test_neighbours_of_the_picture_open_too(page):
+    open_tab(page, "Data", "Similar pictures")
+    page.locator("#find-near").click()
+    near = page.locator(".vd-near")
+    expect(near).to_have_count(8)
+    expect(near.first).to_contain_text("cosine")
+    number = near.nth(2).get_attribute("data-pick")
+    near.nth(2).click()
+    expect(page.locator("#note")).to_contain_text(f"Test picture {number}")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_tab_is_no_wider_than_the_window(open_page, own, width):
+    page = open_page(own, width)
+    page.locator("#answers .vd-card").first.wait_for()
+    if width < 600:
+        page.locator(".overflow-menu > button").first.click()
+        page.locator(".overflow-dropdown").get_by_text("Data", exact=True).click()
+    else:
+        open_tab(page, "Data")
+    page.locator("#classes figure").nth(3).wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_without_a_data_set_it_says_how_to_get_one_and_the_rest_works(open_page, page_url):
+    page = open_page(page_url)
+    page.locator("#answers .vd-card").first.wait_for()
+    open_tab(page, "Data")
+    expect(page.locator("#data-missing")).to_contain_text("python train.py download")
+    expect(page.locator("#data-download")).to_be_visible()
+    open_tab(page, "Patches")
+    expect(page.locator("#patches figure")).to_have_count(7)
+    open_tab(page, "Augmentation")
+    expect(page.locator("#augmentation section").last.locator("figure")).to_have_count(6)
+    open_tab(page, "Similar pictures")
+    page.locator("#lay-out").click()
+    expect(page.get_by_text("The data set is not in").first).to_be_visible()
+
+
+def test_a_download_without_a_network_is_one_sentence(open_page, page_url):
+    page = open_page(page_url)
+    page.locator("#answers .vd-card").first.wait_for()
+    open_tab(page, "Data")
+    page.locator("#data-download").click()
+    expect(page.get_by_text("CIFAR-10 could not be downloaded").first).to_be_visible()

@@ -1,0 +1,113 @@
+"""Training progress in a real Chromium: plots that follow the choices, words, and the report."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.making import make_run, record
+from tests.serving import serve
+from vitdemo import runs
+
+
+@pytest.fixture
+def progress(open_page, page_url):
+    page = open_page(page_url)
+    page.get_by_role("tab", name="Training progress").click()
+    page.locator("#plots svg").nth(4).wait_for()
+    return page
+
+
+def test_training_progress_draws_five_plots_and_the_figures(progress):
+    page = progress
+    expect(page.locator("#plots svg")).to_have_count(5)
+    expect(page.locator(".vd-curves strong")).to_have_text(["resnet", "timm", "vit"])
+    expect(page.locator("#final")).to_contain_text("97.50")
+
+
+def test_plots_follow_the_chosen_runs_from_none_to_all(progress):
+    page = progress
+    lines = page.locator("#plots [id*='curve-']")
+    runs_box = page.locator("#runs")
+    expect(lines).to_have_count(21)  # loss and accuracy twice, the others once, three runs
+    for name in ("resnet", "timm", "vit"):
+        runs_box.get_by_role("checkbox", name=name).uncheck()
+    expect(page.get_by_text("Choose a run above")).to_be_visible()
+    expect(lines).to_have_count(0)
+    runs_box.get_by_role("checkbox", name="vit").check()
+    expect(lines).to_have_count(7)
+    runs_box.get_by_role("checkbox", name="timm").check()
+    expect(lines).to_have_count(14)
+
+
+def test_a_growing_run_updates_by_itself(open_page, tmp_path):
+    run = make_run(tmp_path / "runs" / "growing", epochs=2)
+    with serve("--runs", str(run.path.parent), "--data", str(tmp_path / "none")) as address:
+        page = open_page(address)
+        page.get_by_role("tab", name="Training progress").click()
+        expect(page.locator("#final")).to_contain_text("70.00")
+        runs.append_record(run.path, record(3))
+        expect(page.locator("#final")).to_contain_text("80.00")
+        make_run(tmp_path / "runs" / "newcomer", epochs=1)
+        expect(page.locator("#runs")).to_contain_text("newcomer")
+        page.close()  # before its server, or the browser reports a lost connection
+
+
+def test_minutes_smoothing_and_scale_redraw(progress):
+    page = progress
+    lines = page.locator("#plots [id*='curve-']")
+    expect(page.locator("#plots figure[aria-label$='by epoch']")).to_have_count(5)
+    page.get_by_role("radio", name="Minutes").check()
+    expect(page.locator("#plots figure[aria-label$='by minutes']")).to_have_count(5)
+    page.locator("#smoothing input[type=number]").fill("0.5")
+    page.locator("#smoothing input[type=number]").press("Enter")
+    expect(lines).to_have_count(42)  # each with its true values behind it
+    loss = page.locator("#plots figure").first
+    before = loss.inner_html()
+    page.get_by_role("radio", name="Logarithmic").check()
+    page.wait_for_function(
+        "before => document.querySelector('#plots figure').innerHTML !== before", arg=before
+    )
+
+
+def test_pointing_at_a_plot_says_all_values_there(progress):
+    strips = progress.locator("#plots figure").first.locator(".vd-hover")
+    expect(strips).to_have_count(3)  # an epoch each
+    words = strips.nth(1).locator("title").text_content()
+    assert words.splitlines()[0] == "epoch 2"
+    assert "vit: validation 1.1, training 1 loss" in words
+    strips.nth(1).hover()
+    assert strips.nth(1).evaluate("strip => getComputedStyle(strip).fillOpacity") == "0.07"
+
+
+def test_milestones_and_reasons_stand_below_the_plots(open_page, tmp_path):
+    run = make_run(tmp_path / "runs" / "<b>mixed", epochs=3)
+    recipe = run.config["recipe"] | {"mixup": 0.5, "warmup_epochs": 1.5}
+    runs.write_config(run.path, run.config | {"recipe": recipe})
+    worse = [record(epoch) | {"train_accuracy": 0.2} for epoch in (1, 2, 3)]
+    runs.rewrite_history(run.path, worse)
+    with serve("--runs", str(run.path.parent), "--data", str(tmp_path / "none")) as address:
+        page = open_page(address)
+        page.get_by_role("tab", name="Training progress").click()
+        words = page.locator("#learning")
+        expect(words.locator("tbody tr")).to_contain_text("epoch 3, 1.5 min")  # to 80 %
+        expect(words).to_contain_text("<b>mixed, after 1.5 epochs: warm-up")
+        expect(page.locator("#plots [id*='mark-']")).to_have_count(5)
+        words.locator("summary").click()
+        expect(words.get_by_text("Under MixUp the model sees two pictures")).to_be_visible()
+        page.close()
+
+
+def test_the_report_is_of_the_chosen_runs(progress):
+    page = progress
+    page.locator("#runs").get_by_role("checkbox", name="timm").uncheck()
+    with page.expect_download() as download:
+        page.locator("#report").click()
+    assert download.value.suggested_filename == "vitdemo-report.html"
+    text = download.value.path().read_text(encoding="utf-8")
+    assert "<title>resnet, vit: training report</title>" in text
+
+
+def test_a_report_of_nothing_is_told(progress):
+    for name in ("resnet", "timm", "vit"):
+        progress.locator("#runs").get_by_role("checkbox", name=name).uncheck()
+    progress.locator("#report").click()
+    expect(progress.get_by_text("Choose at least one run").first).to_be_visible()

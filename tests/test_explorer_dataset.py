@@ -1,0 +1,186 @@
+"""Counts, colours and means of the data set, the download, and a recipe's augmentation."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from vitdemo import data
+from vitdemo.augment import Augmentation, draw_flip, flip
+from vitdemo.data import CIFAR10_MEAN, CIFAR10_STD, Pictures
+from vitdemo.errors import DataError
+from vitdemo.explorer import Explorer, dataset
+from vitdemo.explorer.augmented import augmentations
+from vitdemo.inputs import square_crop, to_uint8
+from vitdemo.recipes import RECIPES, get_recipe
+from vitdemo.training import augment
+
+CPU = torch.device("cpu")
+UNEQUAL = {"train/<b>ant": 5, "train/bee": 2, "train/cow": 9, "test/<b>ant": 3, "test/cow": 4}
+
+
+@pytest.fixture
+def unequal(put_pictures):
+    return Explorer([], put_pictures(UNEQUAL), CPU)
+
+
+def noise(count: int, side: int = 16) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(3)
+    return torch.randint(256, (count, 3, side, side), generator=generator, dtype=torch.uint8)
+
+
+def test_overview_counts_every_class_even_one_without_test_pictures(unequal):
+    found = dataset.overview(unequal)
+    assert found.classes == ("<b>ant", "bee", "cow")
+    assert found.train.tolist() == [5, 2, 9]
+    assert found.test.tolist() == [3, 0, 4]
+
+
+def test_statistics_of_a_folder_cover_every_pixel(unequal):
+    found = dataset.statistics(unequal)
+    assert (found.read, found.total) == (16, 16)
+    assert found.histograms.sum(1).tolist() == [16 * dataset.SIDE**2] * 3
+    assert found.means.shape == (3, dataset.SIDE, dataset.SIDE, 3)
+
+
+def test_statistics_read_no_more_pictures_than_they_say(put_pictures, monkeypatch):
+    monkeypatch.setattr(dataset, "READ", 6)
+    found = dataset.statistics(Explorer([], put_pictures(UNEQUAL, "few"), CPU))
+    assert (found.read, found.total) == (6, 16)
+
+
+def test_channel_histograms_equal_numpy():
+    images = noise(5)
+    wanted = [np.histogram(images[:, c], bins=256, range=(0, 256))[0] for c in range(3)]
+    assert np.array_equal(dataset.channel_histograms(images), wanted)
+
+
+def test_class_means_equal_a_loop_and_an_empty_class_is_grey():
+    images, labels = noise(6), torch.tensor([0, 2, 0, 2, 2, 0])
+    means = dataset.class_means(Pictures(images, labels), 3)
+    for label in (0, 2):
+        own = [images[i].double().numpy() for i in range(6) if labels[i] == label]
+        wanted = np.rint(sum(own) / len(own)).transpose(1, 2, 0)
+        assert np.abs(means[label] - wanted).max() <= 1
+    assert (means[1] == 127).all()
+
+
+def test_cifar10_has_its_known_counts_and_colours(cifar10):
+    explorer = Explorer([], cifar10.root, CPU)
+    assert dataset.overview(explorer).train.tolist() == [5000] * 10
+    assert dataset.overview(explorer).test.tolist() == [1000] * 10
+    found = dataset.statistics(explorer)
+    assert (found.read, found.total) == (dataset.READ, 50_000)
+    assert np.allclose(found.mean, CIFAR10_MEAN, atol=0.01)
+    assert np.allclose(found.std, CIFAR10_STD, atol=0.01)
+
+
+def test_without_a_data_set_the_way_out_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"train\.py download"):
+        dataset.overview(Explorer([], tmp_path / "none", CPU))
+
+
+def test_of_two_downloads_at_once_the_second_is_told(tmp_path):
+    explorer, begun, go_on = Explorer([], tmp_path, CPU), threading.Event(), threading.Event()
+
+    def slow(root, download):
+        begun.set()
+        go_on.wait(10)
+        raise DataError("no network")
+
+    errors = []
+
+    def first():
+        try:
+            dataset.download(explorer, slow)
+        except DataError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    begun.wait(10)
+    with pytest.raises(DataError, match="downloaded already"):
+        dataset.download(explorer, slow)
+    go_on.set()
+    thread.join()
+    with pytest.raises(DataError, match="no network"):  # the way is free again
+        dataset.download(explorer, slow)
+    assert errors == ["no network"]
+
+
+@pytest.mark.parametrize("cut", [[4, 0, 6], []])
+def test_some_pictures_are_those_of_all(put_pictures, cut):
+    source = data.open_source(put_pictures(UNEQUAL), download=False)
+    if cut:
+        some, everything = source.load_some("test", torch.tensor(cut)), source.load("test")
+        assert torch.equal(some.images, everything.images[cut])
+        assert torch.equal(some.labels, everything.labels[cut])
+    assert torch.equal(source.labels("train"), source.load("train").labels)
+
+
+def pictures() -> list[Image.Image]:
+    return [Image.fromarray(p) for p in noise(4, 20).permute(0, 2, 3, 1).numpy()]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_augmentations_follow_the_recipe(name):
+    recipe = get_recipe(name)
+    found = augmentations(recipe, pictures(), "abca", side=16, seed=5)
+    wanted = {
+        "Random crop": recipe.crop_padding,
+        "Random flip": recipe.flip,
+        "Random operations": recipe.policy != "none",
+        "Random erasing": recipe.erasing,
+        "Cutout": recipe.cutout,
+    }
+    titles = [step.title for step in found]
+    assert {t: t in titles for t in wanted} == {t: bool(v) for t, v in wanted.items()}
+    assert any("MixUp" in t or "CutMix" in t for t in titles) == bool(recipe.mixup + recipe.cutmix)
+    assert all(step.pictures.shape == (4, 16, 16, 3) for step in found)
+    assert found[0].title == "As they are" and found[-1].title == "All together"
+
+
+def test_each_step_is_that_of_training_alone_and_leaves_no_trace():
+    recipe = get_recipe("vit-small-cpu")
+    before = torch.random.get_rng_state()
+    flipped = augmentations(recipe, pictures(), "abca", side=16, seed=7)[2].pictures
+    assert torch.equal(torch.random.get_rng_state(), before)
+    seen = torch.stack([torch.from_numpy(to_uint8(square_crop(p, 16))) for p in pictures()])
+    chosen = draw_flip(4, torch.Generator().manual_seed(7))
+    assert np.array_equal(flipped, flip(seen, chosen).permute(0, 2, 3, 1))
+    assert 0 < chosen.sum() < 4
+
+
+def test_all_together_is_what_the_trainer_feeds():
+    """The trainer's own steps for the same draws, the targets those of one class a picture."""
+    recipe = get_recipe("vit-tiny-regularised")
+    whole = Augmentation(4, True, "trivial", 0.25, 0, 0.2, 1.0)
+    images = torch.stack([torch.from_numpy(to_uint8(square_crop(p, 16))) for p in pictures()])
+    generator = torch.Generator().manual_seed(11)
+    draws = whole.draw(4, 16, generator)
+    partners = torch.rand((4,), generator=generator).argsort()
+    pixels, targets = augment(whole, images, torch.eye(4), draws, partners, torch.zeros(3, 1, 1))
+    step = augmentations(recipe, pictures(), "abcd", side=16, seed=11)[-1]
+    wanted = pixels.clamp(0, 255).round().to(torch.uint8).permute(0, 2, 3, 1)
+    assert np.array_equal(step.pictures, wanted.numpy())
+    for row, shares in zip(targets.tolist(), step.targets, strict=True):
+        named = {name: share for name, share in zip("abcd", row, strict=True) if share > 0}
+        assert shares == pytest.approx(named)
+
+
+def test_equal_names_of_a_mixture_add_up():
+    recipe = get_recipe("vit-tiny-regularised")
+    step = augmentations(recipe, pictures(), ["cat"] * 4, side=16, seed=0)[-1]
+    assert all(shares == {"cat": pytest.approx(1)} for shares in step.targets)
+
+
+def test_another_seed_draws_anew():
+    recipe = get_recipe("vit-small-cpu")
+    one, same, other = (
+        augmentations(recipe, pictures(), "abca", side=16, seed=seed)[-1].pictures
+        for seed in (1, 1, 2)
+    )
+    assert np.array_equal(one, same)
+    assert not np.array_equal(one, other)

@@ -1,0 +1,196 @@
+"""Features, distances, t-SNE and neighbours against plain loops and the models themselves."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tests.making import RESNET, TIMM, VIT, make_run
+from vitdemo import models
+from vitdemo.errors import DataError, RunError
+from vitdemo.explorer import Explorer, features, patches
+from vitdemo.models import ModelSpec, build_model, classifier
+
+CPU = torch.device("cpu")
+POOLED = ModelSpec("timm", 32, "vit_tiny_patch16_224", {"patch_size": 8, "depth": 1,
+                   "embed_dim": 48, "global_pool": "avg", "class_token": False})  # fmt: skip
+COUNTS = {"train/ant": 2, "train/bee": 2, "test/ant": 9, "test/bee": 5}
+
+
+@pytest.fixture
+def explorer(tmp_path, put_pictures):
+    for name, spec in {"vit": VIT, "timm": TIMM, "resnet": RESNET}.items():
+        make_run(tmp_path / "runs" / name, spec)
+    return Explorer([tmp_path / "runs"], put_pictures(COUNTS), CPU)
+
+
+@pytest.mark.parametrize("spec", [VIT, TIMM, POOLED, RESNET], ids=lambda s: s.name or s.family)
+@torch.no_grad()
+def test_the_last_layer_answers_from_the_features(spec):
+    torch.manual_seed(0)
+    model = build_model(spec, 4).eval()
+    images = torch.randn(3, 3, spec.image_size, spec.image_size)
+    found = models.features(model, images)
+    assert found.ndim == 2
+    assert torch.allclose(classifier(model)(found), model(images), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["vit", "timm", "resnet"])
+def test_a_space_holds_the_features_of_every_sampled_picture(explorer, name, monkeypatch):
+    monkeypatch.setattr(features, "BATCH", 4)  # the last one is smaller
+    run, told = explorer.run(name), []
+    found = features.space(explorer, run, report=lambda share, words: told.append(share))
+    assert told == [0, 4 / 14, 8 / 14, 12 / 14]
+    pictures = found.sample.source.load("test", run.spec.image_size)
+    assert np.array_equal(found.sample.labels, pictures.labels)
+    with torch.no_grad():
+        wanted = models.features(explorer.model(run), run.preprocessing(pictures.images))
+    assert np.allclose(found.features, wanted, atol=1e-4)
+
+
+def test_raw_pixels_are_a_space_too(explorer):
+    found = features.space(explorer, None)
+    assert found.name == "Raw pixels"
+    assert found.features.shape == (14, 3 * features.SIDE**2)
+    assert np.allclose(255 * found.features[3], found.sample.small[3].reshape(-1))
+
+
+def test_a_space_is_computed_once_until_its_run_changes(explorer, tmp_path):
+    run = explorer.run("vit")
+    first = features.space(explorer, run)
+    assert features.space(explorer, run) is first
+    make_run(tmp_path / "runs" / "vit", VIT, seed=9)
+    assert features.space(explorer, explorer.run("vit")) is not first
+
+
+def test_nan_features_are_refused_by_name(explorer, tmp_path):
+    run = make_run(tmp_path / "runs" / "sick", VIT)
+    model = explorer.model(run)
+    torch.nn.init.constant_(model.norm.bias, float("nan"))
+    with pytest.raises(RunError, match="'sick' has features of NaN"):
+        features.space(explorer, run)
+
+
+def test_ratio_and_purity_equal_plain_loops():
+    random = np.random.default_rng(0)
+    points, labels = random.normal(size=(12, 5)), np.array([0] * 6 + [1] * 4 + [2] * 2)
+    points += labels[:, None]
+    inside, outside, pure = [], [], 0
+    for i in range(12):
+        lengths = {j: math.dist(points[i], points[j]) for j in range(12) if j != i}
+        for j, length in lengths.items():
+            (inside if labels[i] == labels[j] else outside).append(length)
+        pure += labels[min(lengths, key=lengths.get)] == labels[i]
+    distances = features.pair_distances(points)
+    ratio = (sum(outside) / len(outside)) / (sum(inside) / len(inside))
+    assert features.distance_ratio(distances, labels) == pytest.approx(ratio, abs=1e-12)
+    assert features.nearest_purity(distances, labels) == pure / 12
+
+
+@pytest.mark.parametrize(
+    ("points", "labels"),
+    [
+        ([[0.0], [1.0], [3.0]], [0, 0, 0]),  # one class: nothing between
+        ([[0.0], [1.0]], [0, 1]),  # no class with two
+        ([[0.0], [0.0], [1.0]], [0, 0, 1]),  # a class of one point
+        ([[0.0]], [0]),
+    ],
+)
+def test_a_ratio_that_is_not_defined_is_nan(points, labels):
+    distances = features.pair_distances(np.array(points))
+    assert math.isnan(features.distance_ratio(distances, np.array(labels)))
+
+
+def test_tsne_keeps_far_groups_apart_and_is_the_same_each_time():
+    random = np.random.default_rng(0)
+    groups = np.repeat(np.arange(3), 20)
+    points = (30 * np.eye(60)[groups] + random.normal(size=(60, 60))).astype(np.float32)
+    found = features.tsne(points)
+    assert found.shape == (60, 2)
+    assert found.min() >= 0 and found.max() <= 1
+    assert features.nearest_purity(features.pair_distances(found), groups) == 1
+    assert np.array_equal(found, features.tsne(points))
+
+
+@pytest.mark.parametrize(
+    ("points", "words"), [(np.eye(3), "needs 4 test pictures"), (np.ones((9, 4)), "all pictures")]
+)
+def test_tsne_refuses_what_it_cannot_lay_out(points, words):
+    with pytest.raises(DataError, match=words):
+        features.tsne(points)
+
+
+def test_a_plane_reports_and_is_computed_once(explorer):
+    told = []
+    space, first = features.plane(explorer, None, report=lambda share, words: told.append(words))
+    assert first.shape == (14, 2)
+    assert set(told) == {"Raw pixels: t-SNE"}
+    again, second = features.plane(explorer, None)
+    assert again is space and second is first
+
+
+def test_nearest_equals_a_plain_loop():
+    random = np.random.default_rng(2)
+    points, query = random.normal(size=(9, 4)), random.normal(size=4)
+    cosines = [
+        sum(a * b for a, b in zip(p, query, strict=True))
+        / math.sqrt(sum(a * a for a in p) * sum(b * b for b in query))
+        for p in points
+    ]
+    wanted = sorted(range(9), key=lambda i: -cosines[i])[:4]
+    places, found = features.nearest(points, query, 4)
+    assert places.tolist() == wanted
+    assert found == pytest.approx([cosines[i] for i in wanted])
+
+
+@pytest.mark.parametrize("name", ["vit", "resnet", None])
+def test_a_test_picture_is_its_own_nearest_neighbour(explorer, name):
+    picture = explorer.test_picture(10).image
+    sample, places, cosines = features.neighbours(explorer, name, picture, count=3)
+    assert sample.indices[places[0]] == 10
+    assert cosines[0] == pytest.approx(1, abs=1e-3)
+    assert len(places) == 3 and (np.diff(cosines) <= 0).all()
+
+
+@pytest.mark.parametrize("spec", [VIT, TIMM, POOLED], ids=["vit", "timm", "pooled"])
+def test_projection_and_position_make_the_first_tokens(tmp_path, spec):
+    run = make_run(tmp_path / "one", spec)
+    explorer = Explorer([tmp_path], tmp_path / "none", CPU)
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype=np.uint8)
+    image = Image.fromarray(pixels)
+    found = patches.embed(explorer, run, image)
+    prefix = explorer.model(run).num_prefix_tokens
+    wanted = explorer.look(run, image).tokens[0, prefix:]  # (P, D)
+    assert np.allclose(found.tokens, wanted, atol=1e-4)
+    # The projection is one linear map of a patch's pixels.
+    weight = explorer.model(run).patch_embed.proj.weight.detach()  # (D, 3, p, p)
+    height, width = weight.shape[2:]
+    norm = explorer.input(run.preprocessing, image)[1][0]  # (3, S, S)
+    patch = norm[:, height : 2 * height, :width]  # row 1, column 0
+    by_hand = (weight * patch).sum((1, 2, 3)) + explorer.model(run).patch_embed.proj.bias.detach()
+    assert np.allclose(found.projected[found.grid[1]], by_hand, atol=1e-4)
+
+
+def test_patches_cut_the_picture_and_components_share_the_variance(tmp_path):
+    run = make_run(tmp_path / "one", VIT)
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8))
+    found = patches.embed(Explorer([tmp_path], None, CPU), run, image)
+    cut = found.patches()
+    assert cut.shape == (4, 4, 4, 4, 3)
+    assert np.array_equal(cut[2, 1], found.seen[8:12, 4:8])
+    assert found.norms(found.projected)[2, 1] == pytest.approx(
+        math.sqrt(sum(v * v for v in found.projected[9].tolist())), rel=1e-5
+    )
+    maps, shares = found.components()
+    assert maps.shape == (3, 4, 4)
+    total = ((found.projected - found.projected.mean(0)) ** 2).sum()
+    assert (maps**2).sum((1, 2)) == pytest.approx(shares * total, rel=1e-4)
+    assert (np.diff(shares) <= 0).all() and shares.sum() <= 1
+
+
+def test_a_resnet_cuts_no_patches(tmp_path):
+    run = make_run(tmp_path / "resnet", RESNET)
+    with pytest.raises(RunError, match="cuts no patches"):
+        patches.embed(Explorer([tmp_path], None, CPU), run, Image.new("RGB", (9, 9)))

@@ -1,0 +1,134 @@
+"""The report: whole by itself, escaped, and with the numbers of the runs' files."""
+
+import re
+from dataclasses import replace
+from datetime import datetime, timezone
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.making import CLASSES, RESNET, evaluation, make_run
+from vitdemo import runs
+from vitdemo.errors import RunError
+from vitdemo.evaluation import accuracy, macro, per_class
+from vitdemo.report import flat, report
+
+NOW = datetime(2026, 5, 4, 3, 2, tzinfo=timezone.utc)
+
+
+class Reader(HTMLParser):
+    """Tags with their attributes, and the words of each cell."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.tags, self.cells, self.open = [], [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in ("meta", "br", "path", "use"):
+            self.open.append(tag)
+        if tag in ("td", "th"):
+            self.cells.append("")
+
+    def handle_endtag(self, tag):
+        while self.open and self.open.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in ("td", "th"):
+            self.cells[-1] += data
+
+
+@pytest.fixture
+def run(tmp_path):
+    return make_run(tmp_path / "vit")
+
+
+def test_it_is_whole_by_itself(run, tmp_path):
+    page = report([run, make_run(tmp_path / "resnet", RESNET)], now=NOW)
+    for tag, attributes in Reader(page).tags:
+        assert tag not in ("script", "link", "iframe", "img", "object", "embed", "base")
+        for name, value in attributes.items():
+            assert not name.startswith("on")
+            if name in ("src", "href", "xlink:href", "action"):
+                assert value.startswith("#")
+    assert "@import" not in page and "url(h" not in page
+    assert "prefers-color-scheme: dark" in page
+    assert "2026-05-04 at 03:02 UTC" in page
+
+
+def test_its_numbers_are_those_of_the_evaluation(run):
+    cells = Reader(report([run])).cells
+    found = run.evaluation
+    metrics = per_class(found.probabilities, found.labels)
+    wanted = [f"{100 * accuracy(found.probabilities, found.labels):.2f} %", "97.50 %"]
+    wanted += [f"{macro(metrics)[name]:.3f}" for name in ("f1", "roc_auc", "precision")]
+    wanted += [f"{metrics.recall[3]:.3f}", "0.750", f"cat ({metrics.f1[3]:.3f})"]
+    assert set(wanted) <= set(cells)
+    assert "epoch 3, 1.5 min" in cells  # to 80 %
+
+
+def test_the_matrix_has_a_cell_for_every_pair(run):
+    page = report([run])
+    assert page.count('<td class="right"') == len(CLASSES)
+    assert page.count('<td class="wrong"') == len(CLASSES) * (len(CLASSES) - 1)
+    assert "5 cats were taken for dogs (25.0 % of all cats)." in page
+
+
+def test_every_figure_says_what_it_shows(run):
+    figures = [attributes for tag, attributes in Reader(report([run])).tags if tag == "figure"]
+    assert len(figures) == 4
+    assert all("of vit, by epoch" in figure["aria-label"] for figure in figures)
+
+
+def test_what_is_named_like_html_is_shown_as_words(tmp_path):
+    run = make_run(tmp_path / "<img src=x>")
+    evil = "<script>alert(1)</script>"
+    recipe = run.config["recipe"] | {"summary": evil, evil: evil}
+    config = run.config | {"recipe": recipe, "classes": [evil, *CLASSES[1:]], "command": evil}
+    runs.write_config(run.path, config)
+    reader = Reader(report([runs.read_run(run.path)]))
+    assert not {"script", "img"} & {tag for tag, _ in reader.tags}
+    assert evil in reader.cells
+
+
+def test_a_run_without_an_evaluation_or_an_epoch_says_so(run):
+    (run.path / runs.EVALUATION).unlink()
+    runs.rewrite_history(run.path, [])
+    page = report([runs.read_run(run.path)])
+    assert "evaluation.npz" in page and "not finished" in page
+    assert "no epoch has ended yet" in page and "<svg" not in page
+
+
+def test_an_evaluation_of_nan_is_named_and_the_rest_is_there(run):
+    bad = evaluation(0)
+    bad.probabilities[4] = float("nan")
+    runs.write_evaluation(run.path, bad)
+    page = report([runs.read_run(run.path)])
+    assert "NaN or infinite probabilities" in page and page.count("<svg") == 4
+
+
+def test_settings_that_differ_are_marked(run, tmp_path):
+    other = make_run(tmp_path / "resnet", RESNET)
+    page = report([run, other])
+    marked = re.findall(r'<tr class=marked><th scope="row">([^<]+)', page)
+    assert {"name", "model.family"} <= set(marked)
+    assert "epochs" not in marked
+
+
+def test_why_training_looks_worse_is_explained_where_it_does(run):
+    worse = [r | {"train_accuracy": 0.1} for r in run.history]
+    config = run.config | {"recipe": run.config["recipe"] | {"mixup": 0.5}}
+    page = report([replace(run, history=tuple(worse), config=config)])
+    assert "below in 3 of 3 epochs" in page and "Under MixUp the model" in page
+
+
+def test_of_no_run_there_is_no_report():
+    with pytest.raises(RunError, match="at least one run"):
+        report([])
+
+
+def test_flat_names_what_is_nested():
+    found = flat({"model": {"family": "vit", "options": {}}, "betas": [0.9, 0.99], "note": ""})
+    assert found == {"model.family": "vit", "betas": "0.9, 0.99", "note": "–"}

@@ -1,0 +1,177 @@
+"""What the augmentation of a recipe does to pictures, by the functions that training uses.
+
+Letters: B pictures of a batch, S their side.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import fields as fields_of
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from vitdemo.augment import Augmentation
+from vitdemo.data import CIFAR10_MEAN
+from vitdemo.errors import DataError, ImageError
+from vitdemo.explorer import Explorer
+from vitdemo.explorer.dataset import source
+from vitdemo.inputs import square_crop, to_uint8
+from vitdemo.recipes import Recipe
+from vitdemo.training import augment
+
+BATCH = 6  # pictures that are shown
+FILL = 255 * torch.tensor(CIFAR10_MEAN).view(3, 1, 1)  # of what cutout cuts out
+
+
+@dataclass(frozen=True, eq=False)
+class Augmented:
+    """One step (or all of them) on a batch: `pictures` (B, S, S, 3) uint8, and what they count as.
+
+    `targets` says of each picture which share of which name the model is asked to answer; it is
+    empty where a step leaves the target alone.
+    """
+
+    title: str
+    words: str
+    pictures: np.ndarray
+    targets: tuple[dict[str, float], ...] = ()
+
+
+def augmentations(
+    recipe: Recipe, images: Sequence[Image.Image], names: Sequence[str], *, side: int, seed: int
+) -> list[Augmented]:
+    """Each step of `recipe` by itself on the same RGB `images`, then all of them in order.
+
+    `names` are the pictures' classes, `side` is that of the training pictures; one `seed` gives
+    the same draws on every machine. A recipe without any augmentation gives the pictures alone.
+    """
+    pixels = torch.stack(
+        [torch.from_numpy(to_uint8(square_crop(image, side))) for image in images]
+    )  # (B, 3, S, S) uint8
+    found = [Augmented("As they are", "", _uint8(pixels))]
+    for title, words, fields in _steps(recipe):
+        alone = Augmentation(**{name: getattr(recipe, name) for name in fields})
+        found.append(_augmented(title, words, alone, pixels, names, seed))
+    if len(found) > 2:
+        words = "What the model trains on: every step, in this order."
+        whole = Augmentation(**{f.name: getattr(recipe, f.name) for f in fields_of(Augmentation)})
+        found.append(_augmented("All together", words, whole, pixels, names, seed))
+    return found
+
+
+def live(
+    explorer: Explorer,
+    recipe: Recipe,
+    image: Image.Image | None,
+    seed: int,
+    spare: Sequence[tuple[str, Image.Image]] = (),
+) -> list[Augmented]:
+    """`augmentations` of `image` and of test pictures that `seed` chooses, at training's size.
+
+    Without a data set the `spare` pictures, each with its name, take their place.
+    """
+    shown = [("your picture", image)] if image is not None else []
+    try:
+        side = 32 if source(explorer).is_cifar10 else recipe.model.image_size
+        size = explorer.test_size()
+        chosen = random.Random(seed).sample(range(size), min(BATCH - len(shown), size))
+        found = [explorer.test_picture(number) for number in chosen]
+        shown += [(picture.label, picture.image) for picture in found]
+    except DataError:
+        side = 32
+        shown += spare[: BATCH - len(shown)]
+    if not shown:
+        raise ImageError("There is no picture to change: choose one in Look.")
+    names, images = zip(*shown, strict=True)
+    return augmentations(recipe, images, names, side=side, seed=seed)
+
+
+def _augmented(
+    title: str,
+    words: str,
+    augmentation: Augmentation,
+    pixels: Tensor,
+    names: Sequence[str],
+    seed: int,
+) -> Augmented:
+    B, side = len(pixels), pixels.shape[-1]
+    generator = torch.Generator().manual_seed(seed)
+    draws = augmentation.draw(B, side, generator)
+    partners = torch.rand((B,), generator=generator).argsort() if augmentation.mixes else None
+    shares = torch.eye(B)  # (B, B): of which picture each one is made
+    drawn, mixed = augment(augmentation, pixels, shares, draws, partners, FILL)
+    return Augmented(
+        title, words, _uint8(drawn), _named(mixed, names) if augmentation.mixes else ()
+    )
+
+
+def _uint8(pixels: Tensor) -> np.ndarray:
+    """(B, 3, S, S) in 0..255 -> (B, S, S, 3) uint8."""
+    return pixels.float().clamp(0, 255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
+
+
+def _named(shares: Tensor, names: Sequence[str]) -> tuple[dict[str, float], ...]:
+    """Shares (B, B) of pictures -> of names, the largest first; equal names add up."""
+    found = []
+    for row in shares.tolist():
+        total: dict[str, float] = {}
+        for name, share in zip(names, row, strict=True):
+            total[name] = total.get(name, 0.0) + share
+        largest = sorted(total.items(), key=lambda item: -item[1])
+        found.append({name: share for name, share in largest if share > 0})
+    return tuple(found)
+
+
+POLICY_WORDS = {
+    "trivial": "TrivialAugmentWide: one operation a picture (turn, shear, shift, colour, contrast, "
+    "...), at any strength.",
+    "rand": "RandAugment: two operations a picture (turn, shear, shift, colour, contrast, ...), at "
+    "strength 9 of 30.",
+    "auto": "AutoAugment: one of 25 pairs of operations that were found for CIFAR-10.",
+}
+
+
+def _steps(recipe: Recipe) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Title, words and fields of each step that `recipe` takes."""
+    steps = []
+    if recipe.crop_padding:
+        words = f"Shifted by up to {recipe.crop_padding} pixels; the border is mirrored."
+        steps.append(("Random crop", words, ("crop_padding",)))
+    if recipe.flip:
+        words = "Mirrored left to right with a chance of one half."
+        steps.append(("Random flip", words, ("flip",)))
+    if recipe.policy != "none":
+        steps.append(("Random operations", POLICY_WORDS[recipe.policy], ("policy",)))
+    if recipe.erasing:
+        words = (
+            f"With a chance of {100 * recipe.erasing:g} %, a box of 2 to 33 % of the picture "
+            "becomes noise."
+        )
+        steps.append(("Random erasing", words, ("erasing",)))
+    if recipe.cutout:
+        words = f"A box of {recipe.cutout} × {recipe.cutout} pixels takes the mean colour."
+        steps.append(("Cutout", words, ("cutout",)))
+    if recipe.mixup or recipe.cutmix:
+        steps.append((_mix_title(recipe), _mix_words(recipe), ("mixup", "cutmix")))
+    return steps
+
+
+def _mix_title(recipe: Recipe) -> str:
+    return " or ".join(
+        name for name, alpha in (("MixUp", recipe.mixup), ("CutMix", recipe.cutmix)) if alpha
+    )
+
+
+def _mix_words(recipe: Recipe) -> str:
+    parts = []
+    if recipe.mixup:
+        parts.append(f"MixUp (alpha {recipe.mixup:g}) lays another picture over it")
+    if recipe.cutmix:
+        parts.append(f"CutMix (alpha {recipe.cutmix:g}) pastes a box of another picture")
+    rest = (
+        f" Both rest in the last {recipe.unmixed_epochs} epochs." if recipe.unmixed_epochs else ""
+    )
+    return f"{', or '.join(parts)}; the target is mixed in the same shares.{rest}"

@@ -1,0 +1,275 @@
+"""Test pictures as points: raw pixels and each model's features, in the plane, and neighbours.
+
+The features are what a model's last layer answers from (`models.features`). Ratio and neighbours
+are computed on them; t-SNE is only a picture of them, whose distances and sizes mean little.
+
+Letters: N pictures, D width of a feature, C classes.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as StillRunning
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from vitdemo import data, models
+from vitdemo.errors import DataError, RunError
+from vitdemo.explorer import Explorer
+from vitdemo.explorer.dataset import source
+from vitdemo.explorer.sample import stratified
+from vitdemo.inputs import square_crop, to_uint8
+from vitdemo.runs import Run
+
+PIXELS = "Raw pixels"
+MOST = 2_000  # pictures in a plot
+SIDE = 32  # of the raw pixels, and of the small pictures behind the points
+SEED = 0
+FEWEST = 4  # below, t-SNE has nothing to lay out
+BATCH = 50
+KEPT = 24  # spaces and planes in memory; one of raw pixels takes 24 MB
+# Share of the work that is done (None: unknown), and a word of what is being done.
+Report = Callable[[float | None, str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """The same seeded, stratified test pictures for every space.
+
+    `indices` (N,) of the test set, `labels` (N,), `small` (N, S, S, 3) uint8.
+    """
+
+    source: data.Source
+    indices: np.ndarray
+    labels: np.ndarray
+    small: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """The sample in one feature space: `features` (N, D) float32.
+
+    `ratio` is the mean distance of two pictures of different classes over that of two of the same
+    class, `purity` the share of pictures whose nearest neighbour is of their own class.
+    """
+
+    name: str
+    sample: Sample
+    features: np.ndarray
+    ratio: float
+    purity: float
+
+
+def nothing(share: float | None, words: str) -> None:
+    """A `Report` to nobody."""
+
+
+def sample(explorer: Explorer, most: int = MOST) -> Sample:
+    """Raises `DataError` where the data set is not there."""
+    return _sample(source(explorer), most)
+
+
+@lru_cache(maxsize=4)
+def _sample(found: data.Source, most: int) -> Sample:
+    indices = stratified(found.labels("test").numpy(), most)  # (N,)
+    pictures = found.load_some("test", torch.from_numpy(indices), SIDE)
+    small = pictures.images.permute(0, 2, 3, 1).contiguous().numpy()  # (N, S, S, 3)
+    return Sample(found, indices, pictures.labels.numpy(), small)
+
+
+def space(
+    explorer: Explorer, run: Run | None, *, most: int = MOST, report: Report = nothing
+) -> Space:
+    """The features of `run`'s model, or raw pixels without one; computed once.
+
+    Raises `DataError` without the data set, `RunError` for a model that cannot be loaded or
+    answers with NaN.
+    """
+    found = sample(explorer, most)
+    return _keep(
+        ("space", found.source, most, run and (run.path, run.stamp)),
+        lambda: _space(explorer, run, found, report),
+    )
+
+
+def _space(explorer: Explorer, run: Run | None, found: Sample, report: Report) -> Space:
+    if run is None:
+        features = found.small.reshape(len(found), -1).astype(np.float32) / 255  # (N, D)
+    else:
+        features = model_features(explorer, run, found, report)
+    distances = pair_distances(features)
+    return Space(
+        run.name if run else PIXELS,
+        found,
+        features,
+        distance_ratio(distances, found.labels),
+        nearest_purity(distances, found.labels),
+    )
+
+
+def model_features(explorer: Explorer, run: Run, found: Sample, report: Report) -> np.ndarray:
+    """What `run`'s last layer answers from, (N, D) float32, for every picture of the sample."""
+    model = explorer.model(run)
+    pictures = found.source.load_some("test", torch.from_numpy(found.indices), run.spec.image_size)
+    parts = []
+    for batch in pictures.images.split(BATCH):
+        done = BATCH * len(parts)
+        report(done / len(found), f"{run.name}: features of {done:,} of {len(found):,} pictures")
+        parts.append(_features(model, run.preprocessing(batch.to(explorer.device))))
+    features = np.concatenate(parts)  # (N, D)
+    if not np.isfinite(features).all():
+        raise RunError(f"'{run.name}' has features of NaN: its training diverged.")
+    return features
+
+
+@torch.inference_mode()
+def _features(model: torch.nn.Module, pixels: Tensor) -> np.ndarray:
+    return models.features(model, pixels).float().cpu().numpy()  # (B, D)
+
+
+def pair_distances(features: np.ndarray) -> np.ndarray:
+    """Euclidean distances of all pairs, (N, D) -> (N, N)."""
+    points = np.asarray(features, np.float64)
+    points = points - points.mean(0)  # small numbers lose least where their squares cancel
+    squares = (points**2).sum(1)
+    found = squares[:, None] + squares - 2 * points @ points.T
+    np.fill_diagonal(found, 0)
+    return np.sqrt(found.clip(0))
+
+
+def distance_ratio(distances: np.ndarray, labels: np.ndarray) -> float:
+    """Mean distance (N, N) between pictures of different classes over that within a class.
+
+    1 means that classes do not show in the distances at all. NaN where all pictures are of one
+    class, where no class has two, or where pictures of a class are all the same.
+    """
+    same = labels[:, None] == labels[None]  # (N, N)
+    within = same & ~np.eye(len(labels), dtype=bool)
+    if same.all() or not within.any():
+        return float("nan")
+    inside = distances[within].mean()
+    return float(distances[~same].mean() / inside) if inside > 0 else float("nan")
+
+
+def nearest_purity(distances: np.ndarray, labels: np.ndarray) -> float:
+    """Share of pictures whose nearest other picture (N, N) is of their own class; NaN for one."""
+    if len(labels) < 2:
+        return float("nan")
+    others = np.where(np.eye(len(labels), dtype=bool), np.inf, distances)
+    return float((labels[others.argmin(1)] == labels).mean())
+
+
+def plane(
+    explorer: Explorer, run: Run | None, *, most: int = MOST, report: Report = nothing
+) -> tuple[Space, np.ndarray]:
+    """A space, and its t-SNE positions (N, 2) in 0..1; computed once. Raises as `space` does."""
+    found = space(explorer, run, most=most, report=report)
+    key = ("plane", found.sample.source, most, run and (run.path, run.stamp))
+    return found, _keep(key, lambda: _reported(tsne, found, report))
+
+
+def planes(
+    explorer: Explorer, name: str | None, most: int, report: Report = nothing
+) -> list[tuple[Space, np.ndarray]]:
+    """The planes of raw pixels and, if it is named, of a run's features, on the same pictures."""
+    runs = [None] if name is None else [None, explorer.run(name)]
+    return [plane(explorer, run, most=most, report=report) for run in runs]
+
+
+def _reported(compute: Callable, found: Space, report: Report) -> np.ndarray:
+    """scikit-learn's t-SNE tells nobody how far it is: say each second that it still runs."""
+    with ThreadPoolExecutor(1) as worker:
+        future = worker.submit(compute, found.features)
+        while True:
+            report(None, f"{found.name}: t-SNE")
+            try:
+                return future.result(timeout=1)
+            except StillRunning:
+                continue
+
+
+def tsne(features: np.ndarray, seed: int = SEED) -> np.ndarray:
+    """t-SNE (van der Maaten & Hinton 2008) of features (N, D) -> (N, 2) in 0..1, the same aspect.
+
+    Reduced to 50 principal components first, as its authors do. Raises `DataError` for fewer than
+    `FEWEST` pictures, or where all are the same.
+    """
+    from sklearn.decomposition import PCA  # 1.5 s that the page need not wait for
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
+
+    if len(features) < FEWEST:
+        raise DataError(f"t-SNE needs {FEWEST} test pictures or more: there are {len(features)}.")
+    if np.ptp(features, axis=0).max() == 0:
+        raise DataError("t-SNE has nothing to lay out: all pictures have the same features.")
+    width = min(50, *features.shape)
+    reduced = PCA(width, random_state=seed).fit_transform(features)  # (N, 50)
+    perplexity = min(30.0, (len(features) - 1) / 3)
+    # Its threads wait for each other by spinning: where another process has one of two cores, two
+    # take seven times as long as one.
+    with threadpool_limits(1, user_api="openmp"):
+        found = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(reduced)
+    low, high = found.min(0), found.max(0)
+    middle, reach = (low + high) / 2, max(float((high - low).max()), 1e-12)
+    return ((found - middle) / reach + 0.5).clip(0, 1)  # (N, 2)
+
+
+def neighbours(
+    explorer: Explorer,
+    name: str | None,
+    image: Image.Image,
+    *,
+    count: int = 8,
+    most: int = MOST,
+    report: Report = nothing,
+) -> tuple[Sample, np.ndarray, np.ndarray]:
+    """The test pictures of the sample that are nearest to an RGB image, by cosine.
+
+    In the features of the run `name`, or, without one, by raw pixels.
+    Returns the sample, the places in it (K,), nearest first, and their cosines (K,).
+    """
+    run = explorer.run(name) if name else None
+    found = space(explorer, run, most=most, report=report)
+    if run is None:
+        small = to_uint8(square_crop(image, SIDE)).transpose(1, 2, 0)  # (S, S, 3)
+        query = small.reshape(-1).astype(np.float32) / 255  # (D,)
+    else:
+        _, pixels = explorer.input(run.preprocessing, image)
+        query = _features(explorer.model(run), pixels)[0]  # (D,)
+    places, cosines = nearest(found.features, query, count)
+    return found.sample, places, cosines
+
+
+def nearest(features: np.ndarray, query: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The `count` rows of (N, D) with the largest cosine to `query` (D,): places, cosines."""
+    lengths = np.linalg.norm(features, axis=1) * np.linalg.norm(query)
+    cosines = features @ query / np.maximum(lengths, 1e-12)  # (N,)
+    places = np.argsort(-cosines, kind="stable")[:count]
+    return places, cosines[places]
+
+
+_kept: OrderedDict[tuple, object] = OrderedDict()
+_keeping = threading.Lock()
+
+
+def _keep(key: tuple, compute: Callable):
+    """What `compute` gave for `key` before; of more than `KEPT`, those not used longest go."""
+    with _keeping:
+        if key in _kept:
+            _kept.move_to_end(key)
+            return _kept[key]
+    found = compute()
+    with _keeping:
+        _kept[key] = found
+        while len(_kept) > KEPT:
+            _kept.popitem(last=False)
+    return found

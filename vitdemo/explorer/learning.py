@@ -1,0 +1,161 @@
+"""What a run's history and recipe say of how it learned: stages, milestones, and the gap.
+
+Everything is read from `config.json` and `history.jsonl`; what a recipe does not say has the value
+that `Recipe` gives it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
+
+from vitdemo.recipes import Recipe
+from vitdemo.runs import Run
+
+MILESTONES = (0.80, 0.90, 0.94)  # of validation accuracy
+_DEFAULTS = {f.name: f.default for f in fields(Recipe) if f.default is not MISSING}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Something that changes `after` so many epochs (0: at the start), in words."""
+
+    after: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The first epoch whose validation accuracy is at least `share`, and the minutes up to it."""
+
+    share: float
+    epoch: int
+    minutes: float
+
+
+def setting(run: Run, field: str) -> Any:
+    """A field of the run's recipe; the default where the run is older than the field or odd."""
+    default = _DEFAULTS[field]
+    value = run.config["recipe"].get(field, default)
+    kind = str if isinstance(default, str) else (int, float)
+    return value if isinstance(value, kind) else default
+
+
+def smoothed(values: Sequence[float], weight: float) -> list[float]:
+    """Exponential mean: `weight` 0..1 of what came before, 0 changes nothing.
+
+    Divided by the weights' sum, so that the first values are not drawn towards zero (Kingma & Ba
+    2015, section 3).
+    """
+    found, mean, total = [], 0.0, 0.0
+    for value in values:
+        mean = weight * mean + (1 - weight) * value
+        total = weight * total + (1 - weight)
+        found.append(mean / total)
+    return found
+
+
+def minutes(run: Run) -> list[float]:
+    """Minutes of training at the end of each epoch, validation included."""
+    found, total = [], 0.0
+    for record in run.history:
+        total += record["epoch_seconds"] / 60
+        found.append(total)
+    return found
+
+
+def gap(run: Run) -> list[float]:
+    """Training minus validation accuracy at each epoch, in percentage points."""
+    return [100 * (r["train_accuracy"] - r["val_accuracy"]) for r in run.history]
+
+
+def reached(run: Run) -> list[Reached]:
+    """The milestones that the run has passed."""
+    found = []
+    for share in MILESTONES:
+        for record, total in zip(run.history, minutes(run), strict=True):
+            if record["val_accuracy"] >= share:
+                found.append(Reached(share, record["epoch"], total))
+                break
+    return found
+
+
+def stages(run: Run) -> list[Stage]:
+    """When the run's training changes its manner, in order of time."""
+    head, epochs = setting(run, "head_epochs"), setting(run, "epochs")
+    warmup, resting = setting(run, "warmup_epochs"), setting(run, "unmixed_epochs")
+    total = head + epochs
+    found = []
+    if head:
+        found.append(Stage(head, "the head alone until here, then the whole model"))
+    if setting(run, "schedule") == "one-cycle":
+        found.append(Stage(head + 0.3 * epochs, "the learning rate rises until here"))
+    elif warmup:
+        found.append(Stage(head + warmup, "warm-up of the learning rate ends"))
+    if resting and mixes(run) and resting < total:
+        found.append(Stage(total - resting, "MixUp and CutMix rest from here on"))
+    if setting(run, "patience") and run.history:
+        best = min(run.history, key=lambda record: record["val_loss"])
+        found.append(Stage(best["epoch"], "lowest validation loss: these weights are kept"))
+    return sorted(found, key=lambda stage: stage.after)
+
+
+def mixes(run: Run) -> bool:
+    return bool(setting(run, "mixup") or setting(run, "cutmix"))
+
+
+def reasons(run: Run) -> list[str]:
+    """Why the run's training figures may look worse than validation, strongest reason first."""
+    found = []
+    if mixes(run):
+        names = [n for n in ("mixup", "cutmix") if setting(run, n)]
+        words = " and ".join({"mixup": "MixUp", "cutmix": "CutMix"}[n] for n in names)
+        found.append(
+            f"Under {words} the model sees two pictures in one; an answer counts as right only "
+            "where it names the larger part, and no answer can bring the loss near 0."
+        )
+    harder = [
+        words
+        for field, words in (
+            ("policy", "changed by random operations"),
+            ("erasing", "partly erased"),
+            ("cutout", "partly cut out"),
+            ("crop_padding", "shifted"),
+            ("flip", "mirrored"),
+        )
+        if field in _DEFAULTS and setting(run, field) not in (0, False, "none")
+    ]
+    if harder:
+        found.append(
+            f"Training pictures are {_listed(harder)}; validation pictures are as they are."
+        )
+    options = run.spec.options
+    if options.get("drop_rate") or options.get("drop_path_rate"):
+        found.append(
+            "Dropout or drop path switches parts of the model off while it trains, never while it "
+            "is validated."
+        )
+    if setting(run, "label_smoothing"):
+        found.append(
+            "Label smoothing keeps the training loss above 0 even for perfect answers; validation "
+            "loss is plain cross-entropy."
+        )
+    if setting(run, "ema_decay"):
+        found.append(
+            "Validation uses the running mean of the weights, which is often better than the "
+            "weights of any one step."
+        )
+    found.append(
+        "Training figures are means over the epoch, in which the model was worse at first; "
+        "validation comes at its end."
+    )
+    return found
+
+
+def below_validation(run: Run) -> int:
+    """In how many epochs the training accuracy was below validation's."""
+    return sum(points < 0 for points in gap(run))
+
+
+def _listed(words: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

@@ -1,0 +1,74 @@
+"""Pictures of a data set: colour histograms, cut patches, signed maps, sheets of small pictures.
+
+Letters: S side of a picture, N pictures, rows and columns of a patch grid.
+"""
+
+import math
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.figure import Figure
+
+from vitdemo.figures import INK, enlarge
+
+SIGNED = "PuOr_r"  # diverging, and its two ends differ for the colour-blind
+# Red, green and blue that the colour-blind tell apart (Okabe & Ito 2008), and by their dashes too.
+CHANNELS = (
+    ("red", "#d55e00", "solid"),
+    ("green", "#009e73", (0, (5, 2))),
+    ("blue", "#3b8ed0", (0, (1.5, 1.5))),
+)
+
+
+def channel_plot(histograms: np.ndarray) -> Figure:
+    """(3, 256) counts of red, green and blue -> their share of all pixels at each level."""
+    figure = Figure(figsize=(6, 3), layout="constrained")
+    axes = figure.subplots()
+    for counts, (name, colour, dashes) in zip(histograms, CHANNELS, strict=True):
+        share = 100 * counts / max(counts.sum(), 1)
+        axes.plot(range(256), share, color=colour, linestyle=dashes, linewidth=1.6, label=name)
+    axes.set_xlabel("level, from black to full", color=INK)
+    axes.set_ylabel("% of the pixels", color=INK)
+    axes.set_ylim(bottom=0)
+    axes.tick_params(colors=INK)
+    axes.grid(color=INK, alpha=0.15)
+    axes.legend(frameon=False, labelcolor=INK)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(INK)
+    return figure
+
+
+def spread(patches: np.ndarray, side: int) -> np.ndarray:
+    """(rows, columns, height, width, 3) uint8 -> about (side, side, 3): the patches, set apart."""
+    rows, columns, height, width, _ = patches.shape
+    scale = max(1, round(side / (rows * height * 1.25)))
+    gap = max(1, height * scale // 4)
+    canvas = np.full(
+        (rows * (height * scale + gap) - gap, columns * (width * scale + gap) - gap, 3),
+        128,
+        np.uint8,
+    )
+    for row in range(rows):
+        for column in range(columns):
+            big = patches[row, column].repeat(scale, 0).repeat(scale, 1)
+            top, left = row * (height * scale + gap), column * (width * scale + gap)
+            canvas[top : top + height * scale, left : left + width * scale] = big
+    return canvas
+
+
+def signed_map(values: np.ndarray, side: int) -> np.ndarray:
+    """Values (rows, columns) -> (side, side, 3) uint8: purple below 0, white at 0, orange above."""
+    top = float(np.abs(values).max()) or 1.0
+    colours = colormaps[SIGNED](0.5 + 0.5 * values / top)[..., :3]  # (rows, columns, 3)
+    return enlarge((255 * colours).round().astype(np.uint8), side)
+
+
+def sheet(pictures: np.ndarray, columns: int) -> np.ndarray:
+    """(N, S, S, 3) uint8 -> one picture of them all, row by row, black where none is left."""
+    N, S = pictures.shape[:2]
+    rows = math.ceil(N / columns)
+    whole = np.zeros((rows * columns, S, S, 3), np.uint8)
+    whole[:N] = pictures
+    grid = whole.reshape(rows, columns, S, S, 3).swapaxes(1, 2)  # (rows, S, columns, S, 3)
+    return grid.reshape(rows * S, columns * S, 3)

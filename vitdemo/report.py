@@ -1,0 +1,337 @@
+"""Chosen runs as one HTML file that is whole by itself: figures, tables, settings; no script.
+
+    Path("report.html").write_text(report(runs), encoding="utf-8")
+
+Everything comes from the run folders, so neither a data set nor a model is needed. What a run does
+not have (an evaluation, an epoch) is said to be missing, never left out silently.
+"""
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+from vitdemo import figures
+from vitdemo.errors import RunError, VitdemoError
+from vitdemo.evaluation import (
+    accuracy,
+    confusion,
+    expected_calibration_error,
+    macro,
+    most_confused,
+    pair_sentence,
+    per_class,
+    row_normalised,
+)
+from vitdemo.explorer.learning import (
+    MILESTONES,
+    below_validation,
+    gap,
+    minutes,
+    reached,
+    reasons,
+    stages,
+)
+from vitdemo.figures import Curve
+from vitdemo.figures.curves import COLOURS, curve_plot
+from vitdemo.runs import WEIGHTS, Run
+
+DASH = "–"
+PAIRS = 5  # most confused pairs of a run
+STYLE = (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
+# Title, unit, whether 0 is drawn
+PLOTS = (
+    ("Loss", "loss", False),
+    ("Accuracy", "%", False),
+    ("Generalisation gap: training minus validation accuracy", "points", True),
+    ("Learning rate at the epoch's end", "learning rate", False),
+)
+
+
+def report(runs: Sequence[Run], *, now: datetime | None = None) -> str:
+    """The whole page. Raises `RunError` where no run is chosen."""
+    if not runs:
+        raise RunError("Choose at least one run for the report.")
+    now = now or datetime.now(timezone.utc)
+    names = ", ".join(run.name for run in runs)
+    parts = [
+        f"<h1>Training report</h1><p class=quiet>{escape(names)}; written by vitdemo on "
+        f"{now:%Y-%m-%d at %H:%M} UTC.</p>",
+        "<h2>The models</h2>",
+        models_table(runs),
+        "<h2>How they learned</h2>",
+        learning(runs),
+        *map(test_section, runs),
+        "<h2>Settings</h2>",
+        "<p class=quiet>Rows in which the runs differ are marked.</p>" if len(runs) > 1 else "",
+        settings_table(runs),
+        "<h2>Made with</h2>",
+        provenance_table(runs),
+        NOTES,
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(names)}: training report</title><style>{STYLE}</style></head>"
+        f"<body><main>{''.join(parts)}</main></body></html>\n"
+    )
+
+
+NOTES = (
+    "<h2>How to read this</h2><ul>"
+    "<li><b>Validation</b> pictures are held out of training and choose nothing but, where a "
+    "recipe has patience, the epoch that is kept. <b>Test</b> pictures are for the end.</li>"
+    "<li><b>Precision</b>: of all pictures called by a class, how many belong to it. "
+    "<b>Recall</b>: of all pictures of a class, how many are called by it. <b>F1</b>: their "
+    "harmonic mean. "
+    "<b>ROC-AUC</b>: how surely a picture of the class gets a higher probability of it than "
+    "another does. Macro means count every class alike.</li>"
+    "<li><b>Calibration error</b>: the mean gap between how sure a model is and how often it is "
+    "right, in 15 bins (Guo et al. 2017).</li>"
+    f"<li>{DASH} stands for what was not measured, or is not defined.</li></ul>"
+)
+
+
+def models_table(runs: Sequence[Run]) -> str:
+    header = (
+        *("Run", "Parameters", "Multiply-adds", "Weights", "Epochs", "Minutes"),
+        *("Validation", "Test", "Macro F1", "Macro ROC-AUC", "Calibration error", "Worst class"),
+    )
+    return table(header, [model_row(run) for run in runs])
+
+
+def model_row(run: Run) -> list[str]:
+    last = run.history[-1] if run.history else None
+    weights = run.path / WEIGHTS
+    return [
+        run.name,
+        scaled(run.config.get("parameters"), 1e6, "M"),
+        scaled(run.config.get("macs"), 1e6, "M"),
+        scaled(weights.stat().st_size if weights.is_file() else None, 1e6, "MB"),
+        str(last["epoch"]) if last else "0",
+        f"{minutes(run)[-1]:.1f}" if last else DASH,
+        percent(last["val_accuracy"]) if last else DASH,
+        *test_figures(run),
+    ]
+
+
+def test_figures(run: Run) -> list[str]:
+    """Accuracy, macro F1 and ROC-AUC, calibration error and the class with the lowest F1."""
+    try:
+        probabilities, labels = run.evaluation.probabilities, run.evaluation.labels
+        metrics = per_class(probabilities, labels)
+    except (VitdemoError, ValueError):
+        return [DASH] * 5
+    means = macro(metrics)
+    worst = int(np.nanargmin(metrics.f1))
+    return [
+        percent(accuracy(probabilities, labels)),
+        number(means["f1"]),
+        number(means["roc_auc"]),
+        percent(expected_calibration_error(probabilities, labels)),
+        f"{run.classes[worst]} ({number(metrics.f1[worst])})",
+    ]
+
+
+def learning(runs: Sequence[Run]) -> str:
+    """Plots of all runs under one legend, milestones, stages, and why training may look worse."""
+    drawn = [run for run in runs if run.history]
+    missing = [f"<p>{escape(run.name)}: no epoch has ended yet.</p>" for run in runs
+               if not run.history]  # fmt: skip
+    if not drawn:
+        return "".join(missing)
+    hues = dict(zip((run.name for run in drawn), itertools.cycle(COLOURS), strict=False))
+    legend = "".join(
+        f'<span><b>{escape(name)}</b> <i style="color: {pair[0]}"></i> validation '
+        f'<i class="dashed" style="color: {pair[1]}"></i> training</span>'
+        for name, pair in hues.items()
+    )
+    names = ", ".join(hues)
+    plots = "".join(
+        f'<figure role="img" aria-label="{escape(f"{title} of {names}, by epoch")}">'
+        f"<figcaption>{escape(title)}</figcaption>"
+        f"{figures.svg(curve_plot(curves(drawn, hues, title), unit, zero=zero))}</figure>"
+        for title, unit, zero in PLOTS
+    )
+    return (
+        f'<p class="legend">{legend}</p><div class="plots">{plots}</div>{"".join(missing)}'
+        "<h3>Epochs and minutes to a validation accuracy</h3>"
+        f"{milestones_table(drawn)}{''.join(map(stage_words, drawn))}{gap_words(drawn)}"
+    )
+
+
+def curves(runs: Sequence[Run], hues: dict[str, tuple[str, str]], title: str) -> list[Curve]:
+    """The lines of one of `PLOTS`."""
+    found = []
+    for run in runs:
+        epochs = [record["epoch"] for record in run.history]
+        validation, training = hues[run.name]
+
+        def column(field: str, scale: float = 1, run: Run = run) -> list[float]:
+            return [scale * record[field] for record in run.history]
+
+        if title == "Loss":
+            found.append(Curve(epochs, column("val_loss"), validation))
+            found.append(Curve(epochs, column("train_loss"), training, dashed=True))
+        elif title == "Accuracy":
+            found.append(Curve(epochs, column("val_accuracy", 100), validation))
+            found.append(Curve(epochs, column("train_accuracy", 100), training, dashed=True))
+        elif title.startswith("Generalisation"):
+            found.append(Curve(epochs, gap(run), validation))
+        else:
+            found.append(Curve(epochs, column("learning_rate"), validation))
+    return found
+
+
+def milestones_table(runs: Sequence[Run]) -> str:
+    header = ("Run", *(f"{100 * share:.0f} %" for share in MILESTONES), "Last epoch")
+    rows = []
+    for run in runs:
+        known = {found.share: found for found in reached(run)}
+        cells = [
+            f"epoch {known[share].epoch}, {known[share].minutes:.1f} min"
+            if share in known
+            else DASH
+            for share in MILESTONES
+        ]
+        rows.append([run.name, *cells, percent(run.history[-1]["val_accuracy"])])
+    return table(header, rows)
+
+
+def stage_words(run: Run) -> str:
+    found = stages(run)
+    if not found:
+        return ""
+    words = "; ".join(f"after {stage.after:g} epochs: {stage.words}" for stage in found)
+    return f"<p><b>{escape(run.name)}</b>, {escape(words)}.</p>"
+
+
+def gap_words(runs: Sequence[Run]) -> str:
+    """Why training is below validation, for the runs where it is."""
+    parts = [
+        f"<h3>Why {escape(run.name)} looks worse in training than in validation</h3>"
+        f"<p>Its training accuracy was below in {below_validation(run)} of {len(run.history)} "
+        f"epochs.</p><ul>{''.join(f'<li>{escape(reason)}</li>' for reason in reasons(run))}</ul>"
+        for run in runs
+        if below_validation(run)
+    ]
+    return "".join(parts)
+
+
+def test_section(run: Run) -> str:
+    """Per-class metrics, confusion matrix and most confused pairs; or why there are none."""
+    title = f"<h2>{escape(run.name)} on the test pictures</h2>"
+    try:
+        probabilities, labels = run.evaluation.probabilities, run.evaluation.labels
+        metrics, matrix = per_class(probabilities, labels), confusion(probabilities, labels)
+    except (VitdemoError, ValueError) as error:
+        return f"{title}<p>{escape(str(error))}</p>"
+    names = ("precision", "recall", "f1", "roc_auc")
+    rows = [
+        [name, f"{metrics.support[c]:,}", *(number(getattr(metrics, n)[c]) for n in names)]
+        for c, name in enumerate(run.classes)
+    ]
+    means = macro(metrics)
+    rows.append(["Mean of classes", "", *(number(means[n]) for n in names)])
+    pairs = "".join(
+        f"<li>{escape(pair_sentence(pair, run.classes))}</li>"
+        for pair in most_confused(matrix, PAIRS)
+    )
+    return (
+        f"{title}<p>{percent(accuracy(probabilities, labels))} of {len(labels):,} pictures are "
+        "named rightly.</p>"
+        + table(("Class", "Support", "Precision", "Recall", "F1", "ROC-AUC"), rows)
+        + "<h3>Confusion matrix: a row for the true class, a column for what was said</h3>"
+        + matrix_table(matrix, run.classes)
+        + (f"<h3>Most confused pairs</h3><ol>{pairs}</ol>" if pairs else "")
+    )
+
+
+test_section.__test__ = test_figures.__test__ = False  # no tests, whatever pytest makes of them
+
+
+def matrix_table(matrix: np.ndarray, classes: Sequence[str]) -> str:
+    """(C, C) counts; a cell is the darker the larger its share of the true class is."""
+    shares = row_normalised(matrix)  # (C, C)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in classes)
+    body = "".join(
+        f'<tr><th scope="row">{escape(name)}</th>'
+        + "".join(
+            f'<td class="{"right" if i == j else "wrong"}" style="--share: '
+            f'{100 * shares[i, j]:.0f}%">{matrix[i, j]:,}</td>'
+            for j in range(len(classes))
+        )
+        + "</tr>"
+        for i, name in enumerate(classes)
+    )
+    return (
+        '<div class="scroll"><table class="matrix"><thead><tr><td></td>'
+        f"{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def settings_table(runs: Sequence[Run]) -> str:
+    """Every field of the recipes, a column a run; what differs between runs is marked."""
+    recipes = [flat(run.config["recipe"]) for run in runs]
+    rows = [
+        [field, *(recipe.get(field, DASH) for recipe in recipes)]
+        for field in dict.fromkeys(itertools.chain.from_iterable(recipes))
+    ]
+    differ = [i for i, (_, *values) in enumerate(rows) if len(set(values)) > 1]
+    return table(("Field", *(run.name for run in runs)), rows, marked=differ, wide=True)
+
+
+def flat(recipe: dict, prefix: str = "") -> dict[str, str]:
+    """{"model": {"family": "vit"}} -> {"model.family": "vit"}; values as words."""
+    found = {}
+    for key, value in recipe.items():
+        if isinstance(value, dict):
+            found |= flat(value, f"{prefix}{key}.")
+        else:
+            words = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            found[f"{prefix}{key}"] = words or DASH
+    return found
+
+
+def provenance_table(runs: Sequence[Run]) -> str:
+    keys = ("command", "started", "device", "git_commit", "data", "split", "packages", "classes")
+    described = [flat({k: run.config[k] for k in keys if k in run.config}) for run in runs]
+    fields = dict.fromkeys(itertools.chain.from_iterable(described))
+    rows = [[field, *(found.get(field, DASH) for found in described)] for field in fields]
+    return table(("", *(run.name for run in runs)), rows, wide=True)
+
+
+def table(
+    header: Iterable[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    marked: Sequence[int] = (),
+    wide: bool = False,
+) -> str:
+    """Rows of words, escaped here; rows `marked` are set apart, `wide` lets long cells wrap."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
+    body = "".join(
+        f"<tr{' class=marked' if i in marked else ''}>"
+        f'<th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(c)}</td>" for c in rest)}</tr>'
+        for i, (first, *rest) in enumerate(rows)
+    )
+    return (
+        f'<div class="scroll"><table{" class=words" if wide else ""}><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def number(value: float) -> str:
+    return DASH if math.isnan(value) else f"{value:.3f}"
+
+
+def percent(share: float) -> str:
+    return DASH if math.isnan(share) else f"{100 * share:.2f} %"
+
+
+def scaled(value: float | None, unit: float, name: str) -> str:
+    return f"{value / unit:.2f} {name}" if isinstance(value, (int, float)) else DASH
