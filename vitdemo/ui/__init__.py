@@ -5,8 +5,7 @@ from pathlib import Path
 
 import gradio as gr
 
-from vitdemo.explorer import Explorer, hands, inside, why
-from vitdemo.explorer import Explorer, augmented, dataset, features, hands
+from vitdemo.explorer import Explorer, augmented, dataset, features, hands, inside, why
 from vitdemo.explorer import errors as choices
 from vitdemo.explorer import metrics as explorer_metrics
 from vitdemo.explorer.calibration import calibration as calibration_of
