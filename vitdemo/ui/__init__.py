@@ -13,6 +13,7 @@ from vitdemo.explorer.compare import latency, model_rows, sample_size, trained_r
 from vitdemo.explorer.export import save_maps
 from vitdemo.explorer.patches import embed
 from vitdemo.explorer.robustness import measure
+from vitdemo.explorer.side import side_by_side
 from vitdemo.report import report
 from vitdemo.ui import (
     api,
@@ -53,6 +54,7 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                     look=lambda name, image: explorer.look(explorer.run(name), image),
                     layers=lambda name: explorer.layers(explorer.run(name)),
                     save_maps=partial(save_maps, explorer),
+                    side_by_side=partial(side_by_side, explorer),
                     test_picture=explorer.test_picture,
                     test_size=explorer.test_size,
                     hands_on={

@@ -7,6 +7,7 @@ from PIL import Image
 
 from vitdemo.errors import ImageError
 from vitdemo.explorer import Answer, Look, TestPicture
+from vitdemo.explorer.side import Panel
 from vitdemo.runs import Run
 from vitdemo.ui.components import (
     MODEL_QUEUE,
@@ -16,7 +17,7 @@ from vitdemo.ui.components import (
     offer_download,
     run_radio,
 )
-from vitdemo.ui.look import hands, heads, inside, permalink, picture, rollout, why
+from vitdemo.ui.look import hands, heads, inside, permalink, picture, rollout, side, why
 from vitdemo.ui.look.opener import Opener
 from vitdemo.ui.look.shared import Shared, nearest
 
@@ -40,6 +41,7 @@ def build(
     look: Callable[[str, Image.Image], Look],
     layers: Callable[[str], int],
     save_maps: Callable[[str, Image.Image], str],
+    side_by_side: Callable[..., tuple[list[Panel], list[str]]],
     test_picture: Callable[[int], TestPicture],
     test_size: Callable[[], int],
     hands_on: Mapping[str, Callable],
@@ -66,6 +68,8 @@ def build(
             hands.build(shared, look=look, **hands_on)
         with gr.Tab("Inside", id="inside") as tabs["inside"]:
             inside.build(shared, look=look, **inside_of)
+        with gr.Tab("Side by side", id="side") as tabs["side"]:
+            side.build(shared, runs=explained_runs, side_by_side=side_by_side)
     with gr.Row():
         copy = gr.Button("Copy a link to this view", size="sm", elem_id="copy-link")
         offer_download(
