@@ -12,7 +12,7 @@ from PIL import Image
 from vitdemo.attention.ablation import Head
 from vitdemo.errors import VitdemoError
 from vitdemo.evaluation import top_k
-from vitdemo.evaluation.paired import Change
+from vitdemo.evaluation.change import Change
 from vitdemo.explorer.inside import Effects, Step, softmax
 from vitdemo.figures.inside import diverging
 from vitdemo.ui import html
