@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from vitdemo.data import CIFAR10_CLASSES as CIFAR10
-from vitdemo.evaluation.paired import Change
+from vitdemo.evaluation.change import Change
 from vitdemo.explorer.inside import Effects, Lens
 from vitdemo.figures.inside import CLASS_COLOURS
 from vitdemo.ui.look.inside import ablation, lens, pieces, positions
