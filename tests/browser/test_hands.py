@@ -15,12 +15,13 @@ UNTOUCHED = "Now: untouched."
 
 @pytest.fixture
 def open_section(open_page, page_url):
-    """open_section(width=..., scheme=...) -> the page with its section "Hands on" drawn."""
+    """open_section(width=..., scheme=...) -> the page with its section "Hands on" drawn.
+
+    By its address: in a narrow window the section's tab stands in a menu.
+    """
 
     def open_section(**options) -> Page:
-        page = open_page(page_url, **options)
-        page.locator("#rollout figure").nth(2).wait_for()
-        page.get_by_role("tab", name="Hands on").click()
+        page = open_page(page_url + "?section=hands", **options)
         page.locator("#hands-maps figure").first.wait_for()
         return page
 
@@ -46,6 +47,12 @@ def now(page: Page):
 
 def picture(page: Page) -> str:
     return page.locator("#hands-picture img").get_attribute("src")
+
+
+def test_its_tab_opens_it(page):
+    page.get_by_role("tab", name="Hands on").click()
+    expect(page.locator("#hands-maps figure")).to_have_count(2)
+    expect(now(page)).to_have_text(UNTOUCHED)
 
 
 def test_all_models_stand_ready_beside_the_untouched_picture(section):
