@@ -43,7 +43,7 @@ def open_tab(open_page, address):
 
     def open_tab(name, **options):
         page = open_page(address, **options)
-        page.locator("#rollout figure").nth(2).wait_for()
+        page.locator("#answers .vd-card").first.wait_for()
         go_to(page, name)
         return page
 
@@ -185,6 +185,7 @@ def test_what_others_report_stands_apart(open_tab):
 
 def test_without_pictures_robustness_names_the_way_out(open_tab):
     page = open_tab("Compare models")
+    expect(page.locator("#robust-models").get_by_role("checkbox").first).to_be_checked()
     page.get_by_role("button", name="Measure robustness").click()
     expect(page.locator("#robustness .vd-notice").first).to_contain_text("train.py download")
 
