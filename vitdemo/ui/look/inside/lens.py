@@ -38,6 +38,7 @@ PATCHES = (
 def build(parts: Parts, *, logit_lens: Callable[[str, Image.Image], Lens]) -> None:
     """Lay out and wire the part; `logit_lens(run_name, image)`."""
     shared = parts.shared
+    picked = gr.State(None)  # the layer that the slider was moved to from here
     strip = PickHTML(elem_id="lens")
     patches = gr.HTML(elem_id="lens-patches", apply_default_css=False)
 
@@ -46,17 +47,26 @@ def build(parts: Parts, *, logit_lens: Callable[[str, Image.Image], Lens]) -> No
         layer = nearest(layer, len(found.answers) - 1) if layer else 0
         return strip_html(found, layer), patches_html(found, layer)
 
+    def follow(image, name, layer, picked):
+        # What was picked is drawn already, and another layer may have been picked meanwhile.
+        if layer == picked:
+            return [gr.skip()] * 3
+        return *draw(image, name, layer), None
+
     @for_people
     def pick(image, name, event: gr.EventData):
         layer = int(event.pick)
         # The tab's slider has no 0; for all others it follows, so that all sections agree.
-        return *draw(image, name, layer), layer or gr.skip()
+        moved = (layer, layer) if layer else (gr.skip(), gr.skip())
+        return *draw(image, name, layer), *moved
 
-    parts.draw("lens", draw, [shared.layer], [strip, patches], by=[shared.layer])
+    parts.draw("lens", draw, [shared.layer], [strip, patches])
+    followed = [shared.layer, picked], [strip, patches, picked]
+    parts.redraw("lens", follow, *followed, by=[shared.layer])
     strip.pick(
         pick,
         inputs=[shared.picture, shared.model],
-        outputs=[strip, patches, shared.layer],
+        outputs=[strip, patches, shared.layer, picked],
         trigger_mode="always_last",
         show_progress="hidden",
         api_visibility="private",

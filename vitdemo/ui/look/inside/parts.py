@@ -44,16 +44,29 @@ class Parts:
 
         What a person can mend is told in the first output, and the others are emptied.
         """
-        drawer = Drawer(part, _telling(draw, len(outputs)), list(inputs), list(outputs))
-        self.drawers.append(drawer)
+        told = _telling(draw, len(outputs))
+        self.drawers.append(Drawer(part, told, list(inputs), list(outputs)))
+        if by:
+            self.redraw(part, told, inputs, outputs, by=by)
+
+    def redraw(
+        self,
+        part: str,
+        draw: Callable,
+        inputs: Sequence[Component],
+        outputs: Sequence[Component],
+        *,
+        by: Sequence[Component],
+    ) -> None:
+        """Call `draw(image, run_name, *inputs)` for `outputs` when a component of `by` changes
+        while `part` is open."""
+        drawer = Drawer(part, draw, list(inputs), list(outputs))
 
         def draw_if_open(image, name, open_part, *values):
             drawn = drawer(image, name, *values) if open_part == part else drawer.skipped
             return drawn[0] if len(drawn) == 1 else drawn
 
-        if by:
-            inputs = [self.open, *inputs]
-            self.shared.when_changed(SECTION, draw_if_open, inputs, outputs, by=by)
+        self.shared.when_changed(SECTION, draw_if_open, [self.open, *inputs], outputs, by=by)
 
     def wire(self) -> None:
         """Connect the choice and what is drawn; called once, when all parts are laid out."""
