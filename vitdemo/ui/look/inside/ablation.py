@@ -51,7 +51,7 @@ def build(
             all_on = gr.Button("All heads on", size="sm")
             ask = gr.Button(ASK, size="sm")
             cancel = gr.Button("Cancel", size="sm", interactive=False)
-            accuracy = gr.HTML(elem_id="accuracy-without", apply_default_css=False, min_height=40)
+            accuracy = gr.HTML(elem_id="accuracy-without", apply_default_css=False, min_height=80)
 
     def shown(image, name, found, heads):
         without = answer_without(name, image, heads)
