@@ -5,6 +5,7 @@ import functools
 import secrets
 import tempfile
 from collections.abc import Callable, Sequence
+from html import escape
 from pathlib import Path
 
 import gradio as gr
@@ -122,7 +123,9 @@ def for_people(handler: Callable) -> Callable:
         try:
             return handler(*args)
         except VitdemoError as error:
-            raise gr.Error(str(error), duration=8, print_exception=False) from error
+            # The message is drawn as HTML: a file's name, or train/<class>/, must stay words.
+            words = escape(str(error), quote=False)
+            raise gr.Error(words, duration=8, print_exception=False) from error
 
     return wrapped
 
