@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 from tests.making import KINDS, RESNET, make_run, timm_spec
 from tests.serving import serve
 
-PATIENCE = 30_000  # milliseconds, on two busy cores
+PATIENCE = 60_000  # milliseconds, on two busy cores
 expect.set_options(timeout=PATIENCE)
 
 
