@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from vitdemo.errors import DataError, RunError, VitdemoError
-from vitdemo.evaluation import check, confusion
+from vitdemo.evaluation import confusion
 from vitdemo.evaluation.errors import KINDS, Filters, select
 from vitdemo.explorer import Explorer
-from vitdemo.runs import Evaluation, Run
+from vitdemo.explorer.metrics import sound_evaluation
+from vitdemo.runs import Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +75,7 @@ def answered(explorer: Explorer, name: str) -> Answered:
     Raises `RunError` where the evaluation of `name` itself is missing or not sound.
     """
     main = explorer.run(name)
-    wanted = _sound(main)
+    wanted = sound_evaluation(main)
     runs, left_out = [], []
     for run in explorer.evaluated_runs():
         try:
@@ -87,21 +88,11 @@ def answered(explorer: Explorer, name: str) -> Answered:
     return Answered(tuple(runs), probabilities, wanted.labels, tuple(left_out))
 
 
-def _sound(run: Run) -> Evaluation:
-    """The run's evaluation. Raises `RunError` where a metric would refuse it."""
-    found = run.evaluation
-    try:
-        check(found.probabilities, found.labels)
-    except ValueError as error:
-        raise RunError(f"The evaluation of '{run.name}' cannot be used: {error}.") from error
-    return found
-
-
 def _check_same(main: Run, run: Run) -> None:
     """Raises `RunError` unless both runs were tested on the same pictures in the same order."""
     if run.classes != main.classes:
         raise RunError("it knows other classes.")
-    first, second = main.evaluation, _sound(run)
+    first, second = main.evaluation, sound_evaluation(run)
     if first.fingerprint != second.fingerprint or not np.array_equal(first.labels, second.labels):
         raise RunError("it was tested on other pictures, in another order or at another size.")
 
