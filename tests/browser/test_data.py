@@ -96,7 +96,7 @@ def test_a_dot_shows_its_picture_and_opens_it_in_look(page):
     dot = planes.nth(1).locator(".vd-dot").nth(4)
     dot.focus()
     image = "dot => getComputedStyle(dot, '::after').backgroundImage"
-    assert dot.evaluate(image).startswith('url("data:image/jpeg;base64,')
+    assert 'url("data:image/jpeg;base64,' in dot.evaluate(image)
     page.keyboard.press("ArrowRight")
     number = page.evaluate("document.activeElement.dataset.pick")
     label = page.evaluate("document.activeElement.ariaLabel")

@@ -147,9 +147,10 @@ def sheet_css(sample: Sample) -> str:
     data = base64.b64encode(buffer.getvalue()).decode()
     rows = math.ceil(len(sample) / SHEET)
     return (
-        ".vd-dot:hover::after, .vd-dot:focus::after { background-image: "
+        ".vd-dot:hover::after, .vd-dot:focus::after { background-image: linear-gradient("
+        f"transparent {SHOWN}px, var(--background-fill-primary) {SHOWN}px), "  # under the words
         f"url(data:image/jpeg;base64,{data}); "
-        f"background-size: {SHEET * SHOWN}px {rows * SHOWN}px; }}"
+        f"background-size: auto, {SHEET * SHOWN}px {rows * SHOWN}px; }}"
     )
 
 
