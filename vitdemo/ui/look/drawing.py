@@ -5,7 +5,6 @@ import numpy as np
 from vitdemo import figures
 from vitdemo.evaluation import top_k
 from vitdemo.explorer import Answer, Look, TestPicture, final_accuracy
-from vitdemo.recipes import RECIPES
 from vitdemo.runs import Run
 from vitdemo.ui import html
 
@@ -55,9 +54,8 @@ def card(answer: Answer) -> str:
 
 def describe(run: Run) -> str:
     """One line: what the model is, its size, and how good it is on the test set."""
-    recipe = run.config["recipe"]
-    known = RECIPES.get(recipe.get("name"))  # its words may have been mended since
-    words = [known.summary if known else recipe.get("summary", run.spec.family)]
+    # The run's own words: a recipe of that name may have changed since.
+    words = [run.config["recipe"].get("summary") or run.spec.family]
     if "parameters" in run.config:
         words.append(f"{run.config['parameters'] / 1e6:.1f} million parameters")
     right = final_accuracy(run)
