@@ -15,7 +15,7 @@ from vitdemo.errors import VitdemoError
 from vitdemo.explorer import Explorer
 from vitdemo.explorer.zoo import zoo_run
 from vitdemo.training import pick_device
-from vitdemo.ui import CSS, JS, THEME, build_page
+from vitdemo.ui import CSS, HEAD, JS, THEME, build_page
 from vitdemo.ui.look.picture import EXAMPLES_FOLDER
 
 SHIPPED = Path(__file__).parent / "assets" / "runs"
@@ -35,6 +35,7 @@ def main(argv: list[str] | None = None) -> int:
             theme=THEME,
             css_paths=CSS,
             js=JS,
+            head=HEAD,
             server_name=args.host,
             server_port=args.port,
             share=args.share or None,

@@ -38,10 +38,11 @@ THEME = gr.themes.Soft(
 # Each tab may bring its own, beside its code.
 CSS = sorted(Path(__file__).parent.rglob("*.css"))
 JS = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
+HEAD = f"<script>{(Path(__file__).parent / 'stream.js').read_text(encoding='utf-8')}</script>"
 
 
 def build_page(explorer: Explorer) -> gr.Blocks:
-    """The whole page over `explorer`; start it with `launch(theme=THEME, css_paths=CSS, js=JS)`."""
+    """The whole page over `explorer`; `launch` takes THEME, CSS (paths), JS and HEAD."""
     with gr.Blocks(title="vitdemo", delete_cache=(3600, 3600)) as page:
         header.build(page, runs=explorer.everything, roots=explorer.roots, device=explorer.device)
         with gr.Tabs(elem_id="tabs") as tabs:

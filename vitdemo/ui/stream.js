@@ -1,0 +1,76 @@
+// No answer may be lost: gradio 6.31 loses those that are asked for while its stream is closing.
+//
+// The server closes the stream of answers (queue/data) when it knows of no open question. A
+// question (queue/join) may be on its way meanwhile; if its receipt reaches the browser before the
+// closing does, gradio's client believes that the stream is still open, opens no other, and waits
+// for ever. So the closing is handed on only when no question is open; else the stream goes on with
+// a new connection, of which the client knows nothing.
+(() => {
+  const asked = window.fetch;
+  const sessions = new Map(); // session hash -> what is open
+
+  const session = (hash) => {
+    if (!sessions.has(hash)) sessions.set(hash, { sent: 0, open: new Set(), early: new Set() });
+    return sessions.get(hash);
+  };
+
+  // A question: open from before it is sent until its answer has come, which may be before its receipt.
+  async function join(input, init, own) {
+    own.sent += 1;
+    try {
+      const response = await asked(input, init);
+      const id = response.ok ? (await response.clone().json()).event_id : null;
+      if (id && !own.early.delete(id)) own.open.add(id);
+      return response;
+    } finally {
+      own.sent -= 1;
+    }
+  }
+
+  // One message of the stream, "data: {...}": whether it is to be handed on.
+  function passes(message, own) {
+    const text = message.match(/^data:\s*(.*)$/m)?.[1];
+    const found = text ? JSON.parse(text) : {};
+    if (found.msg === "process_completed" && !own.open.delete(found.event_id)) own.early.add(found.event_id);
+    return found.msg !== "close_stream" || own.sent + own.open.size === 0;
+  }
+
+  async function pump(request, first, own, controller) {
+    const text = new TextEncoder();
+    for (let response = first; ; response = await asked(request.clone())) {
+      if (!response.ok) throw new Error(`The stream of answers ended: ${response.status}`);
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      let rest = "";
+      let goesOn = false;
+      for (let part = await reader.read(); !part.done; part = await reader.read()) {
+        const messages = (rest + part.value).split("\n\n");
+        rest = messages.pop();
+        for (const message of messages) {
+          if (passes(message, own)) controller.enqueue(text.encode(message + "\n\n"));
+          else goesOn = true;
+        }
+      }
+      if (!goesOn) return controller.close();
+    }
+  }
+
+  async function stream(request, own) {
+    const response = await asked(request.clone());
+    if (!response.ok || !response.body) return response;
+    const body = new ReadableStream({
+      start: (controller) => {
+        pump(request, response, own, controller).catch((error) => controller.error(error));
+      },
+    });
+    return new Response(body, { status: response.status, headers: response.headers });
+  }
+
+  window.fetch = (input, init) => {
+    const url = new URL(input.url ?? input, window.location.href);
+    if (url.pathname.endsWith("/queue/join") && typeof init?.body === "string")
+      return join(input, init, session(JSON.parse(init.body).session_hash));
+    if (url.pathname.endsWith("/queue/data"))
+      return stream(new Request(input, init), session(url.searchParams.get("session_hash")));
+    return asked(input, init);
+  };
+})();
