@@ -158,6 +158,35 @@ def test_another_grid_brings_all_patches_back():
     assert gone.on((8, 8)) == Removed((8, 8))
 
 
+def test_removed_patches_go_through_an_address():
+    for removed in (Removed((8, 8), (0, 9, 63)), Removed((14, 3), (41,)), CHEQUERED):
+        code = removed.code
+        assert set(code) <= set("0123456789abcdef.")
+        assert Removed.decoded(code) == removed
+    assert Removed((4, 4)).code == ""
+    assert Removed((2, 2), (3, 1)).code == "2.2.a"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "",
+        None,
+        "8.8",
+        "8.8.g",
+        "0.8.1",
+        "8.65.1",
+        "2.2.10",
+        "8.8.-1",
+        "٨.8.1",
+        "8.8.1\n",
+        "f" * 3000,
+    ],
+)
+def test_what_is_no_code_removes_nothing(code):
+    assert Removed.decoded(code) == Removed()
+
+
 def test_a_button_tells_its_grid_and_patch():
     assert hands.picked("8,8,63") == ((8, 8), 63)
 

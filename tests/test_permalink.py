@@ -3,7 +3,7 @@
 import gradio as gr
 import pytest
 
-from vitdemo.ui.components import LayerSlider
+from vitdemo.ui.components import FreeDropdown, LayerSlider
 from vitdemo.ui.look import permalink
 
 RADIO = gr.Radio(["mean", "max"], value="mean")
@@ -30,6 +30,14 @@ SLIDER = gr.Slider(0, 0.95, 0, step=0.05)
 )
 def test_only_what_the_component_can_have_is_taken(component, text, value):
     assert permalink.checked(component, text) == value
+
+
+def test_a_class_is_taken_before_its_model_is_known_and_cut():
+    dropdown = FreeDropdown([("any", "")], value="")
+    update = permalink.checked(dropdown, "n" * 500)
+    assert update["value"] == "n" * permalink.LONGEST_NAME
+    assert [value for _, value in update["choices"]] == ["", update["value"]]
+    assert permalink.checked(dropdown, None) is None
 
 
 @pytest.mark.parametrize(

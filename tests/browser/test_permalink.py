@@ -43,6 +43,28 @@ def test_an_address_opens_what_it_says(open_page, page_url):
     page.wait_for_url(re.compile(r"(?=.*layer=1)(?=.*discard=0.5)(?=.*picture=photo:tower)"))
 
 
+def test_an_address_takes_patches_away(open_page, page_url):
+    page = open_page(page_url + "?section=hands&removed=8.8.201")
+    gone = page.locator("#hands-picture [aria-pressed=true]")
+    expect(gone).to_have_count(2)
+    page.get_by_role("button", name="Remove row 1, column 3", exact=True).click()
+    expect(gone).to_have_count(3)
+    page.wait_for_url(re.compile(r"removed=8\.8\.205"))
+    page.get_by_role("button", name="Bring all back").click()
+    page.wait_for_url(lambda url: "removed" not in url)
+
+
+def test_an_address_asks_for_a_class(open_page, page_url):
+    page = open_page(page_url + "?section=why&why=ship&not=cat")
+    expect(page.locator("#why-maps")).to_contain_text("Why ship and not cat?")
+    expect(page.locator("#why-class input")).to_have_value("ship")
+    expect(page.locator("#why-against input")).to_have_value("cat")
+    page = open_page(page_url + "?section=why&why=<b>unicorn</b>")
+    expect(page.get_by_text("has no class '<b>unicorn</b>'")).to_be_visible()
+    expect(page.locator("#why-maps figure")).not_to_have_count(0)  # of the predicted class
+    page.wait_for_url(lambda url: "unicorn" not in url)
+
+
 @pytest.mark.parametrize(
     "query",
     [

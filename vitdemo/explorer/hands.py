@@ -9,6 +9,7 @@ same. Letters: S side of that picture, C classes, rows and columns of a patch gr
 """
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -48,6 +49,23 @@ class Removed:
 
     def plus(self, cells: Sequence[int]) -> "Removed":
         return Removed(self.grid, tuple(dict.fromkeys((*self.cells, *cells))))
+
+    @property
+    def code(self) -> str:
+        """For an address: rows, columns, and a bit for each patch, "8.8.3f"; of none, nothing."""
+        bits = sum(1 << cell for cell in self.cells)
+        return f"{self.grid[0]}.{self.grid[1]}.{bits:x}" if bits else ""
+
+    @classmethod
+    def decoded(cls, code: str | None) -> "Removed":
+        """What `code` stands for; of anything else, no patch."""
+        found = re.fullmatch(r"(\d{1,2})\.(\d{1,2})\.([0-9a-f]{1,1024})", code or "", re.ASCII)
+        if not found:
+            return cls()
+        rows, columns, bits = int(found[1]), int(found[2]), int(found[3], 16)
+        if not (0 < rows <= MOST_ROWS and 0 < columns <= MOST_ROWS and bits >> rows * columns == 0):
+            return cls()
+        return cls((rows, columns), tuple(i for i in range(rows * columns) if bits >> i & 1))
 
 
 @dataclass(frozen=True)

@@ -33,17 +33,40 @@
         encodeURIComponent(new XMLSerializer().serializeToString(copy));
     });
 
+  // Words that belong to the picture: the labels of a wall's rows, columns and thumbnails.
+  const labels = (figure) =>
+    [...figure.querySelectorAll(".vd-tops span, .vd-sides span, .vd-heads small")].filter(
+      (label) => label.textContent && label.getBoundingClientRect().width > 0,
+    );
+
+  function write(context, label, left, top) {
+    const style = getComputedStyle(label);
+    const box = label.getBoundingClientRect();
+    const [x, y] = [SCALE * (box.left - left), SCALE * (box.top - top)];
+    context.globalAlpha = 1;
+    context.fillStyle = style.backgroundColor;
+    context.fillRect(x, y, SCALE * box.width, SCALE * box.height);
+    const words = document.createRange();
+    words.selectNodeContents(label);
+    const place = words.getBoundingClientRect();
+    context.font = `${style.fontWeight} ${SCALE * parseFloat(style.fontSize)}px ${style.fontFamily}`;
+    context.fillStyle = style.color;
+    context.textBaseline = "middle";
+    context.fillText(words.toString(), SCALE * (place.left - left), y + (SCALE * box.height) / 2);
+  }
+
   async function draw(figure) {
     const parts = layers(figure);
-    const boxes = parts.map((part) => part.getBoundingClientRect());
+    const words = labels(figure);
+    const boxes = [...parts, ...words].map((part) => part.getBoundingClientRect());
     const left = Math.min(...boxes.map((box) => box.left));
     const top = Math.min(...boxes.map((box) => box.top));
     const canvas = document.createElement("canvas");
     canvas.width = Math.round(SCALE * (Math.max(...boxes.map((box) => box.right)) - left));
     canvas.height = Math.round(SCALE * (Math.max(...boxes.map((box) => box.bottom)) - top));
     const context = canvas.getContext("2d");
-    if (parts.some((part) => part.tagName === "svg")) {
-      context.fillStyle = getComputedStyle(document.body).backgroundColor; // curves have none
+    if (words.length || parts.some((part) => part.tagName === "svg")) {
+      context.fillStyle = getComputedStyle(document.body).backgroundColor; // they have none
       context.fillRect(0, 0, canvas.width, canvas.height);
     }
     for (const [i, part] of parts.entries()) {
@@ -63,6 +86,7 @@
           height,
         );
     }
+    for (const label of words) write(context, label, left, top);
     return canvas;
   }
 

@@ -121,6 +121,7 @@ def build(
     settled = [event.success(**settling, trigger_mode="multiple") for event in answered]
     settled.append(shared.model.input(**settling, trigger_mode="always_last"))
     shared.wire(tabs, settled)
+    shared.wire_restored(loaded)
     permalink.write_when_changed(shared.linked, [parts.note.change])
     copy.click(None, js=permalink.COPY, api_visibility="private")
     return Opener(

@@ -42,6 +42,7 @@ class Parts:
     """The components of the section that events connect."""
 
     removed: gr.State  # patches of this user's picture that are gone: a `Removed`
+    code: gr.Textbox  # the same for the page's address; hidden
     presets: list[gr.Button]
     note: gr.HTML
     picture: PickHTML
@@ -83,8 +84,8 @@ class Handlers:
         removed = (removed or Removed()).on(self.grid(choice, name))
         return self.canvas(image), Changes.wished(*others, removed)
 
-    def draw(self, image, name, layer, choice, *settings) -> tuple[str, str, str]:
-        """HTML of the changed picture, of all answers, and of the chosen model's attention."""
+    def draw(self, image, name, layer, choice, *settings) -> tuple[str, str, str, str]:
+        """HTML of the changed picture, all answers, the chosen model's attention; `code`."""
         before, changes = self.wished(image, name, choice, settings)
         after = hands.change(before, changes)
         found, problems = self.shifts(before, after)
@@ -95,7 +96,7 @@ class Handlers:
         else:
             maps = drawing.maps_html(*looks, nearest(layer, looks[0].layers), changes)
         answers = drawing.shifts_html(found, problems, changes)
-        return drawing.picture_html(after, changes), answers, maps
+        return drawing.picture_html(after, changes), answers, maps, changes.removed.code
 
     def toggle(self, removed, event: gr.EventData) -> Removed:
         grid, cell = hands.picked(event.pick)
@@ -132,7 +133,9 @@ def build(
     parts, ask = lay_out(), Handlers(canvas, shifts, look, grid_of)
     shared.linked |= dict(zip(hands.SLIDERS, parts.sliders, strict=True))
     shared.linked |= {"pieces": parts.pieces, "seed": parts.seed, "patches": parts.grid}
-    drawn = [parts.picture, parts.shifts, parts.maps]
+    shared.linked["removed"] = parts.code
+    shared.when_restored(Removed.decoded, parts.code, parts.removed)
+    drawn = [parts.picture, parts.shifts, parts.maps, parts.code]
     inputs = [shared.layer, parts.grid, *parts.settings]
     shared.when_drawn(SECTION, ask.draw, inputs, drawn)
     shared.when_changed(SECTION, ask.draw, inputs, drawn)  # the patches' state is one of them
@@ -176,6 +179,7 @@ def values_of(changes: Changes, sentence: str) -> list:
 def lay_out() -> Parts:
     """The components in reading order: what to try, the picture, the answers, the changes."""
     removed = gr.State(Removed(), time_to_live=KEPT_SECONDS)
+    code = gr.Textbox("", visible="hidden", label="Removed patches")
     gr.Markdown(INTRO)
     with gr.Row(elem_classes="vd-presets"):
         presets = [gr.Button(title, size="sm", min_width=140) for title in PRESETS]
@@ -212,8 +216,8 @@ def lay_out() -> Parts:
                 draw_again = gr.Button("Another draw", size="sm", min_width=100)
                 reset = gr.Button("Reset all", size="sm", min_width=100, elem_id="hands-reset")
     return Parts(
-        removed, presets, note, picture, grid, count, by, most, some, back, shifts, maps, pieces,
-        sliders, seed, draw_again, reset,
+        removed, code, presets, note, picture, grid, count, by, most, some, back, shifts, maps,
+        pieces, sliders, seed, draw_again, reset,
     )  # fmt: skip
 
 

@@ -12,10 +12,11 @@ from urllib.parse import parse_qs
 import gradio as gr
 from gradio.components import Component
 
-from vitdemo.ui.components import LayerSlider
+from vitdemo.ui.components import FreeDropdown, LayerSlider
 
 TEST, PHOTO = "test:", "photo:"
 LONGEST = 4000  # characters of an address that are read
+LONGEST_NAME = 100  # of a class
 
 # Values that are as the page starts are left out, so that addresses stay short.
 _WRITE = """(...values) => {
@@ -42,7 +43,7 @@ def parse(search: str) -> dict[str, str]:
 
 
 def checked(component: Component, text: str | None):
-    """The value that `text` stands for, or None where the component could not have it."""
+    """The value, or update, that `text` stands for; None where the component could not have it."""
     if text is None:
         return None
     if isinstance(component, gr.Checkbox):
@@ -50,7 +51,10 @@ def checked(component: Component, text: str | None):
     if isinstance(component, gr.Slider):
         return _number(component, text)
     if isinstance(component, gr.Textbox):
-        return text[:100]
+        return text
+    if isinstance(component, FreeDropdown):  # its choices come with the model; its handler checks
+        value = text[:LONGEST_NAME]
+        return gr.update(choices=[*component.choices, (value, value)], value=value)
     values = [value for _, value in getattr(component, "choices", None) or ()]
     return next((value for value in values if str(value) == text), None)
 

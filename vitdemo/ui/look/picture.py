@@ -165,7 +165,7 @@ def named(source: str | None, test_picture: Callable[[int], TestPicture]) -> tup
         if number is not None:
             return opened(number, test_picture(number))
     except VitdemoError as error:
-        gr.Info(str(error))
+        gr.Info(html.escape(str(error)))
     return opened_photo(photos[source]) if source in photos else (gr.skip(), gr.skip())
 
 

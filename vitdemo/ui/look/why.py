@@ -88,7 +88,7 @@ def build(
     gr.Markdown(METER)
     meter = gr.HTML(elem_id="why-meter", apply_default_css=False)
     ticket = gr.State(None)  # of this person's last long work
-    shared.linked["fill"] = fill
+    shared.linked |= {"why": target, "not": against, "fill": fill}
     asked = [target, against, fill]
 
     def ask(image, name, target, against, **options) -> Why:
@@ -107,18 +107,18 @@ def build(
         """As `redraw`, with the choices of a picture and model that may be new."""
         if ticket is not None:
             ticket.stop()
-        notice = ""
         try:
             try:
                 found = ask(image, name, target, against, slow=False)
             except VitdemoError as error:  # a class that this model does not have
                 found = ask(image, name, PREDICTED, NOTHING, slow=False)
-                target, against, notice = PREDICTED, NOTHING, html.notice(str(error))
+                target, against = PREDICTED, NOTHING
+                gr.Info(html.escape(str(error)))
         except VitdemoError as error:
             return *[gr.skip()] * len(asked), html.notice(str(error)), ""
         fill = fill if fill in found.fills else found.fills[0]
         maps, curves = drawn(found, fill)
-        return *choices(found, target, against, fill), notice + maps, curves
+        return *choices(found, target, against, fill), maps, curves
 
     def at_length(work: Callable[..., Why], words: str) -> Callable:
         """A handler that does `work` with a progress bar until its ticket is stopped."""
