@@ -2,7 +2,9 @@
 
 import re
 
+import numpy as np
 import pytest
+from PIL import Image
 from playwright.sync_api import expect
 
 from tests.browser.doing import sources, upload, wait_for_change
@@ -192,6 +194,19 @@ def test_every_map_lies_over_the_picture_that_was_seen(page, photo):
     second = page.evaluate(BACKGROUND, "#asked .vd-stage")
     assert second.startswith('url("data:image/png') and second != first
     assert page.evaluate(BACKGROUND, "#wall .vd-heads") == second
+
+
+def test_a_saved_wall_has_its_labels(page):
+    wall = page.locator("#wall figure")
+    maps, tops = wall.locator(".vd-heads").bounding_box(), wall.locator(".vd-tops").bounding_box()
+    with page.expect_download() as download:
+        wall.get_by_role("button", name="Save as PNG").click()
+    picture = np.asarray(Image.open(download.value.path()).convert("L")).astype(int)
+    rows, columns = picture.shape
+    assert columns > 2 * maps["width"] and rows >= 2 * (maps["height"] + tops["height"]) - 2
+    beside = picture[rows - round(2 * maps["height"]) :, : columns - round(2 * maps["width"])]
+    assert np.ptp(beside) > 100  # words on an even ground
+    assert np.ptp(beside[:, 0]) < 100
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from tests.browser.doing import sources, upload, wait_for_change
 from tests.making import make_run, random_model
 from tests.serving import serve
 from vitdemo import runs
+from vitdemo.models import ModelSpec
 
 
 @pytest.fixture
@@ -129,6 +130,32 @@ def test_accuracy_without_a_head_has_a_baseline_and_an_interval(open_page, shown
         expect(told).to_contain_text("95 % interval")
         open_part(page, "How far heads look")
         expect(page.locator("#distances")).to_contain_text("over 10 test pictures")
+        page.close()
+
+
+def test_cancel_leaves_no_accuracy_and_the_next_question_is_answered(open_page, tmp_path):
+    """A model of 256 patches, which takes seconds over 300 pictures."""
+    options = {"patch_size": 4, "embed_dim": 96, "depth": 6, "num_heads": 4}
+    run = make_run(tmp_path / "runs" / "large", ModelSpec("vit", 64, options=options))
+    for part, each in (("train", 1), ("test", 30)):
+        for number, name in enumerate(run.classes):
+            (folder := tmp_path / "data" / part / name).mkdir(parents=True)
+            for i in range(each):
+                Image.new("RGB", (8, 8), (25 * number, 2 * i, 128)).save(folder / f"{i}.png")
+    with serve("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "data")) as address:
+        page = open_page(f"{address}?section=inside&inside=ablation&off=2.1")
+        expect(page.locator("#head-effects [aria-pressed=true]")).to_have_count(1)
+        ask = page.get_by_role("button", name="Accuracy on 1,000 test pictures")
+        told, cancel = page.locator("#accuracy-without"), page.get_by_role("button", name="Cancel")
+        ask.click()
+        expect(told).to_contain_text("answers")  # of the progress bar
+        cancel.click()
+        expect(told).to_contain_text("Cancelled: nothing was measured.")
+        expect(cancel).to_be_disabled()
+        page.wait_for_timeout(2000)
+        expect(told).to_contain_text("Cancelled: nothing was measured.")
+        ask.click()
+        expect(told).to_contain_text("right with all heads")
         page.close()
 
 
