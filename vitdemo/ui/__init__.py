@@ -71,8 +71,8 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                         "truth": partial(why.truth, explorer),
                     },
                 )
-            with gr.Tab("Training progress", id="training"):
-                progress.build(page, runs=explorer.runs, report=report)
+            with gr.Tab("Training progress", id="training") as tab:
+                progress.build(tab, runs=explorer.runs, report=report)
             with gr.Tab("Per-class metrics", id="metrics") as tab:
                 metrics.build(
                     tab,
@@ -81,9 +81,9 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                     duel=partial(explorer_metrics.duel, explorer),
                     ranking=partial(explorer_metrics.ranking, explorer),
                 )
-            with gr.Tab("Confusion matrix", id="confusion"):
+            with gr.Tab("Confusion matrix", id="confusion") as tab:
                 confusion.build(
-                    page,
+                    tab,
                     evaluated_runs=explorer.evaluated_runs,
                     answered=partial(choices.answered, explorer),
                     find=partial(choices.find, explorer),

@@ -104,7 +104,7 @@ class View:
 
 
 def build(
-    page: gr.Blocks,
+    tab: gr.Tab,
     *,
     runs: Callable[[], tuple[list[Run], list[str]]],
     report: Callable[[list[Run]], str],
@@ -135,7 +135,7 @@ def build(
         headers=list(TABLE), interactive=False, label="Final figures", elem_id="final"
     )
     numbers = gr.HTML(elem_id="epochs", apply_default_css=False)
-    timer = gr.Timer(SECONDS)
+    timer = gr.Timer(SECONDS, active=False)
 
     def refresh(selected, seen, drawn, smoothing, scale, axis):
         found = runs()[0]
@@ -173,7 +173,9 @@ def build(
         "outputs": [chosen, known, stamp, plots, words, table, numbers],
         **QUIET,
     }
-    page.load(**event)
+    # Not before the tab is opened for the first time: the page's own start has other work to do.
+    opened = tab.select(**event)
+    opened.then(lambda: gr.Timer(active=True), outputs=timer, **QUIET)
     timer.tick(**event)
     gr.on([chosen.input, smoothing.change, scale.input, axis.input], **event)
 

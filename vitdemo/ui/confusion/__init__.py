@@ -27,7 +27,7 @@ INTRO = (
 
 
 def build(
-    page: gr.Blocks,
+    tab: gr.Tab,
     *,
     evaluated_runs: Callable[[], list[Run]],
     answered: Callable[[str], Answered],
@@ -88,7 +88,7 @@ def build(
         update = others_update(answered, name, other)
         return update, *draw(name, update["value"], *settings)
 
-    def open_page(name, other, *settings):
+    def open_tab(name, other, *settings):
         update = fresh_radio(evaluated_runs(), name)
         return update, *choose(update["value"], other, *settings)
 
@@ -99,7 +99,7 @@ def build(
     settings = [model, other, unit, errors_only]
     inputs = [*settings, cell, shown.every]
     drawn = [view, kept, cell, title, *shown.outputs]
-    page.load(open_page, inputs=inputs, outputs=[model, other, *drawn], **QUIET)
+    tab.select(open_tab, inputs=inputs, outputs=[model, other, *drawn], **QUIET)
     model.input(choose, inputs=inputs, outputs=[other, *drawn], **QUIET)
     events = [other.input, unit.input, errors_only.input]
     gr.on(events, draw, inputs=inputs, outputs=drawn, **QUIET)
