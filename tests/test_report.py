@@ -3,14 +3,20 @@
 import re
 from dataclasses import replace
 from datetime import datetime, timezone
+from html import unescape
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 from tests.making import CLASSES, RESNET, evaluation, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
-from vitdemo.evaluation import accuracy, macro, per_class
+from vitdemo.evaluation import accuracy, confusion, macro, per_class
+from vitdemo.evaluation.curves import average_precision
+from vitdemo.evaluation.intervals import bootstrap
+from vitdemo.explorer.calibration import calibration_of
+from vitdemo.explorer.metrics import duel_of
 from vitdemo.report import flat, report
 
 NOW = datetime(2026, 5, 4, 3, 2, tzinfo=timezone.utc)
@@ -59,14 +65,48 @@ def test_it_is_whole_by_itself(run, tmp_path):
 
 
 def test_its_numbers_are_those_of_the_evaluation(run):
-    cells = Reader(report([run])).cells
+    reader = Reader(report([run]))
+    cells, first_words = set(reader.cells), {cell.split(" (")[0] for cell in reader.cells}
     found = run.evaluation
     metrics = per_class(found.probabilities, found.labels)
-    wanted = [f"{100 * accuracy(found.probabilities, found.labels):.2f} %", "97.50 %"]
-    wanted += [f"{macro(metrics)[name]:.3f}" for name in ("f1", "roc_auc", "precision")]
-    wanted += [f"{metrics.recall[3]:.3f}", "0.750", f"cat ({metrics.f1[3]:.3f})"]
-    assert set(wanted) <= set(cells)
-    assert "epoch 3, 1.5 min" in cells  # to 80 %
+    wanted = {f"{100 * accuracy(found.probabilities, found.labels):.2f} %", "97.50 %"}
+    wanted |= {f"{macro(metrics)[name]:.3f}" for name in ("f1", "roc_auc", "precision")}
+    wanted |= {f"{metrics.recall[3]:.3f}", "0.750", "cat"}
+    wanted |= {f"{average_precision(found.probabilities, found.labels)[3]:.3f}"}
+    assert wanted <= first_words
+    assert f"cat ({metrics.f1[3]:.3f})" in cells
+    intervals = bootstrap(confusion(found.probabilities, found.labels))
+    low, high = intervals.recall[:, 3]
+    assert f"0.750 ({low:.3f} to {high:.3f})" in cells
+    low, high = 100 * intervals.accuracy
+    assert f"97.50 % ({low:.2f} to {high:.2f} %)" in cells
+
+
+def test_two_models_are_compared_picture_by_picture(run, tmp_path):
+    wrong = evaluation(1)
+    wrong.probabilities[:30] = np.roll(wrong.probabilities[:30], 1, axis=1)
+    other = make_run(tmp_path / "other", tested=wrong)
+    elsewhere = make_run(tmp_path / "elsewhere", tested=replace(evaluation(2), fingerprint="?"))
+    page = report([run, other, elsewhere])
+    found = duel_of(run, other)
+    assert (found.overall.first_only, found.overall.second_only) == (30, 0)
+    assert found.sentence() in unescape(page)
+    assert {"vit, other", "+15.00", "30"} <= set(Reader(page).cells)
+    assert unescape(page).count("were tested on different pictures") == 2
+    assert "Two by two" not in report([run])
+
+
+def test_calibration_is_told_with_and_without_a_temperature(run, tmp_path):
+    found = calibration_of(run)
+    page = report([run])
+    assert f"Its calibration error is {100 * found.before.error:.2f} %" in page
+    assert "No temperature was fitted" in page
+    asked = evaluation(1)
+    held_out = {"validation_probabilities": asked.probabilities, "validation_labels": asked.labels}
+    mended = make_run(tmp_path / "mended", tested=replace(evaluation(0), **held_out))
+    temperature = calibration_of(mended).mended.temperature
+    page = report([mended])
+    assert f"Divided by a temperature of {temperature:.3f}, fitted on 200 validation" in page
 
 
 def test_the_matrix_has_a_cell_for_every_pair(run):
@@ -78,8 +118,8 @@ def test_the_matrix_has_a_cell_for_every_pair(run):
 
 def test_every_figure_says_what_it_shows(run):
     figures = [attributes for tag, attributes in Reader(report([run])).tags if tag == "figure"]
-    assert len(figures) == 4
-    assert all("of vit, by epoch" in figure["aria-label"] for figure in figures)
+    assert len(figures) == 6
+    assert all("of vit" in figure["aria-label"] for figure in figures)
 
 
 def test_what_is_named_like_html_is_shown_as_words(tmp_path):

@@ -17,16 +17,9 @@ import numpy as np
 
 from vitdemo import figures
 from vitdemo.errors import RunError, VitdemoError
-from vitdemo.evaluation import (
-    accuracy,
-    confusion,
-    expected_calibration_error,
-    macro,
-    most_confused,
-    pair_sentence,
-    per_class,
-    row_normalised,
-)
+from vitdemo.evaluation import confusion, most_confused, pair_sentence, row_normalised
+from vitdemo.evaluation.paired import p_words
+from vitdemo.explorer.calibration import Calibration, calibration_of
 from vitdemo.explorer.learning import (
     MILESTONES,
     below_validation,
@@ -36,7 +29,8 @@ from vitdemo.explorer.learning import (
     reasons,
     stages,
 )
-from vitdemo.figures import Curve
+from vitdemo.explorer.metrics import COLUMNS, ClassTable, duel_of, table_of
+from vitdemo.figures import Curve, charts
 from vitdemo.figures.curves import COLOURS, curve_plot
 from vitdemo.runs import WEIGHTS, Run
 
@@ -65,6 +59,7 @@ def report(runs: Sequence[Run], *, now: datetime | None = None) -> str:
         models_table(runs),
         "<h2>How they learned</h2>",
         learning(runs),
+        pairs_section(runs),
         *map(test_section, runs),
         "<h2>Settings</h2>",
         "<p class=quiet>Rows in which the runs differ are marked.</p>" if len(runs) > 1 else "",
@@ -88,10 +83,16 @@ NOTES = (
     "<li><b>Precision</b>: of all pictures called by a class, how many belong to it. "
     "<b>Recall</b>: of all pictures of a class, how many are called by it. <b>F1</b>: their "
     "harmonic mean. "
+    "<b>Average precision</b>: the area under the precision-recall curve. "
     "<b>ROC-AUC</b>: how surely a picture of the class gets a higher probability of it than "
-    "another does. Macro means count every class alike.</li>"
+    "another does. The mean of classes counts every class alike (macro), that of pictures as often "
+    "as it has pictures (weighted).</li>"
+    "<li><b>95 % intervals</b> are of the bootstrap: other test pictures of the same kind would "
+    "have given a figure within it 19 times in 20.</li>"
+    "<li><b>McNemar's test</b> (exact) asks whether two models that were equally good would "
+    "disagree so unevenly on the same pictures; p is the chance of that.</li>"
     "<li><b>Calibration error</b>: the mean gap between how sure a model is and how often it is "
-    "right, in 15 bins (Guo et al. 2017).</li>"
+    "right, in 15 bins (Guo et al. 2017). The temperature is fitted on validation pictures.</li>"
     f"<li>{DASH} stands for what was not measured, or is not defined.</li></ul>"
 )
 
@@ -122,18 +123,16 @@ def model_row(run: Run) -> list[str]:
 def test_figures(run: Run) -> list[str]:
     """Accuracy, macro F1 and ROC-AUC, calibration error and the class with the lowest F1."""
     try:
-        probabilities, labels = run.evaluation.probabilities, run.evaluation.labels
-        metrics = per_class(probabilities, labels)
-    except (VitdemoError, ValueError):
+        found, calibration = table_of(run), calibration_of(run)
+    except VitdemoError:
         return [DASH] * 5
-    means = macro(metrics)
-    worst = int(np.nanargmin(metrics.f1))
+    worst = found.worst_first[0]
     return [
-        percent(accuracy(probabilities, labels)),
-        number(means["f1"]),
-        number(means["roc_auc"]),
-        percent(expected_calibration_error(probabilities, labels)),
-        f"{run.classes[worst]} ({number(metrics.f1[worst])})",
+        f"{percent(found.accuracy)} ({percents(found.accuracy_interval)})",
+        number(found.macro["f1"]),
+        number(found.macro["roc_auc"]),
+        percent(calibration.before.error),
+        f"{run.classes[worst]} ({number(found.columns['f1'][worst])})",
     ]
 
 
@@ -222,36 +221,127 @@ def gap_words(runs: Sequence[Run]) -> str:
     return "".join(parts)
 
 
+def pairs_section(runs: Sequence[Run]) -> str:
+    """Every two runs on the same test pictures, with McNemar's test; nothing of a single run."""
+    rows, words = [], []
+    for first, second in itertools.combinations(runs, 2):
+        try:
+            found = duel_of(first, second)
+        except VitdemoError as error:
+            words.append(str(error))
+            continue
+        low, high = found.difference_interval
+        rows.append(
+            [
+                f"{first.name}, {second.name}",
+                points(found.overall.difference),
+                f"{points(low)} to {points(high)}",
+                f"{found.overall.first_only:,}",
+                f"{found.overall.second_only:,}",
+                p_words(found.overall.p),
+            ]
+        )
+        words.append(found.sentence())
+    if not words:
+        return ""
+    header = ("Models", "Accuracy, points", "95 % interval", "Only the first", "Only the second")
+    sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in words)
+    rows_html = table((*header, "McNemar"), rows) if rows else ""
+    return f"<h2>Two by two on the same test pictures</h2>{rows_html}<ul>{sentences}</ul>"
+
+
 def test_section(run: Run) -> str:
-    """Per-class metrics, confusion matrix and most confused pairs; or why there are none."""
+    """Per-class metrics, confusion matrix, most confused pairs, calibration; or why not."""
     title = f"<h2>{escape(run.name)} on the test pictures</h2>"
     try:
-        probabilities, labels = run.evaluation.probabilities, run.evaluation.labels
-        metrics, matrix = per_class(probabilities, labels), confusion(probabilities, labels)
-    except (VitdemoError, ValueError) as error:
+        found, calibration = table_of(run), calibration_of(run)
+    except VitdemoError as error:
         return f"{title}<p>{escape(str(error))}</p>"
-    names = ("precision", "recall", "f1", "roc_auc")
-    rows = [
-        [name, f"{metrics.support[c]:,}", *(number(getattr(metrics, n)[c]) for n in names)]
-        for c, name in enumerate(run.classes)
-    ]
-    means = macro(metrics)
-    rows.append(["Mean of classes", "", *(number(means[n]) for n in names)])
+    matrix = confusion(run.evaluation.probabilities, run.evaluation.labels)
     pairs = "".join(
         f"<li>{escape(pair_sentence(pair, run.classes))}</li>"
         for pair in most_confused(matrix, PAIRS)
     )
+    top = "".join(
+        f" {percent(top.share)} have their class among the {top.k} most probable."
+        for top in found.top[1:]
+    )
     return (
-        f"{title}<p>{percent(accuracy(probabilities, labels))} of {len(labels):,} pictures are "
-        "named rightly.</p>"
-        + table(("Class", "Support", "Precision", "Recall", "F1", "ROC-AUC"), rows)
-        + "<h3>Confusion matrix: a row for the true class, a column for what was said</h3>"
+        f"{title}<p>{percent(found.accuracy)} of {int(found.support.sum()):,} pictures are named "
+        f"rightly (95 % interval {percents(found.accuracy_interval)}).{top}</p>"
+        f"{class_table(found)}"
+        "<h3>Confusion matrix: a row for the true class, a column for what was said</h3>"
         + matrix_table(matrix, run.classes)
         + (f"<h3>Most confused pairs</h3><ol>{pairs}</ol>" if pairs else "")
+        + calibration_section(calibration)
     )
 
 
 test_section.__test__ = test_figures.__test__ = False  # no tests, whatever pytest makes of them
+
+
+def class_table(found: ClassTable) -> str:
+    """Every metric of each class and of both means, with the intervals that there are."""
+    titles = ("Precision", "Recall", "F1", "Average precision", "ROC-AUC")
+    rows = [
+        [
+            name,
+            f"{int(found.support[c]):,}",
+            *(
+                with_interval(found.columns[column][c], _at(found.intervals, column, c))
+                for column in COLUMNS
+            ),
+        ]
+        for c, name in enumerate(found.classes)
+    ]
+    for title, means, intervals in (
+        ("Mean of classes", found.macro, found.macro_intervals),
+        ("Mean of pictures", found.weighted, found.weighted_intervals),
+    ):
+        cells = (with_interval(means[column], intervals.get(column)) for column in COLUMNS)
+        rows.append([title, "", *cells])
+    return table(("Class", "Support", *titles), rows)
+
+
+def _at(intervals: dict[str, np.ndarray], column: str, c: int) -> np.ndarray | None:
+    return intervals[column][:, c] if column in intervals else None
+
+
+def calibration_section(found: Calibration) -> str:
+    """Whether the model is as often right as it is sure, in words and figures."""
+    words = (
+        f"It is {percent(found.mean_confidence)} sure of its answers on average, and "
+        f"{percent(found.accuracy)} of them are right. Its calibration error is "
+        f"{percent(found.before.error)}; chance alone gives a perfectly calibrated model up to "
+        f"{percent(found.chance.error)} on as many pictures. "
+    )
+    mended = found.mended
+    if mended:
+        words += (
+            f"Divided by a temperature of {mended.temperature:.3f}, fitted on "
+            f"{mended.validation_pictures:,} validation pictures, its scores have an error of "
+            f"{percent(mended.reliability.error)} on the test pictures."
+        )
+    else:
+        words += "No temperature was fitted: the run holds no answers on validation pictures."
+    before = found.before
+    dashed = ", dashed with the temperature" if mended else ""
+    drawn = (
+        (
+            f"Reliability: right answers over confidence{dashed}; grey: what chance allows",
+            charts.reliability_plot(before, found.chance.band, mended and mended.reliability),
+        ),
+        (
+            "Confidence of right answers and (hatched) of wrong ones, each 100 % together",
+            charts.confidence_plot(before.edges, before.right, before.wrong),
+        ),
+    )
+    plots = "".join(
+        f'<figure role="img" aria-label="{escape(f"{title}, of {found.run}")}">'
+        f"<figcaption>{title}</figcaption>{figures.svg(figure)}</figure>"
+        for title, figure in drawn
+    )
+    return f'<h3>Calibration</h3><p>{words}</p><div class="plots">{plots}</div>'
 
 
 def matrix_table(matrix: np.ndarray, classes: Sequence[str]) -> str:
@@ -331,6 +421,20 @@ def number(value: float) -> str:
 
 def percent(share: float) -> str:
     return DASH if math.isnan(share) else f"{100 * share:.2f} %"
+
+
+def percents(interval: np.ndarray) -> str:
+    return f"{100 * interval[0]:.2f} to {100 * interval[1]:.2f} %"
+
+
+def points(share: float) -> str:
+    return f"{100 * share:+.2f}".replace("-", "−")
+
+
+def with_interval(value: float, interval: np.ndarray | None) -> str:
+    if interval is None or np.isnan(interval).any():
+        return number(value)
+    return f"{number(value)} ({interval[0]:.3f} to {interval[1]:.3f})"
 
 
 def scaled(value: float | None, unit: float, name: str) -> str:

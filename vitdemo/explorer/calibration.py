@@ -59,11 +59,12 @@ class Calibration:
 
 def calibration(explorer: Explorer, name: str) -> Calibration:
     """Raises `RunError` where the run `name` has no sound evaluation."""
-    return _calibration(explorer.run(name))
+    return calibration_of(explorer.run(name))
 
 
 @once_a_version(64)
-def _calibration(run: Run) -> Calibration:
+def calibration_of(run: Run) -> Calibration:
+    """`calibration` of a run at hand."""
     found = sound_evaluation(run)
     probabilities, labels = found.probabilities, found.labels
     return Calibration(

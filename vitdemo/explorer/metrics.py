@@ -187,11 +187,12 @@ def _ranking(run: Run, c: int) -> Ranking:
 
 def duel(explorer: Explorer, first: str, second: str) -> Duel:
     """McNemar's test of two runs. Raises `RunError` where their test pictures are not the same."""
-    return _duel(explorer.run(first), explorer.run(second))
+    return duel_of(explorer.run(first), explorer.run(second))
 
 
 @once_a_version(64)
-def _duel(first: Run, second: Run) -> Duel:
+def duel_of(first: Run, second: Run) -> Duel:
+    """`duel` of two runs at hand."""
     one, two = sound_evaluation(first), sound_evaluation(second)
     same = one.fingerprint == two.fingerprint and np.array_equal(one.labels, two.labels)
     if not same or first.classes != second.classes:

@@ -8,7 +8,7 @@ import gradio as gr
 from vitdemo.explorer import Explorer, augmented, dataset, features, hands, inside, why
 from vitdemo.explorer import errors as choices
 from vitdemo.explorer import metrics as explorer_metrics
-from vitdemo.explorer.calibration import calibration as calibration_of
+from vitdemo.explorer.calibration import calibration as calibration_by_name
 from vitdemo.explorer.compare import latency, model_rows, sample_size, trained_rows
 from vitdemo.explorer.export import save_maps
 from vitdemo.explorer.patches import embed
@@ -104,7 +104,7 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                 calibration.build(
                     tab,
                     evaluated_runs=explorer.evaluated_runs,
-                    calibration=partial(calibration_of, explorer),
+                    calibration=partial(calibration_by_name, explorer),
                 )
             with gr.Tab("Compare models", id="compare") as tab:
                 compare.build(
