@@ -17,7 +17,8 @@ from vitdemo.ui.look import why_drawing
 from vitdemo.ui.look.why import Stopped, Ticket, choices, drawn
 
 CPU = torch.device("cpu")
-QUICK = ["relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]
+# Occlusion of 16 patches is one batch.
+QUICK = ["occlusion", "relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +83,15 @@ def test_without_the_slow_ones_unless_they_are_known(explorer):
     assert sorted(names(maps(explorer, run, picture(2), slow=False))) == sorted(QUICK)
 
 
+def test_the_best_one_waits_for_a_click_where_it_takes_many_batches(explorer, monkeypatch):
+    monkeypatch.setattr(attributions, "CHUNK", 15)  # of 16 patches
+    found = maps(explorer, explorer.run("vit"), picture(6), slow=False)
+    assert found.best == "occlusion" and "occlusion" not in names(found)
+
+
 def test_a_resnet_has_its_own_maps(explorer):
     found = maps(explorer, explorer.run("resnet"), picture(0), slow=False)
-    assert names(found) == ["grad_cam"] and found.best is None
+    assert names(found) == [found.best] == [attributions.BEST_MEASURED["cnn"]] == ["grad_cam"]
     assert found.fills == ("mean", "blur")
 
 
