@@ -5,7 +5,8 @@
 A new picture counts from the moment the file is handed to the upload until the answers of all
 models and the head wall and large map of the chosen one have changed on the page. A click counts
 until what it asks for has been drawn: the wall of another model after a new picture (so that no
-pass is kept from before), a thumbnail large, the map of another patch, a step of the rollout.
+pass is kept from before), a thumbnail large, the map of another patch, a step of the rollout, all
+models' answers to the picture without one more patch.
 README states what it measured.
 """
 
@@ -95,6 +96,11 @@ def clicks(page: Page, count: int) -> dict[str, list[float]]:
     page.locator("#strip img").wait_for()
     for _ in range(count):
         click("a step of the rollout large", other("#strip"), "#rollout")
+    page.get_by_role("tab", name="Hands on").click()
+    page.locator("#hands-picture img").wait_for()
+    for _ in range(count):
+        what = "all models' answers without one patch more"
+        click(what, other("#hands-picture"), "#hands-picture")
     return found
 
 
