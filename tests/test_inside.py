@@ -205,9 +205,10 @@ def test_epochs_are_shown_with_their_own_weights(tmp_path):
     run = make_run(tmp_path / "vit")
     explorer = Explorer([tmp_path], None, CPU)
     assert list(inside.across_epochs(explorer, run, picture(5), 0)) == []
-    models = {epoch: keep_epoch(run, epoch, seed=epoch) for epoch in (3, 12)}
+    models = {epoch: keep_epoch(run, epoch, seed=epoch) for epoch in (1, 2)}
+    models[None] = explorer.model(run)  # after the third epoch, its last
     found = list(inside.across_epochs(explorer, run, picture(5), 1))
-    assert [each.epoch for each in found] == [3, 12]
+    assert [each.epoch for each in found] == [1, 2, None]
     _, pixels = explorer.input(run.preprocessing, picture(5))
     for each in found:
         traced = attention.trace(models[each.epoch], pixels)
@@ -215,6 +216,9 @@ def test_epochs_are_shown_with_their_own_weights(tmp_path):
         assert np.allclose(each.values, expected, atol=5e-3)  # weights are kept in float16
         assert each.probabilities.sum() == pytest.approx(1, abs=1e-5)
     assert not np.allclose(found[0].values, found[1].values, atol=1e-2)
+    keep_epoch(run, 3, seed=3)
+    found = inside.across_epochs(explorer, run, picture(5), 1)
+    assert [each.epoch for each in found] == [1, 2, 3]
     with pytest.raises(RunError, match="'vit' has no layer 4: choose 1 to 3"):
         next(inside.across_epochs(explorer, run, picture(5), 3))
 

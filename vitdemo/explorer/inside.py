@@ -110,9 +110,9 @@ class Filters:
 @dataclass(frozen=True, eq=False)
 class EpochMap:
     """A run after `epoch`: what one layer's heads look at, on average, for the answer, (rows,
-    columns); and the answer (C,)."""
+    columns); and the answer (C,). Without an epoch, the run as it is used."""
 
-    epoch: int
+    epoch: int | None
     values: np.ndarray
     probabilities: np.ndarray
 
@@ -227,8 +227,9 @@ def across_epochs(
 ) -> Iterator[EpochMap]:
     """Attention of one picture in one layer, epoch by kept epoch; nothing where none was kept.
 
-    At most `MOST_EPOCHS` of them. Raises `RunError` for a model without attention, weights that
-    cannot be loaded, or a layer that it does not have.
+    At most `MOST_EPOCHS` of them, and the run as it is used unless its last epoch was kept.
+    Raises `RunError` for a model without attention, weights that cannot be loaded, or a layer that
+    it does not have.
     """
     epochs = thinned(runs.kept_epochs(run), MOST_EPOCHS)
     if not epochs:
@@ -236,7 +237,10 @@ def across_epochs(
     check_attention(run, explorer.model(run))
     _, pixels = explorer.input(run.preprocessing, image)
     for epoch in epochs:
-        yield _kept_maps(explorer, run, epoch, pixels, layer)
+        # Not kept in memory: twelve models of one run would push out what others look at.
+        yield _epoch_map(runs.load_model(run, explorer.device, epoch), run, epoch, pixels, layer)
+    if not run.history or run.history[-1]["epoch"] != epochs[-1]:
+        yield _epoch_map(explorer.model(run), run, None, pixels, layer)
 
 
 def by_name(explorer: Explorer) -> dict[str, Callable]:
@@ -282,9 +286,9 @@ def check_finite(run: Run, values: np.ndarray) -> None:
 
 
 @torch.inference_mode()
-def _kept_maps(explorer: Explorer, run: Run, epoch: int, pixels: Tensor, layer: int) -> EpochMap:
-    # Not kept in memory: twelve models of one run would push out what others look at.
-    model = runs.load_model(run, explorer.device, epoch)
+def _epoch_map(
+    model: nn.Module, run: Run, epoch: int | None, pixels: Tensor, layer: int
+) -> EpochMap:
     if layer not in range(len(model.blocks)):
         raise RunError(f"'{run.name}' has no layer {layer + 1}: choose 1 to {len(model.blocks)}.")
     trace = attention.trace(model, pixels)

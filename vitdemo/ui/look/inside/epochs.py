@@ -53,4 +53,5 @@ def epochs_html(look: Look, layer: int, maps: list[EpochMap]) -> str:
 
 def title(look: Look, each: EpochMap) -> str:
     said = int(np.argmax(each.probabilities))
-    return f"Epoch {each.epoch}: says {look.run.classes[said]}, {percent(each.probabilities[said])}"
+    when = "In the end" if each.epoch is None else f"Epoch {each.epoch}"
+    return f"{when}: says {look.run.classes[said]}, {percent(each.probabilities[said])}"
