@@ -131,6 +131,17 @@ def test_a_plane_reports_and_is_computed_once(explorer):
     assert again is space and second is first
 
 
+def test_both_planes_are_of_the_same_pictures(explorer):
+    told = []
+    pixels, learned = features.planes(explorer, "vit", 14, lambda _, words: told.append(words))
+    assert [space.name for space, _ in (pixels, learned)] == ["Raw pixels", "vit"]
+    assert pixels[0].sample is learned[0].sample
+    assert learned[1] is features.plane(explorer, explorer.run("vit"), most=14)[1]
+    assert any(words.startswith("vit: features of") for words in told)
+    alone = features.planes(explorer, None, 14)
+    assert len(alone) == 1 and alone[0][1] is pixels[1]
+
+
 def test_nearest_equals_a_plain_loop():
     random = np.random.default_rng(2)
     points, query = random.normal(size=(9, 4)), random.normal(size=4)

@@ -181,8 +181,14 @@ def planes(
     explorer: Explorer, name: str | None, most: int, report: Report = nothing
 ) -> list[tuple[Space, np.ndarray]]:
     """The planes of raw pixels and, if it is named, of a run's features, on the same pictures."""
-    runs = [None] if name is None else [None, explorer.run(name)]
-    return [plane(explorer, run, most=most, report=report) for run in runs]
+    if name is None:
+        return [plane(explorer, None, most=most, report=report)]
+    run = explorer.run(name)
+    sample(explorer, most)  # once, for both
+    with ThreadPoolExecutor(1) as worker:  # t-SNE has one core to itself; features take the others
+        pixels = worker.submit(plane, explorer, None, most=most)
+        learned = plane(explorer, run, most=most, report=report)
+        return [pixels.result(), learned]
 
 
 def _reported(compute: Callable, found: Space, report: Report) -> np.ndarray:
