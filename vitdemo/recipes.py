@@ -181,8 +181,8 @@ _ALL = (
         "a small ViT from scratch, for a plain CPU",
         _vit(128, 6, 4, init="mimetic"),
         note="82.56 % of CIFAR-10's test pictures (82.73 % in float32 on a 2.5 GHz Xeon); about an "
-        "hour of work on one core and then two of an AMD EPYC (Genoa), 2026-11-21. It ships, with "
-        "the weights of four epochs on the way.",
+        "hour of work on one core and then two of an AMD EPYC (Genoa), 2026-11-21. It ships. "
+        "The weights of four epochs on the way ship with it.",
         epochs=10,
         optimizer="muon",
         learning_rate=2e-3,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import gradio as gr
+from PIL import Image
 
 from vitdemo.errors import VitdemoError
 from vitdemo.explorer.why import Truth, Why
@@ -35,7 +36,8 @@ class Stopped(Exception):
 class Ticket:
     """One person's running work: `stop` ends it at its next step, even while it waits its turn."""
 
-    def __init__(self):
+    def __init__(self, question: tuple = ()):
+        self.question = question
         self.stopped = False
 
     def stop(self) -> None:
@@ -44,6 +46,11 @@ class Ticket:
     def check(self) -> None:
         if self.stopped:
             raise Stopped
+
+
+def question(image: Image.Image | None, *values) -> tuple:
+    """What is asked, to be compared: drawing the same once more must not stop the work on it."""
+    return (image and image.tobytes(), *values)
 
 
 def build(
@@ -95,8 +102,7 @@ def build(
         return maps(name, image, target=target or None, against=against or None, **options)
 
     def redraw(image, name, target, against, fill, ticket):
-        if ticket is not None:
-            ticket.stop()  # what it would bring belongs to another question
+        stop_others(ticket, question(image, name, target, against, fill))
         try:
             found = ask(image, name, target, against, slow=False)
         except VitdemoError as error:
@@ -105,8 +111,7 @@ def build(
 
     def draw(image, name, target, against, fill, ticket):
         """As `redraw`, with the choices of a picture and model that may be new."""
-        if ticket is not None:
-            ticket.stop()
+        stop_others(ticket, question(image, name, target, against, fill))
         try:
             try:
                 found = ask(image, name, target, against, slow=False)
@@ -149,10 +154,15 @@ def build(
         truth(found, image, fill=fill, on_step=on_step)
         return ask(image, name, target, against, slow=False)  # which knows it now
 
-    def start(ticket):
+    def stop_others(ticket, now):
+        """What the running work would bring belongs to another question."""
+        if ticket is not None and ticket.question != now:
+            ticket.stop()
+
+    def start(ticket, *asked):
         if ticket is not None:
             ticket.stop()
-        return Ticket(), *buttons(working=True)
+        return Ticket(question(*asked)), *buttons(working=True)
 
     def stop(ticket):
         if ticket is not None:
@@ -170,7 +180,13 @@ def build(
         (slow, slow_maps, "Drawing the slow maps"),
         (measure, measured, "Measuring how true the maps are"),
     ):
-        started = button.click(start, ticket, [ticket, *controls], **private, **LIGHT_QUEUE)
+        started = button.click(
+            start,
+            [ticket, shared.picture, shared.model, *asked],
+            [ticket, *controls],
+            **private,
+            **LIGHT_QUEUE,
+        )
         worked = started.then(
             at_length(work, words),
             inputs=[shared.picture, shared.model, *asked, ticket],
