@@ -23,6 +23,7 @@ def why_page(page):
 def choose(page, place, name):
     """By keyboard, as any list with many classes is used."""
     box = page.locator(f"{place} input")
+    expect(page.get_by_role("option")).to_have_count(0)  # those of the list before fade away
     box.click()
     box.fill(name)
     page.get_by_role("option", name=name, exact=True).click()
