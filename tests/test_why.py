@@ -173,7 +173,7 @@ def test_a_resnet_is_measured_on_cells(explorer, monkeypatch):
 
 
 def test_work_that_is_stopped_leaves_nothing_behind(explorer):
-    run, ticket = explorer.run("vit"), Ticket()
+    run, ticket = explorer.run("vit"), Ticket(question=())
 
     def on_step(done, total):
         ticket.check()

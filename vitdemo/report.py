@@ -29,7 +29,7 @@ from vitdemo.explorer.learning import (
     reasons,
     stages,
 )
-from vitdemo.explorer.metrics import COLUMNS, ClassTable, duel_of, table_of
+from vitdemo.explorer.metrics import COLUMNS, TITLES, ClassTable, duel_of, table_of
 from vitdemo.figures import Curve, charts
 from vitdemo.figures.curves import COLOURS, curve_plot
 from vitdemo.runs import WEIGHTS, Run
@@ -282,13 +282,12 @@ test_section.__test__ = test_figures.__test__ = False  # no tests, whatever pyte
 
 def class_table(found: ClassTable) -> str:
     """Every metric of each class and of both means, with the intervals that there are."""
-    titles = ("Precision", "Recall", "F1", "Average precision", "ROC-AUC")
     rows = [
         [
             name,
             f"{int(found.support[c]):,}",
             *(
-                with_interval(found.columns[column][c], _at(found.intervals, column, c))
+                with_interval(found.columns[column][c], found.interval(column, c))
                 for column in COLUMNS
             ),
         ]
@@ -300,11 +299,7 @@ def class_table(found: ClassTable) -> str:
     ):
         cells = (with_interval(means[column], intervals.get(column)) for column in COLUMNS)
         rows.append([title, "", *cells])
-    return table(("Class", "Support", *titles), rows)
-
-
-def _at(intervals: dict[str, np.ndarray], column: str, c: int) -> np.ndarray | None:
-    return intervals[column][:, c] if column in intervals else None
+    return table(("Class", "Support", *TITLES.values()), rows)
 
 
 def calibration_section(found: Calibration) -> str:

@@ -2,6 +2,7 @@
 
 import re
 
+from PIL import Image
 from playwright.sync_api import Page
 
 
@@ -26,3 +27,13 @@ def upload(page: Page, path) -> None:
     if clear.count():
         clear.first.click()
     page.locator("#upload input[type=file]").first.set_input_files(path)
+
+
+def saved(page, figure):
+    """The picture that a figure's button saves, and its name."""
+    with page.expect_download() as download:
+        button = figure.get_by_role("button", name="Save as PNG")
+        button.focus()
+        button.press("Enter")
+    with Image.open(download.value.path()) as image:
+        return image.convert("RGB"), download.value.suggested_filename

@@ -4,10 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from PIL import Image
 from playwright.sync_api import expect
 
-from tests.browser.doing import sources, upload, wait_for_change
+from tests.browser.doing import saved, sources, upload, wait_for_change
 
 PRESSED = "[aria-pressed=true]"
 
@@ -199,9 +198,8 @@ def test_every_map_lies_over_the_picture_that_was_seen(page, photo):
 def test_a_saved_wall_has_its_labels(page):
     wall = page.locator("#wall figure")
     maps, tops = wall.locator(".vd-heads").bounding_box(), wall.locator(".vd-tops").bounding_box()
-    with page.expect_download() as download:
-        wall.get_by_role("button", name="Save as PNG").click()
-    picture = np.asarray(Image.open(download.value.path()).convert("L")).astype(int)
+    image, _ = saved(page, wall)
+    picture = np.asarray(image.convert("L")).astype(int)
     rows, columns = picture.shape
     assert columns > 2 * maps["width"] and rows >= 2 * (maps["height"] + tops["height"]) - 2
     beside = picture[rows - round(2 * maps["height"]) :, : columns - round(2 * maps["width"])]

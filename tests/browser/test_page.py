@@ -3,10 +3,9 @@
 import re
 
 import pytest
-from PIL import Image
 from playwright.sync_api import expect
 
-from tests.browser.doing import sources, upload, wait_for_change
+from tests.browser.doing import saved, sources, upload, wait_for_change
 from tests.serving import serve
 
 TABS = (
@@ -123,16 +122,6 @@ def test_confusion_matrix_counts_shares_and_sentences(page):
     expect(matrix).to_contain_text("5 cats were taken for dogs")
     page.get_by_role("radio", name="Share of the true class").check()
     expect(cell).to_have_text("25.0 %")
-
-
-def saved(page, figure):
-    """The picture that a figure's button saves, and its name."""
-    with page.expect_download() as download:
-        button = figure.get_by_role("button", name="Save as PNG")
-        button.focus()
-        button.press("Enter")
-    with Image.open(download.value.path()) as image:
-        return image.convert("RGB"), download.value.suggested_filename
 
 
 def test_a_map_is_saved_at_twice_its_size_with_the_picture_under_it(page):

@@ -29,7 +29,14 @@ from vitdemo.explorer.memory import once_a_version
 from vitdemo.runs import Evaluation, Run
 
 TOP = (1, 2, 3, 5)  # the k of top-k accuracy, where there are more classes than that
-COLUMNS = ("precision", "recall", "f1", "average_precision", "roc_auc")
+TITLES = {
+    "precision": "Precision",
+    "recall": "Recall",
+    "f1": "F1",
+    "average_precision": "Average precision",
+    "roc_auc": "ROC-AUC",
+}
+COLUMNS = tuple(TITLES)
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,10 @@ class ClassTable:
     accuracy: float
     accuracy_interval: np.ndarray  # (2,)
     top: tuple[TopK, ...]
+
+    def interval(self, column: str, c: int) -> np.ndarray | None:
+        """(2,) of class `c`, or None where `column` has no intervals here."""
+        return self.intervals[column][:, c] if column in self.intervals else None
 
     @property
     def worst_first(self) -> list[int]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import gradio as gr
-from PIL import Image
 
 from vitdemo.errors import VitdemoError
 from vitdemo.explorer.why import Truth, Why
@@ -36,7 +35,7 @@ class Stopped(Exception):
 class Ticket:
     """One person's running work: `stop` ends it at its next step, even while it waits its turn."""
 
-    def __init__(self, question: tuple = ()):
+    def __init__(self, question: tuple):
         self.question = question
         self.stopped = False
 
@@ -46,11 +45,6 @@ class Ticket:
     def check(self) -> None:
         if self.stopped:
             raise Stopped
-
-
-def question(image: Image.Image | None, *values) -> tuple:
-    """What is asked, to be compared: drawing the same once more must not stop the work on it."""
-    return (image and image.tobytes(), *values)
 
 
 def build(
@@ -102,7 +96,7 @@ def build(
         return maps(name, image, target=target or None, against=against or None, **options)
 
     def redraw(image, name, target, against, fill, ticket):
-        stop_others(ticket, question(image, name, target, against, fill))
+        stop_others(ticket, image, name, target, against, fill)
         try:
             found = ask(image, name, target, against, slow=False)
         except VitdemoError as error:
@@ -111,7 +105,7 @@ def build(
 
     def draw(image, name, target, against, fill, ticket):
         """As `redraw`, with the choices of a picture and model that may be new."""
-        stop_others(ticket, question(image, name, target, against, fill))
+        stop_others(ticket, image, name, target, against, fill)
         try:
             try:
                 found = ask(image, name, target, against, slow=False)
@@ -154,15 +148,15 @@ def build(
         truth(found, image, fill=fill, on_step=on_step)
         return ask(image, name, target, against, slow=False)  # which knows it now
 
-    def stop_others(ticket, now):
-        """What the running work would bring belongs to another question."""
-        if ticket is not None and ticket.question != now:
+    def stop_others(ticket, *question):
+        """End work on another question; the same one drawn once more leaves it alone."""
+        if ticket is not None and ticket.question != question:
             ticket.stop()
 
-    def start(ticket, *asked):
+    def start(ticket, *question):
         if ticket is not None:
             ticket.stop()
-        return Ticket(question(*asked)), *buttons(working=True)
+        return Ticket(question), *buttons(working=True)
 
     def stop(ticket):
         if ticket is not None:

@@ -8,16 +8,9 @@ import numpy as np
 from vitdemo.errors import VitdemoError
 from vitdemo.evaluation.intervals import rule_of_three
 from vitdemo.evaluation.paired import SIGNIFICANT, McNemar, p_words
-from vitdemo.explorer.metrics import COLUMNS, ClassTable, Duel
+from vitdemo.explorer.metrics import COLUMNS, TITLES, ClassTable, Duel
 from vitdemo.ui import html
 
-TITLES = {
-    "precision": "Precision",
-    "recall": "Recall",
-    "f1": "F1",
-    "average_precision": "Average precision",
-    "roc_auc": "ROC-AUC",
-}
 WORDS = {
     "Support": "How many test pictures of the class there are.",
     "Precision": "Of all pictures that it calls cat, the share that really are cats.",
@@ -107,15 +100,10 @@ def certain_words(table: ClassTable) -> str:
 
 def class_row(table: ClassTable, c: int) -> str:
     cells = "".join(
-        f"<td>{bar(table.columns[name][c], interval_of(table.intervals, name, c))}</td>"
-        for name in COLUMNS
+        f"<td>{bar(table.columns[name][c], table.interval(name, c))}</td>" for name in COLUMNS
     )
     support = f"<td>{int(table.support[c]):,}</td>"
     return f'<tr><th scope="row">{html.escape(table.classes[c])}</th>{support}{cells}</tr>'
-
-
-def interval_of(intervals: dict[str, np.ndarray], name: str, c: int) -> np.ndarray | None:
-    return intervals[name][:, c] if name in intervals else None
 
 
 def mean_row(title: str, means: dict[str, float], intervals: dict[str, np.ndarray]) -> str:
