@@ -191,7 +191,10 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
         trainer.load_state_dict(saved)
     if processes.is_first:
         name = source.name if source else SYNTHETIC
-        prepare_folder(folder, trainer, describe(trainer, classes, name, fingerprint, argv))
+        if saved:
+            continue_folder(folder, trainer, argv)
+        else:
+            prepare_folder(folder, trainer, describe(trainer, classes, name, fingerprint, argv))
     deadline = started + 60 * args.minutes if args.minutes else None
     finished = train_to_the_end(trainer, folder, deadline)
     if not processes.is_first:
@@ -207,11 +210,7 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
 
 
 def prepare_folder(folder: Path, trainer: Trainer, config: dict) -> None:
-    """Make the run folder of a new training; of one that goes on, drop what was not saved."""
-    if trainer.epoch:
-        history = [r for r in runs.read_history(folder) if r["epoch"] <= trainer.epoch]
-        runs.rewrite_history(folder, history)
-        return
+    """Make the run folder of a new training."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in (runs.WEIGHTS, runs.EVALUATION):  # of a smoke test that this one replaces
         (folder / name).unlink(missing_ok=True)
@@ -220,6 +219,19 @@ def prepare_folder(folder: Path, trainer: Trainer, config: dict) -> None:
     runs.rewrite_history(folder, ())
     runs.write_checkpoint(folder, trainer.state_dict())
     runs.write_config(folder, config)  # last: a folder that has it can be resumed
+
+
+def continue_folder(folder: Path, trainer: Trainer, argv: list[str]) -> None:
+    """Drop what was not saved of a run that goes on, and write down with what it does."""
+    history = [r for r in runs.read_history(folder) if r["epoch"] <= trainer.epoch]
+    runs.rewrite_history(folder, history)
+    if not trainer.finished:
+        config = runs.read_config(folder)
+        resumed = [
+            *config.get("resumed", ()),
+            {"after_epoch": trainer.epoch} | made_with(trainer, argv),
+        ]
+        runs.write_config(folder, config | {"resumed": resumed})
 
 
 def resume_command(args: argparse.Namespace, folder: Path) -> str:
@@ -353,8 +365,7 @@ def describe(
 ) -> dict:
     """All of `config.json`."""
     recipe, preprocessing = trainer.recipe, trainer.preprocessing
-    return {
-        "command": shlex.join(["python", "train.py", *argv]),
+    return made_with(trainer, argv) | {
         "recipe": asdict(recipe),
         "model": asdict(recipe.model),
         "classes": list(classes),
@@ -368,6 +379,13 @@ def describe(
         },
         "parameters": count_parameters(trainer.model),
         "macs": count_macs(trainer.model, preprocessing.size),
+    }
+
+
+def made_with(trainer: Trainer, argv: list[str]) -> dict:
+    """Command, machine, versions and time; the part of `config.json` that each --resume adds to."""
+    return {
+        "command": shlex.join(["python", "train.py", *argv]),
         "device": device_name(trainer.device),
         "processes": trainer.processes.count,
         "compile": trainer.compile,

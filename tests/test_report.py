@@ -172,3 +172,4 @@ def test_of_no_run_there_is_no_report():
 def test_flat_names_what_is_nested():
     found = flat({"model": {"family": "vit", "options": {}}, "betas": [0.9, 0.99], "note": ""})
     assert found == {"model.family": "vit", "betas": "0.9, 0.99", "note": "–"}
+    assert flat({"resumed": [{"a": 1}, {"a": 2}]}) == {"resumed.1.a": "1", "resumed.2.a": "2"}

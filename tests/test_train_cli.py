@@ -158,6 +158,7 @@ def test_resume_of_a_finished_run_only_writes_what_is_missing(cli, run_copy, tin
     assert cli("tiny", "--resume", "--smoke", "--out", run_copy)[0] == 0
     assert (run_copy / runs.WEIGHTS).read_bytes() == (tiny_run / runs.WEIGHTS).read_bytes()
     assert epochs(run_copy) == [1, 2, 3]
+    assert "resumed" not in runs.read_config(run_copy)
 
 
 def interrupt_at(monkeypatch, owner, name, call, error):
@@ -223,6 +224,24 @@ def test_a_run_out_of_minutes_can_be_gone_on_with(cli, smoke, tmp_path, tiny_run
     command = shlex.split(out.split("python train.py ")[1])
     assert cli(*command, "--minutes", 1e-6)[0] == 130
     assert cli(*command, "--minutes", 10)[0] == 0
+    assert losses(tmp_path / "run") == losses(tiny_run)
+    config = runs.read_config(tmp_path / "run")
+    assert "--resume" not in config["command"]
+    assert [leg["after_epoch"] for leg in config["resumed"]] == [1, 2]
+    assert all("--resume" in leg["command"] for leg in config["resumed"])
+
+
+def test_a_run_that_is_killed_in_its_first_epoch_keeps_the_command_that_began_it(
+    cli, smoke, monkeypatch, tmp_path, tiny_run
+):
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, train, "show", 1, KeyboardInterrupt)
+        _, out, _ = smoke()
+    began = runs.read_config(tmp_path / "run")
+    assert cli(*shlex.split(out.split("python train.py ")[1]))[0] == 0
+    config = runs.read_config(tmp_path / "run")
+    assert config["command"] == began["command"]
+    assert config["resumed"][0]["after_epoch"] == 0
     assert losses(tmp_path / "run") == losses(tiny_run)
 
 

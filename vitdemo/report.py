@@ -371,9 +371,12 @@ def settings_table(runs: Sequence[Run]) -> str:
 
 
 def flat(recipe: dict, prefix: str = "") -> dict[str, str]:
-    """{"model": {"family": "vit"}} -> {"model.family": "vit"}; values as words."""
+    """{"model": {"family": "vit"}} -> {"model.family": "vit"}; values as words, dicts in a list
+    by their number from 1."""
     found = {}
     for key, value in recipe.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            value = dict(zip(map(str, itertools.count(1)), value))
         if isinstance(value, dict):
             found |= flat(value, f"{prefix}{key}.")
         else:
@@ -383,7 +386,8 @@ def flat(recipe: dict, prefix: str = "") -> dict[str, str]:
 
 
 def provenance_table(runs: Sequence[Run]) -> str:
-    keys = ("command", "started", "device", "git_commit", "data", "split", "packages", "classes")
+    keys = ("command", "started", "device", "git_commit", "resumed")
+    keys += ("data", "split", "packages", "classes")
     described = [flat({k: run.config[k] for k in keys if k in run.config}) for run in runs]
     fields = dict.fromkeys(itertools.chain.from_iterable(described))
     rows = [[field, *(found.get(field, DASH) for found in described)] for field in fields]
