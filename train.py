@@ -4,6 +4,8 @@
     python train.py vit-small-cpu
     python train.py vit-small-cpu --resume
     python train.py vit-best --minutes 8.5          # stops between epochs, to be resumed
+    python train.py vit-best-masked                 # without labels; then start from it:
+    python train.py vit-best-pretrained --weights runs/vit-best-masked/model.safetensors
     torchrun --nproc_per_node=4 train.py vit-best   # four GPUs share each batch
     python train.py evaluate runs/vit-small-cpu
     python train.py report runs/vit-small-cpu --out report.html
@@ -37,12 +39,14 @@ from vitdemo.recipes import RECIPES, Recipe, get_recipe
 from vitdemo.training import (
     Preprocessing,
     Progress,
+    Teacher,
     Trainer,
     choose_compile,
     join_processes,
     pick_device,
     predict,
 )
+from vitdemo.training.pretraining import make_trainer
 
 SYNTHETIC = "synthetic"  # name of the data of --smoke
 CHECKPOINT_SECONDS = 20.0  # between two checkpoints, where epochs are shorter than that
@@ -100,7 +104,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     parser.add_argument("--threads", type=int, default=0, help="CPU threads (default: all cores)")
-    parser.add_argument("--weights", type=Path, help="local file of the pretrained weights")
+    parser.add_argument("--weights", type=Path, help="file of the weights to start from")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out")
     parser.add_argument(
         "--minutes", type=float, help="stop, to be resumed, before an epoch that would end later"
@@ -176,7 +180,7 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
         pretrained=recipe.pretrained and saved is None and not args.smoke,
         weights=args.weights,
     ).to(device)
-    trainer = Trainer(
+    trainer = make_trainer(
         model,
         recipe,
         pictures.subset(kept),
@@ -186,6 +190,7 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
         on_note=lambda note: print(f"train.py: {note}", file=sys.stderr),
         compile=compile,
         processes=processes,
+        teacher=teacher_of(recipe, classes, device),
     )
     if saved:
         trainer.load_state_dict(saved)
@@ -194,7 +199,8 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
         if saved:
             continue_folder(folder, trainer, argv)
         else:
-            prepare_folder(folder, trainer, describe(trainer, classes, name, fingerprint, argv))
+            config = describe(trainer, model, classes, name, fingerprint, argv)
+            prepare_folder(folder, trainer, config)
     deadline = started + 60 * args.minutes if args.minutes else None
     finished = train_to_the_end(trainer, folder, deadline)
     if not processes.is_first:
@@ -205,6 +211,10 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
               f"go on with: {resume_command(args, folder)}")  # fmt: skip
         return 130
     runs.write_weights(folder, trainer.final_weights())
+    if recipe.mask_share:
+        print(f"The encoder is trained: start a recipe of the same model from it with --weights "
+              f"{folder / runs.WEIGHTS}")  # fmt: skip
+        return 0
     write_evaluation(runs.read_run(folder), source, trainer.validation, args)
     return 0
 
@@ -251,7 +261,8 @@ def choose_recipe(args: argparse.Namespace) -> Recipe:
     if not args.resume:
         if args.smoke:
             few = {"epochs": 2, "head_epochs": min(get_recipe(args.recipe).head_epochs, 1)}
-            given = few | {"batch_size": 16, "warmup_epochs": 0.0, "train_pictures": 0} | given
+            few |= {"batch_size": 16, "warmup_epochs": 0.0, "train_pictures": 0, "teacher": ""}
+            given = few | given
         recipe = get_recipe(args.recipe, **given)
         size = args.image_size or recipe.model.image_size
         return replace(recipe, model=replace(recipe.model, image_size=size))
@@ -356,8 +367,36 @@ def resumable(folder: Path, recipe: Recipe, fingerprint: str) -> dict:
     return runs.read_checkpoint(folder)
 
 
+def teacher_of(recipe: Recipe, classes: tuple[str, ...], device: torch.device) -> Teacher | None:
+    """The recipe's teacher. Raises `RunError` where it knows other classes, or was trained on
+    pictures that this run validates on."""
+    if not recipe.teacher:
+        return None
+    if not (Path(recipe.teacher) / runs.WEIGHTS).is_file():
+        raise RunError(
+            f"There is no teacher in '{recipe.teacher}': train it first, or pass --teacher the "
+            "run folder of another."
+        )
+    run = runs.read_run(recipe.teacher)
+    if run.classes != classes:
+        raise RunError(
+            f"The teacher '{run.path}' knows other classes ({', '.join(run.classes[:4])}, ...) "
+            "than the training pictures have."
+        )
+    for field in ("seed", "validation_share"):
+        theirs, ours = run.config["recipe"].get(field), getattr(recipe, field)
+        if theirs != ours:
+            raise RunError(
+                f"The teacher '{run.path}' was trained with {field} {theirs}, not {ours}, so it "
+                "has seen pictures that this run validates on: choose the same."
+            )
+    model = runs.load_model(run, device).requires_grad_(False)
+    return Teacher(model, run.preprocessing, recipe.teacher_share)
+
+
 def describe(
     trainer: Trainer,
+    model: torch.nn.Module,
     classes: tuple[str, ...],
     data_name: str,
     fingerprint: str,
@@ -377,8 +416,8 @@ def describe(
             "train_pictures": len(trainer.train),
             "validation_pictures": len(trainer.validation),
         },
-        "parameters": count_parameters(trainer.model),
-        "macs": count_macs(trainer.model, preprocessing.size),
+        "parameters": count_parameters(model),
+        "macs": count_macs(model, preprocessing.size),
     }
 
 
@@ -460,10 +499,11 @@ def too_late(trainer: Trainer, record: dict, deadline: float) -> bool:
 
 
 def sentence(record: dict) -> str:
+    accuracy = record["val_accuracy"]
+    answered = "" if accuracy is None else f"accuracy {100 * accuracy:.2f} %  "
     return (
         f"epoch {record['epoch']:3d}  loss {record['train_loss']:.4f}  "
-        f"validation loss {record['val_loss']:.4f}  "
-        f"accuracy {100 * record['val_accuracy']:.2f} %  "
+        f"validation loss {record['val_loss']:.4f}  {answered}"
         f"{record['epoch_seconds']:.0f} s  {record['images_per_second']:.0f} images/s"
     )
 
@@ -485,9 +525,8 @@ def progress_bar(trainer: Trainer) -> tqdm:
 def show(bar: tqdm, progress: Progress, trainer: Trainer) -> None:
     done = (progress.epoch - 1) * progress.steps + progress.step
     bar.set_description(f"epoch {progress.epoch}/{trainer.recipe.total_epochs}", refresh=False)
-    bar.set_postfix(
-        loss=f"{progress.loss:.3f}", accuracy=f"{100 * progress.accuracy:.1f} %", refresh=False
-    )
+    accuracy = {} if trainer.recipe.mask_share else {"accuracy": f"{100 * progress.accuracy:.1f} %"}
+    bar.set_postfix(loss=f"{progress.loss:.3f}", **accuracy, refresh=False)
     bar.update(done * trainer.batch_size - bar.n)
 
 

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from vitdemo import runs
 from vitdemo.data import synthetic
-from vitdemo.errors import RunError
+from vitdemo.errors import PretrainingError, RunError
 from vitdemo.models import ModelSpec
 from vitdemo.training import predict
 
@@ -214,6 +214,20 @@ def test_what_a_killed_writer_left_beside_is_no_harm(run_copy):
     assert [run.name for run in found] == ["tiny"]
     assert problems == []
     runs.load_model(found[0])
+
+
+def test_a_training_without_labels_is_no_run_to_ask(run_copy):
+    config = runs.read_config(run_copy)
+    runs.write_config(run_copy, config | {"recipe": config["recipe"] | {"mask_share": 0.75}})
+    assert runs.find_runs(run_copy.parent) == ([], [])
+    with pytest.raises(PretrainingError, match=r"--weights .*model\.safetensors"):
+        runs.read_run(run_copy)
+
+
+def test_a_record_without_accuracy_is_one_without_labels(tmp_path):
+    record = dict.fromkeys(runs.RECORD_FIELDS, 1) | dict.fromkeys(runs.ACCURACIES)
+    runs.rewrite_history(tmp_path, [record | {"stage": "masked"}, record | {"stage": "all"}])
+    assert [found["stage"] for found in runs.read_history(tmp_path)] == ["masked"]
 
 
 def test_a_damaged_run_is_named_and_the_others_are_found(run_copy):

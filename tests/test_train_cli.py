@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 
 import train
 from vitdemo import runs
@@ -266,6 +267,38 @@ def test_the_input_size_can_be_set_and_stays(smoke, tmp_path):
     assert_refused(smoke("--epochs", 1, "--image-size", 16, "--resume"), "image_size 24, not 16")
 
 
+def test_a_training_without_labels_can_be_gone_on_with_and_started_from(cli, tmp_path):
+    masked, out = tmp_path / "masked", ("--mask-share", 0.5, "--mixup", 0)
+    began = cli("tiny", "--smoke", "--epochs", 2, *out, "--out", masked, "--minutes", 1e-6)
+    assert began[0] == 130
+    code, said, _ = cli(*shlex.split(began[1].split("python train.py ")[1]))
+    assert code == 0
+    assert epochs(masked) == [1, 2]
+    assert not (masked / runs.EVALUATION).exists()
+    weights = said.split()[-1]
+    config = runs.read_config(masked)
+    assert config["parameters"] == sum(t.numel() for t in load_file(weights).values())
+    assert cli("tiny", "--smoke", "--out", tmp_path / "on", "--weights", weights)[0] == 0
+    plain = tmp_path / "plain"
+    assert cli("tiny", "--smoke", "--out", plain)[0] == 0
+    assert losses(tmp_path / "on") != losses(plain)
+    assert_refused(cli("evaluate", masked), "without labels", f"--weights {weights}")
+
+
+def test_a_teacher_is_a_run_of_the_same_pictures(cli, tiny_run, folder_run, tmp_path):
+    out = tmp_path / "student"
+
+    def taught(folder, *more):
+        return cli("tiny", "--smoke", "--out", out, "--teacher", folder, *more)
+
+    assert taught(tiny_run, "--epochs", 3)[0] == 0
+    assert runs.read_config(out)["recipe"]["teacher"] == str(tiny_run)
+    assert losses(out) != losses(tiny_run)
+    assert_refused(taught(tmp_path), f"no teacher in '{tmp_path}'", "--teacher")
+    assert_refused(taught(folder_run[0]), "other classes (ant, bee, cow")
+    assert_refused(taught(tiny_run, "--seed", 1), "seed 0, not 1", "validates on")
+
+
 def test_an_unknown_compile_mode_names_the_choices(smoke):
     assert_refused(smoke("--compile", "fast"), "'fast'", "off, default, reduce-overhead")
 
@@ -274,15 +307,20 @@ OPTIONS = "--smoke --epochs 3 --batch-size 32 --device cpu --optimizer adamw --c
 OPTIONS += " --policy auto --erasing 0.5 --cutout 4 --mixup 0.4 --cutmix 1 --unmixed-epochs 1"
 
 
-def test_two_processes_train_as_one(cli, tmp_path):
+WITHOUT_LABELS = " --mixup 0 --cutmix 0 --mask-share 0.5"
+
+
+@pytest.mark.parametrize("more", ["", WITHOUT_LABELS], ids=["with labels", "without"])
+def test_two_processes_train_as_one(cli, tmp_path, more):
     one, two = tmp_path / "one", tmp_path / "two"
-    words = ["vit-small-cpu", *OPTIONS.split(), "--threads", "1"]
+    words = ["vit-small-cpu", *(OPTIONS + more).split(), "--threads", "1"]
     assert cli(*words, "--out", one)[0] == 0
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     torchrun += ["--nproc_per_node=2", "train.py", *words, "--out", str(two)]
     done = subprocess.run(torchrun, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("test_accuracy") == 1  # the first process alone speaks
+    end = "encoder is trained" if more else "test_accuracy"
+    assert done.stdout.count(end) == 1  # the first process alone speaks
     assert runs.read_config(two)["processes"] == 2
     assert len(losses(two)) == 3
     for alone, together in zip(losses(one), losses(two), strict=True):

@@ -45,12 +45,12 @@ RICH = replace(
 TWO_STAGE = replace(RICH, head_epochs=2, epochs=2, layer_decay=0.7, patience=5)
 
 
-def make_trainer(recipe=PLAIN, seed=0, on_step=None, device="cpu", **options):
+def make_trainer(recipe=PLAIN, seed=0, on_step=None, device="cpu", made_by=Trainer, **options):
     torch.manual_seed(seed)
     model = build_model(recipe.model, 4).to(device)
     preprocessing = Preprocessing(recipe.model.image_size, (0.5,) * 3, (0.25,) * 3)
     train, validation = synthetic(4, 6, 16), synthetic(4, 2, 16, seed=1)
-    return Trainer(
+    return made_by(
         model,
         recipe,
         train,

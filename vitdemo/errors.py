@@ -22,6 +22,10 @@ class RunError(VitdemoError):
     """A run folder that is missing, damaged or not the one to resume."""
 
 
+class PretrainingError(RunError):
+    """A run folder whose model was trained without labels, so there is nothing that it answers."""
+
+
 class ModelError(VitdemoError):
     """A model that cannot be built, or whose weights cannot be had."""
 

@@ -57,6 +57,11 @@ class Recipe:
     unmixed_epochs: int = 0  # MixUp and CutMix rest for the last ones
     label_smoothing: float = 0.0
 
+    teacher: str = ""  # run folder of a model whose answers are a part of the targets
+    teacher_share: float = 0.5  # that part; the label has the rest
+    mask_share: float = 0.0  # above 0: a training without labels, which paints this share of the
+    # patches from the rest (a masked autoencoder); another recipe starts from its --weights
+
     ema_decay: float = 0.0  # 0: none; averages 1 / (1 - decay) steps, less in the first thousands
     patience: int = 0  # epochs without a better validation loss before stopping; 0: never stop
     keep: str = ""  # epochs whose weights stay in the run folder, as "1,2,4,8"
@@ -75,9 +80,16 @@ class Recipe:
         for field in ("learning_rate", "head_learning_rate"):
             if not getattr(self, field) > 0:
                 raise RecipeError(f"{field} is {getattr(self, field)}: it must be above 0.")
-        for field in ("erasing", "label_smoothing", "ema_decay"):
+        for field in ("erasing", "label_smoothing", "ema_decay", "mask_share"):
             if not 0 <= getattr(self, field) < 1:
                 raise RecipeError(f"{field} is {getattr(self, field)}: it must be in [0, 1).")
+        if not 0 <= self.teacher_share <= 1:
+            raise RecipeError(f"teacher_share is {self.teacher_share}: it must be in [0, 1].")
+        labelled = ("teacher", "mixup", "cutmix", "head_epochs", "pretrained")
+        if self.mask_share and any(getattr(self, field) for field in labelled):
+            raise RecipeError(
+                f"mask_share trains without labels: it goes without {', '.join(labelled)}."
+            )
         if not 0 < self.validation_share < 1:
             raise RecipeError(
                 f"validation_share is {self.validation_share}: it must be between 0 and 1."
@@ -162,8 +174,8 @@ _FINETUNED = Recipe(
     "finetune-deit-tiny",
     "DeiT-Tiny from ImageNet-1k, fine-tuned at 128 px",
     _deit(128),
-    note="94.32 % of CIFAR-10's test pictures at 96 px after 3 epochs; the size is the largest that "
-    "a CPU trains in about an hour. Not measured here yet.",
+    note="94.32 % of CIFAR-10's test pictures at 96 px after 3 epochs; 128 px is what a CPU trains "
+    "in about an hour. Not measured here yet.",
     pretrained=True,
     epochs=6,
     batch_size=64,
@@ -173,6 +185,27 @@ _FINETUNED = Recipe(
     clip_norm=1.0,
     label_smoothing=0.1,
     ema_decay=0.998,
+)
+
+_MASKED = replace(
+    _BEST,
+    name="vit-best-masked",
+    summary="vit-best's model without labels, as a masked autoencoder; where another begins",
+    model=_vit(192, 12, 3, init="mimetic"),
+    note="He et al. 2022: three quarters of the patches hidden, flip and crop alone. Not measured "
+    "here yet.",
+    epochs=1600,
+    batch_size=2048,
+    learning_rate=1.5e-3,
+    betas=(0.9, 0.95),
+    warmup_epochs=40,
+    policy="none",
+    mixup=0.0,
+    cutmix=0.0,
+    unmixed_epochs=0,
+    label_smoothing=0.0,
+    ema_decay=0.0,
+    mask_share=0.75,
 )
 
 _ALL = (
@@ -193,6 +226,26 @@ _ALL = (
         ema_decay=0.998,
     ),
     _BEST,
+    _MASKED,
+    replace(
+        _BEST,
+        name="vit-best-pretrained",
+        summary="vit-best from the weights of vit-best-masked, for half as long",
+        note="Self-supervision on the training pictures alone, in DINO's manner, is reported "
+        "elsewhere to lift 93.58 % to 96.41 %. Not measured here yet.",
+        pretrained=True,
+        epochs=300,
+        unmixed_epochs=45,
+        layer_decay=0.85,
+    ),
+    replace(
+        _BEST,
+        name="vit-best-distilled",
+        summary="vit-best with resnet18 as its teacher",
+        note="Half of each target is what runs/resnet18 says of the same pixels (Hinton et al. "
+        "2015; Beyer et al. 2022). Not measured here yet.",
+        teacher="runs/resnet18",
+    ),
     replace(
         _BEST,
         name="vit-conv-stem",

@@ -376,7 +376,7 @@ def flat(recipe: dict, prefix: str = "") -> dict[str, str]:
     found = {}
     for key, value in recipe.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
-            value = dict(zip(map(str, itertools.count(1)), value))
+            value = {str(number): one for number, one in enumerate(value, 1)}
         if isinstance(value, dict):
             found |= flat(value, f"{prefix}{key}.")
         else:

@@ -20,12 +20,13 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from vitdemo.errors import RunError, VitdemoError
+from vitdemo.errors import PretrainingError, RunError, VitdemoError
 from vitdemo.models import ModelSpec, build_model
 from vitdemo.training import Preprocessing
 
 CONFIG, HISTORY, WEIGHTS = "config.json", "history.jsonl", "model.safetensors"
 EVALUATION, CHECKPOINT, EPOCHS = "evaluation.npz", "checkpoint.pt", "epochs"
+MASKED, ACCURACIES = "masked", ("train_accuracy", "val_accuracy")  # None in a masked stage
 RECORD_FIELDS = (
     "epoch",
     "stage",
@@ -199,7 +200,8 @@ def _parse_record(line: str) -> dict | None:
         return None
     if not isinstance(record, dict) or not isinstance(record.get("stage"), str):
         return None
-    numbers = (record.get(field) for field in RECORD_FIELDS if field != "stage")
+    absent = ("stage",) if record["stage"] != MASKED else ("stage", *ACCURACIES)
+    numbers = (record.get(field) for field in RECORD_FIELDS if field not in absent)
     return record if all(isinstance(value, (int, float)) for value in numbers) else None
 
 
@@ -238,7 +240,8 @@ def read_checkpoint(folder: Path) -> dict:
 
 
 def read_run(folder: Path | str) -> Run:
-    """Raises `RunError` where `folder` is not a readable run."""
+    """Raises `RunError` where `folder` is not a readable run, `PretrainingError` where it is one
+    without labels, which there is nothing to ask."""
     folder = Path(folder)
     stamp = run_stamp(folder)  # first: what is written while we read is noticed the next time
     config = read_config(folder)
@@ -246,9 +249,14 @@ def read_run(folder: Path | str) -> Run:
         norm, spec = config["normalisation"], ModelSpec(**config["model"])
         preprocessing = Preprocessing(spec.image_size, tuple(norm["mean"]), tuple(norm["std"]))
         classes = tuple(map(str, config["classes"]))
-        config["recipe"].get("name")
+        masked = config["recipe"].get("mask_share")
     except (KeyError, TypeError, AttributeError) as error:
         raise RunError(f"'{folder / CONFIG}' is not a run's: {error!r}.") from error
+    if masked:
+        raise PretrainingError(
+            f"'{folder}' was trained without labels and answers nothing: start a recipe from it, "
+            f"with --weights {folder / WEIGHTS}."
+        )
     history = read_history(folder)
     return Run(folder, folder.name, config, classes, spec, preprocessing, history, stamp)
 
@@ -270,6 +278,7 @@ def find_runs(
 ) -> tuple[list[Run], list[str]]:
     """All runs right below `roots`, by name, and one sentence for each folder that is damaged.
 
+    Trainings without labels are left out.
     Of two runs with the same name, the later root's is shown with the root behind its name.
     """
     runs, problems = {}, []
@@ -277,6 +286,8 @@ def find_runs(
         for folder in _run_folders(root, problems):
             try:
                 run = read(folder)
+            except PretrainingError:
+                continue
             except (RunError, OSError) as error:
                 problems.append(str(error))
                 continue

@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from vitdemo.errors import ModelError
-from vitdemo.models.pretrained import build_timm
+from vitdemo.models.pretrained import build_timm, start_from
 from vitdemo.models.resnet import build_resnet18
 from vitdemo.models.vit import VisionTransformer
 
@@ -40,14 +40,18 @@ def build_model(
 ) -> nn.Module:
     """Build `spec` for `num_classes` classes: pictures (B, 3, S, S) -> logits (B, C).
 
-    `pretrained` and `weights` are for the family "timm" alone, see `build_timm`.
-    Raises `ModelError` where the family or timm's name is unknown.
+    `pretrained` starts from trained weights: timm's (see `build_timm`), or for the family "vit"
+    those of a training without labels in the file `weights`, which `weights` alone asks for too.
+    Raises `ModelError` where the family or timm's name is unknown, or the weights cannot be had.
     """
     if spec.family == "vit":
-        return VisionTransformer(
+        model = VisionTransformer(
             image_size=spec.image_size, num_classes=num_classes, **spec.options
         )
+        return start_from(model, weights) if pretrained or weights else model
     if spec.family == "resnet18":
+        if weights is not None:
+            raise ModelError("resnet18 is trained from scratch: leave out --weights.")
         return build_resnet18(num_classes)
     if spec.family == "timm":
         return build_timm(

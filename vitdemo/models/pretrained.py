@@ -1,8 +1,9 @@
-"""timm's pretrained Vision Transformers, with a new head for our classes."""
+"""Models that start from trained weights, with a new head: timm's, and our own."""
 
 from pathlib import Path
 
 import timm
+from safetensors.torch import load_file
 from torch import nn
 
 from vitdemo.errors import ModelError
@@ -50,3 +51,25 @@ def build_timm(
             f"({type(error).__name__}: {reason}): check the network, or "
             "pass --weights a local file of them."
         ) from error
+
+
+def start_from(model: nn.Module, weights: Path | str | None) -> nn.Module:
+    """`model` with all of the file `weights` but the head, which stays new; float32.
+
+    Raises `ModelError` where there is no such file, or it is of another model.
+    """
+    if weights is None:
+        raise ModelError(
+            "This recipe starts from a training without labels: pass --weights its "
+            "model.safetensors."
+        )
+    try:
+        trained = {name: tensor.float() for name, tensor in load_file(weights).items()}
+        head = {name: t for name, t in model.state_dict().items() if name.startswith("head.")}
+        model.load_state_dict(trained | head, strict=True)
+    except FileNotFoundError as error:
+        raise ModelError(f"The weights file '{weights}' does not exist.") from error
+    except Exception as error:  # safetensors has its own base; load_state_dict a bare RuntimeError
+        reason = str(error).splitlines()[-1].strip().split(", ")[0][:200]
+        raise ModelError(f"The weights in '{weights}' are not of this model: {reason}.") from error
+    return model

@@ -1,0 +1,217 @@
+"""Training without labels: what is hidden stays hidden, and what is learnt can be gone on from."""
+
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+import torch
+
+from tests.test_training import (
+    PLAIN,
+    SIZES,
+    TINY,
+    assert_same,
+    make_trainer,
+    through_disk,
+    untimed,
+)
+from vitdemo import runs
+from vitdemo.errors import ModelError, RecipeError
+from vitdemo.models import ModelSpec, build_model
+from vitdemo.models.masked import (
+    MaskedAutoencoder,
+    draw_seen,
+    hidden_loss,
+    patches_of,
+    standardised,
+)
+from vitdemo.training.pretraining import Pretrainer
+from vitdemo.training.pretraining import make_trainer as trainer_of
+
+MASKED = replace(PLAIN, mask_share=0.5, ema_decay=0.9)
+SIDE, P, K = 8, 4, 2  # of a patch; patches of a picture; those that are seen
+
+
+@pytest.fixture
+def images():
+    return torch.randn(3, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def seen():
+    return draw_seen(3, P, 0.5, torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def autoencoder():
+    torch.manual_seed(0)
+    return MaskedAutoencoder(build_model(TINY, 4)).eval()
+
+
+def pretrainer(recipe=MASKED, seed=0, **options):
+    return make_trainer(recipe, seed, made_by=trainer_of, **options)
+
+
+# --- the masked autoencoder ----------------------------------------------------------------------
+
+
+def test_patches_are_cut_row_by_row(images):
+    patches = patches_of(images, SIDE)
+    assert patches.shape == (3, P, 3 * SIDE * SIDE)
+    assert patches[1, 1].equal(images[1, :, :SIDE, SIDE:].flatten())
+    assert patches[2, 2].equal(images[2, :, SIDE:, :SIDE].flatten())
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.0, 15), (0.5, 8), (0.75, 4), (0.99, 1)])
+def test_some_patches_are_seen_and_some_are_not(share, count):
+    places = draw_seen(2000, 16, share, torch.Generator().manual_seed(0))
+    assert places.shape == (2000, count)
+    assert all(len(set(row)) == count for row in places.tolist())
+    often = places.flatten().bincount(minlength=16) / len(places)
+    assert often.sub(count / 16).abs().max() < 0.05  # every place alike
+
+
+def test_an_encoder_that_sees_all_is_the_plain_model(autoencoder, images):
+    everything = torch.arange(P).expand(3, P)
+    tokens = autoencoder.encode(images, everything)
+    torch.testing.assert_close(tokens, autoencoder.encoder.forward_features(images))
+
+
+def test_the_order_in_which_patches_are_seen_does_not_matter(autoencoder, images, seen):
+    torch.testing.assert_close(autoencoder(images, seen), autoencoder(images, seen.flip(1)))
+
+
+def test_hidden_pixels_say_nothing_and_seen_ones_do(autoencoder, images):
+    said = autoencoder(images, torch.tensor([[0, 3]] * 3))
+    assert said.shape == (3, P, 3 * SIDE * SIDE)
+    hidden, visible = images.clone(), images.clone()
+    hidden[:, :, :SIDE, SIDE:] += 1  # patch 1
+    visible[:, :, :SIDE, :SIDE] += torch.randn(SIDE, SIDE)  # patch 0
+    assert autoencoder(hidden, torch.tensor([[0, 3]] * 3)).equal(said)
+    assert (autoencoder(visible, torch.tensor([[0, 3]] * 3)) - said).abs().max() > 1e-3
+
+
+def test_only_hidden_patches_are_judged(images):
+    seen = torch.tensor([[0, 3]] * 3)
+    right = standardised(patches_of(images, SIDE))
+    assert hidden_loss(right, images, seen, SIDE).abs().max() < 1e-6
+    wrong = right.clone()
+    wrong[:, [0, 3]] += 5
+    assert hidden_loss(wrong, images, seen, SIDE).abs().max() < 1e-6
+    wrong[:, 1] += torch.tensor([0.0, 1.0, 2.0])[:, None]
+    expected = torch.tensor([0.0, 0.5, 2.0])  # mean of (d^2, 0) over the two hidden patches
+    torch.testing.assert_close(hidden_loss(wrong, images, seen, SIDE), expected)
+
+
+def test_a_flat_guess_has_a_loss_of_one(images, seen):
+    values = 3 * SIDE * SIDE
+    loss = hidden_loss(torch.zeros(3, P, values), images, seen, SIDE)
+    torch.testing.assert_close(loss, torch.full((3,), (values - 1) / values), rtol=1e-4, atol=0)
+
+
+def test_every_part_but_the_head_learns(autoencoder, images, seen):
+    hidden_loss(autoencoder(images, seen), images, seen, SIDE).mean().backward()
+    without = {n for n, p in autoencoder.named_parameters() if p.grad is None}
+    assert without == {"encoder.head.weight", "encoder.head.bias"}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        ModelSpec("vit", 16, options=SIZES | {"patch_size": 4, "stem": "conv"}),
+        ModelSpec("resnet18", 16),
+    ],
+    ids=["conv stem", "resnet18"],
+)
+def test_a_model_whose_tokens_see_beyond_their_patch_is_refused(spec):
+    with pytest.raises(ModelError, match="stem is 'patch'"):
+        MaskedAutoencoder(build_model(spec, 4))
+
+
+# --- its training --------------------------------------------------------------------------------
+
+
+def test_an_interrupted_pretraining_ends_where_a_whole_one_does():
+    whole, first, second = pretrainer(), pretrainer(), pretrainer(seed=9)
+    expected = untimed(whole.fit())
+    records = list(islice(first.fit(), 1))
+    second.load_state_dict(through_disk(first.state_dict()))
+    assert untimed(records + list(second.fit())) == expected
+    assert_same(second.final_weights(), whole.final_weights())
+
+
+def test_a_pretraining_learns_and_says_so_in_its_records():
+    recipe = replace(MASKED, epochs=30, learning_rate=1e-2, flip=False, crop_padding=0)
+    records = list(pretrainer(recipe).fit())
+    assert tuple(records[0]) == runs.RECORD_FIELDS
+    assert {r["stage"] for r in records} == {"masked"}
+    assert {r[name] for r in records for name in runs.ACCURACIES} == {None}
+    assert records[-1]["train_loss"] < 0.9 * records[0]["train_loss"]
+    assert records[-1]["val_loss"] < 0.9 * records[0]["val_loss"]
+
+
+def test_validation_hides_the_same_patches_in_every_epoch():
+    trainer = pretrainer()
+    assert trainer._validate() == trainer._validate()
+    next(trainer.fit())
+    before = trainer._validate()
+    trainer.epoch += 1
+    assert trainer._validate() == before
+
+
+def test_each_epoch_hides_other_patches():
+    trainer, drawn = pretrainer(), []
+    for _ in islice(trainer.fit(), 2):
+        drawn.append(trainer.seen)
+    assert drawn[0].shape == drawn[1].shape == (24, K)
+    assert not drawn[0].equal(drawn[1])
+
+
+def test_what_was_learnt_starts_another_training_with_a_new_head(tmp_path):
+    trainer = pretrainer()
+    list(trainer.fit())
+    runs.write_weights(tmp_path, trainer.final_weights())
+    torch.manual_seed(5)
+    fresh = build_model(TINY, 7)
+    torch.manual_seed(5)
+    started = build_model(TINY, 7, pretrained=True, weights=tmp_path / runs.WEIGHTS)
+    learnt = trainer.averaged_model().encoder.state_dict()
+    for name, tensor in started.state_dict().items():
+        if name.startswith("head."):
+            assert tensor.equal(fresh.state_dict()[name])
+        else:
+            torch.testing.assert_close(tensor, learnt[name], rtol=1e-3, atol=1e-6)  # float16
+
+
+def test_weights_of_another_model_are_refused(tmp_path):
+    runs.write_weights(tmp_path, build_model(TINY, 4).state_dict())
+    deeper = replace(TINY, options=SIZES | {"depth": 3})
+    with pytest.raises(ModelError, match=r"not of this model: .*blocks\.2"):
+        build_model(deeper, 4, weights=tmp_path / runs.WEIGHTS)
+    wider = replace(TINY, options=SIZES | {"embed_dim": 32})
+    with pytest.raises(ModelError, match=r"not of this model: .*size mismatch"):
+        build_model(wider, 4, weights=tmp_path / runs.WEIGHTS)
+
+
+@pytest.mark.parametrize(
+    ("spec", "weights", "words"),
+    [
+        (TINY, None, "pass --weights"),
+        (TINY, "none.safetensors", "'none.safetensors' does not exist"),
+        (ModelSpec("resnet18"), "any.safetensors", "leave out --weights"),
+    ],
+)
+def test_weights_that_are_missing_or_useless_are_named(spec, weights, words):
+    with pytest.raises(ModelError, match=words):
+        build_model(spec, 4, pretrained=True, weights=weights)
+
+
+@pytest.mark.parametrize("field", ["mixup", "cutmix", "head_epochs", "teacher", "pretrained"])
+def test_a_training_without_labels_has_no_use_for_them(field):
+    with pytest.raises(RecipeError, match="without labels"):
+        replace(MASKED, **{field: "runs/x" if field == "teacher" else 1})
+
+
+def test_a_recipe_that_hides_patches_gets_the_trainer_that_does():
+    assert type(pretrainer()) is Pretrainer
+    assert type(pretrainer(PLAIN)) is not Pretrainer
