@@ -21,6 +21,7 @@ import shlex
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -31,7 +32,7 @@ import torch
 from tqdm import tqdm
 
 from vitdemo import data, runs
-from vitdemo.errors import RunError, VitdemoError
+from vitdemo.errors import PretrainingError, RunError, VitdemoError
 from vitdemo.evaluation import accuracy
 from vitdemo.models import ModelSpec, build_model, count_macs, count_parameters
 from vitdemo.provenance import device_name, git_commit, package_versions
@@ -157,10 +158,19 @@ def write_report(args: argparse.Namespace) -> int:
     from vitdemo.report import report
 
     path = args.out or Path("report.html")
-    page = report([runs.read_run(folder) for folder in args.runs])
+    page = report(list(labelled_runs(args.runs)))
     runs.write_atomically(path, lambda file: file.write(page.encode()))
     print(f"The report is in '{path}': open it in a browser.")
     return 0
+
+
+def labelled_runs(folders: list[Path]) -> Iterator[runs.Run]:
+    """Runs to report on; of those without labels, which a `runs/*` names too, a sentence."""
+    for folder in folders:
+        try:
+            yield runs.read_run(folder)
+        except PretrainingError as error:
+            print(f"train.py: left out: {error}", file=sys.stderr)
 
 
 def train(args: argparse.Namespace, argv: list[str]) -> int:
@@ -190,7 +200,7 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
         on_note=lambda note: print(f"train.py: {note}", file=sys.stderr),
         compile=compile,
         processes=processes,
-        teacher=teacher_of(recipe, classes, device),
+        teacher=teacher_of(recipe, classes, fingerprint, device),
     )
     if saved:
         trainer.load_state_dict(saved)
@@ -211,7 +221,7 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
               f"go on with: {resume_command(args, folder)}")  # fmt: skip
         return 130
     runs.write_weights(folder, trainer.final_weights())
-    if recipe.mask_share:
+    if recipe.mask_ratio:
         print(f"The encoder is trained: start a recipe of the same model from it with --weights "
               f"{folder / runs.WEIGHTS}")  # fmt: skip
         return 0
@@ -367,15 +377,17 @@ def resumable(folder: Path, recipe: Recipe, fingerprint: str) -> dict:
     return runs.read_checkpoint(folder)
 
 
-def teacher_of(recipe: Recipe, classes: tuple[str, ...], device: torch.device) -> Teacher | None:
-    """The recipe's teacher. Raises `RunError` where it knows other classes, or was trained on
-    pictures that this run validates on."""
+def teacher_of(
+    recipe: Recipe, classes: tuple[str, ...], fingerprint: str, device: torch.device
+) -> Teacher | None:
+    """The recipe's teacher. Raises `RunError` where there is none, where it knows other classes, or
+    where it was trained on pictures that this run validates on."""
     if not recipe.teacher:
         return None
     if not (Path(recipe.teacher) / runs.WEIGHTS).is_file():
         raise RunError(
-            f"There is no teacher in '{recipe.teacher}': train it first, or pass --teacher the "
-            "run folder of another."
+            f"There is no teacher in '{recipe.teacher}': train it first, or begin with --teacher "
+            "and the run folder of another."
         )
     run = runs.read_run(recipe.teacher)
     if run.classes != classes:
@@ -383,15 +395,17 @@ def teacher_of(recipe: Recipe, classes: tuple[str, ...], device: torch.device) -
             f"The teacher '{run.path}' knows other classes ({', '.join(run.classes[:4])}, ...) "
             "than the training pictures have."
         )
-    for field in ("seed", "validation_share"):
-        theirs, ours = run.config["recipe"].get(field), getattr(recipe, field)
-        if theirs != ours:
+    begun = run.config["recipe"] | run.config.get("data", {})
+    same = {"seed": recipe.seed, "validation_share": recipe.validation_share}
+    if run.spec.image_size == recipe.model.image_size:  # else a folder's pictures differ in size
+        same["fingerprint"] = fingerprint
+    for field, ours in same.items():
+        if begun.get(field) != ours:
             raise RunError(
-                f"The teacher '{run.path}' was trained with {field} {theirs}, not {ours}, so it "
-                "has seen pictures that this run validates on: choose the same."
+                f"The teacher '{run.path}' was trained with {field} {begun.get(field)}, not {ours},"
+                " so it has seen pictures that this run validates on: choose the same."
             )
-    model = runs.load_model(run, device).requires_grad_(False)
-    return Teacher(model, run.preprocessing, recipe.teacher_share)
+    return Teacher(runs.load_model(run, device), run.preprocessing, recipe.teacher_share)
 
 
 def describe(
@@ -448,7 +462,7 @@ class Saver:
 
     def save(self, record: dict) -> None:
         if record["epoch"] in self.trainer.recipe.kept_epochs:
-            weights = self.trainer.averaged_model().state_dict()
+            weights = self.trainer.averaged_weights()
             runs.write_weights(self.folder, weights, record["epoch"])
         runs.append_record(self.folder, record)
         if time.monotonic() - self.written < CHECKPOINT_SECONDS:
@@ -525,7 +539,7 @@ def progress_bar(trainer: Trainer) -> tqdm:
 def show(bar: tqdm, progress: Progress, trainer: Trainer) -> None:
     done = (progress.epoch - 1) * progress.steps + progress.step
     bar.set_description(f"epoch {progress.epoch}/{trainer.recipe.total_epochs}", refresh=False)
-    accuracy = {} if trainer.recipe.mask_share else {"accuracy": f"{100 * progress.accuracy:.1f} %"}
+    accuracy = {} if trainer.recipe.mask_ratio else {"accuracy": f"{100 * progress.accuracy:.1f} %"}
     bar.set_postfix(loss=f"{progress.loss:.3f}", **accuracy, refresh=False)
     bar.update(done * trainer.batch_size - bar.n)
 

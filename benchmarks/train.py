@@ -8,7 +8,7 @@ Speed is measured on made-up pixels, so no data set is needed: whole epochs of `
 which the first, with its compilation, is left out. A multiply-add counts as 2 operations, forward
 and backward as 3 forward passes; the ceiling is a matrix product of this machine in the type that
 trains. Times to an accuracy come from the histories of runs, with validation and compilation in
-them.
+them; what a training without labels took before is not.
 """
 
 import argparse
@@ -90,7 +90,7 @@ def measure(recipe: Recipe, device: torch.device, ceiling: float, args: argparse
         f"{torch.cuda.max_memory_allocated() / 2**30:.1f} GiB" if device.type == "cuda" else "-"
     )
     # Of a masked autoencoder the encoder's pass over all patches is not what it computes.
-    used = "-" if recipe.mask_share else f"{100 * rate * 6 * macs / ceiling:.1f} %"
+    used = "-" if recipe.mask_ratio else f"{100 * rate * 6 * macs / ceiling:.1f} %"
     return (
         f"| `{recipe.name}` | {recipe.batch_size} | {trainer.compile} | {rate:,.0f} "
         f"| {used} | {first['epoch_seconds']:.1f} s | {memory} |"

@@ -3,13 +3,14 @@
     python benchmarks/train_all.py vit-best resnet18 --minutes 8.5
     python benchmarks/train_all.py vit-plain vit-plain-ema vit-plain-mixed --minutes 8.5 --at-once 3
 
-Each recipe is a `train.py` of its own, in the order given: those that have their evaluation are
-left alone, those that were stopped are resumed. Several at once share the device, which pays where
+Each recipe is a `train.py` of its own, in the order given: those that are finished are left
+alone, those that were stopped are resumed. Several at once share the device, which pays where
 batches are small; their times are then not those of the device. A word may carry options:
 "vit-best --seed 1 --out runs/vit-best-1".
 """
 
 import argparse
+import json
 import shlex
 import subprocess
 import sys
@@ -45,7 +46,7 @@ def train(training: str, root: Path, deadline: float) -> int | None:
         folder = Path(words[words.index("--out") + 1])
     else:
         words += ["--out", str(folder)]
-    if (folder / "evaluation.npz").is_file():
+    if is_finished(folder):
         return 0
     minutes = (deadline - time.monotonic()) / 60
     if minutes < LEAST:
@@ -53,6 +54,15 @@ def train(training: str, root: Path, deadline: float) -> int | None:
     resume = ["--resume"] if (folder / "config.json").is_file() else []
     command = [sys.executable, "train.py", *words, *resume, "--minutes", f"{minutes:.2f}"]
     return subprocess.run(command, cwd=ROOT).returncode
+
+
+def is_finished(folder: Path) -> bool:
+    """A run ends with its evaluation; one without labels, with the weights."""
+    if (folder / "evaluation.npz").is_file():
+        return True
+    if not (folder / "model.safetensors").is_file():
+        return False
+    return json.loads((folder / "config.json").read_text())["recipe"].get("mask_ratio", 0) > 0
 
 
 if __name__ == "__main__":

@@ -66,6 +66,15 @@ def test_trainings_go_on_where_they_stand(monkeypatch, tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[:2] == ["done: finished", "begun: to be resumed"]
 
 
+def test_a_training_without_labels_is_finished_with_its_weights(tmp_path):
+    (tmp_path / "config.json").write_text('{"recipe": {"mask_ratio": 0.75}}')
+    assert not train_all.is_finished(tmp_path)
+    (tmp_path / "model.safetensors").touch()
+    assert train_all.is_finished(tmp_path)
+    (tmp_path / "config.json").write_text('{"recipe": {"mask_ratio": 0.0}}')
+    assert not train_all.is_finished(tmp_path)
+
+
 def test_nothing_is_begun_without_time(tmp_path, capsys):
     assert train_all.main(["vit-best", "--minutes", "0.1", "--runs", str(tmp_path)]) == 1
     assert "vit-best: not begun" in capsys.readouterr().out

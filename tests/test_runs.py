@@ -218,7 +218,7 @@ def test_what_a_killed_writer_left_beside_is_no_harm(run_copy):
 
 def test_a_training_without_labels_is_no_run_to_ask(run_copy):
     config = runs.read_config(run_copy)
-    runs.write_config(run_copy, config | {"recipe": config["recipe"] | {"mask_share": 0.75}})
+    runs.write_config(run_copy, config | {"recipe": config["recipe"] | {"mask_ratio": 0.75}})
     assert runs.find_runs(run_copy.parent) == ([], [])
     with pytest.raises(PretrainingError, match=r"--weights .*model\.safetensors"):
         runs.read_run(run_copy)

@@ -268,8 +268,9 @@ def test_the_input_size_can_be_set_and_stays(smoke, tmp_path):
 
 
 def test_a_training_without_labels_can_be_gone_on_with_and_started_from(cli, tmp_path):
-    masked, out = tmp_path / "masked", ("--mask-share", 0.5, "--mixup", 0)
-    began = cli("tiny", "--smoke", "--epochs", 2, *out, "--out", masked, "--minutes", 1e-6)
+    masked, out = tmp_path / "masked", ("--mask-ratio", 0.5, "--mixup", 0)
+    out += ("--keep", 1, "--out", masked)
+    began = cli("tiny", "--smoke", "--epochs", 2, *out, "--minutes", 1e-6)
     assert began[0] == 130
     code, said, _ = cli(*shlex.split(began[1].split("python train.py ")[1]))
     assert code == 0
@@ -279,10 +280,18 @@ def test_a_training_without_labels_can_be_gone_on_with_and_started_from(cli, tmp
     config = runs.read_config(masked)
     assert config["parameters"] == sum(t.numel() for t in load_file(weights).values())
     assert cli("tiny", "--smoke", "--out", tmp_path / "on", "--weights", weights)[0] == 0
+    first = runs.weights_path(masked, epoch=1)
+    assert cli("tiny", "--smoke", "--out", tmp_path / "1", "--weights", first)[0] == 0
     plain = tmp_path / "plain"
     assert cli("tiny", "--smoke", "--out", plain)[0] == 0
     assert losses(tmp_path / "on") != losses(plain)
     assert_refused(cli("evaluate", masked), "without labels", f"--weights {weights}")
+    code, _, err = cli("report", masked, plain, "--out", tmp_path / "report.html")
+    assert code == 0
+    assert "left out" in err
+    code, _, err = cli("report", masked, "--out", tmp_path / "none.html")
+    assert code == 2
+    assert "at least one run" in err
 
 
 def test_a_teacher_is_a_run_of_the_same_pictures(cli, tiny_run, folder_run, tmp_path):
@@ -307,7 +316,7 @@ OPTIONS = "--smoke --epochs 3 --batch-size 32 --device cpu --optimizer adamw --c
 OPTIONS += " --policy auto --erasing 0.5 --cutout 4 --mixup 0.4 --cutmix 1 --unmixed-epochs 1"
 
 
-WITHOUT_LABELS = " --mixup 0 --cutmix 0 --mask-share 0.5"
+WITHOUT_LABELS = " --mixup 0 --cutmix 0 --mask-ratio 0.5"
 
 
 @pytest.mark.parametrize("more", ["", WITHOUT_LABELS], ids=["with labels", "without"])

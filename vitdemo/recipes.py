@@ -59,8 +59,8 @@ class Recipe:
 
     teacher: str = ""  # run folder of a model whose answers are a part of the targets
     teacher_share: float = 0.5  # that part; the label has the rest
-    mask_share: float = 0.0  # above 0: a training without labels, which paints this share of the
-    # patches from the rest (a masked autoencoder); another recipe starts from its --weights
+    mask_ratio: float = 0.0  # above 0: a training without labels, which reconstructs this share of
+    # the patches from the rest (a masked autoencoder); another recipe starts from its --weights
 
     ema_decay: float = 0.0  # 0: none; averages 1 / (1 - decay) steps, less in the first thousands
     patience: int = 0  # epochs without a better validation loss before stopping; 0: never stop
@@ -80,15 +80,18 @@ class Recipe:
         for field in ("learning_rate", "head_learning_rate"):
             if not getattr(self, field) > 0:
                 raise RecipeError(f"{field} is {getattr(self, field)}: it must be above 0.")
-        for field in ("erasing", "label_smoothing", "ema_decay", "mask_share"):
+        for field in ("erasing", "label_smoothing", "ema_decay", "mask_ratio"):
             if not 0 <= getattr(self, field) < 1:
                 raise RecipeError(f"{field} is {getattr(self, field)}: it must be in [0, 1).")
         if not 0 <= self.teacher_share <= 1:
             raise RecipeError(f"teacher_share is {self.teacher_share}: it must be in [0, 1].")
         labelled = ("teacher", "mixup", "cutmix", "head_epochs", "pretrained")
-        if self.mask_share and any(getattr(self, field) for field in labelled):
+        useless = [f"{name} {getattr(self, name)}" for name in labelled if getattr(self, name)]
+        useless += [f"layer_decay {self.layer_decay}"] * (self.layer_decay < 1)
+        if self.mask_ratio and useless:
             raise RecipeError(
-                f"mask_share trains without labels: it goes without {', '.join(labelled)}."
+                f"mask_ratio {self.mask_ratio} trains without labels and from nothing, so it has "
+                f"no use for {', '.join(useless)}."
             )
         if not 0 < self.validation_share < 1:
             raise RecipeError(
@@ -205,7 +208,7 @@ _MASKED = replace(
     unmixed_epochs=0,
     label_smoothing=0.0,
     ema_decay=0.0,
-    mask_share=0.75,
+    mask_ratio=0.75,
 )
 
 _ALL = (
@@ -242,7 +245,7 @@ _ALL = (
         _BEST,
         name="vit-best-distilled",
         summary="vit-best with resnet18 as its teacher",
-        note="Half of each target is what runs/resnet18 says of the same pixels (Hinton et al. "
+        note="Half of each target is what runs/resnet18 answers to the same pixels (Hinton et al. "
         "2015; Beyer et al. 2022). Not measured here yet.",
         teacher="runs/resnet18",
     ),
@@ -312,7 +315,8 @@ _ALL = (
     replace(
         _FINETUNED,
         name="finetune-two-stage",
-        summary="DeiT-Tiny from ImageNet-1k: the head first, then all, on 20,000 pictures",
+        summary="DeiT-Tiny from ImageNet-1k at 96 px: the head first, then all, on 20,000 pictures",
+        model=_deit(96),
         note="94.98 % reported elsewhere for ViT-S/8 at 32 px. Not measured here yet.",
         head_epochs=2,
         epochs=30,

@@ -249,7 +249,7 @@ def read_run(folder: Path | str) -> Run:
         norm, spec = config["normalisation"], ModelSpec(**config["model"])
         preprocessing = Preprocessing(spec.image_size, tuple(norm["mean"]), tuple(norm["std"]))
         classes = tuple(map(str, config["classes"]))
-        masked = config["recipe"].get("mask_share")
+        masked = config["recipe"].get("mask_ratio")
     except (KeyError, TypeError, AttributeError) as error:
         raise RunError(f"'{folder / CONFIG}' is not a run's: {error!r}.") from error
     if masked:

@@ -1,10 +1,10 @@
 """A masked autoencoder around our Vision Transformer (He et al. 2022): learning without labels.
 
-The encoder sees a part of the patches and nothing of the rest; a small decoder gets its tokens,
-with one learnt token in every hidden place, and says what is there. What the encoder has learnt is
-where a training with labels starts; the decoder is thrown away.
+The encoder sees the visible patches and nothing of the masked ones; a small decoder gets its
+tokens, with one learnt token in every masked place, and reconstructs what is there. What the
+encoder has learnt is where a training with labels starts; the decoder is thrown away.
 
-Letters: B batch, P patches, K of them that are seen, p a patch's side, D width, E decoder's width.
+Letters: B batch, P patches, K of them visible, p a patch's side, D width, E the decoder's width.
 """
 
 import torch
@@ -16,7 +16,7 @@ from vitdemo.models.vit import Block, PatchEmbed, VisionTransformer, sincos_posi
 
 
 class MaskedAutoencoder(nn.Module):
-    """Pictures and the places of the patches that are seen -> pixels of all patches.
+    """Pictures and the places of their visible patches -> the pixels of all patches.
 
     Args:
         encoder: trained in place, its head apart, which no picture reaches.
@@ -29,8 +29,8 @@ class MaskedAutoencoder(nn.Module):
         super().__init__()
         if not isinstance(getattr(encoder, "patch_embed", None), PatchEmbed):
             raise ModelError(
-                "mask_share needs one of our Vision Transformers whose stem is 'patch': with any "
-                "other, tokens that are seen would tell of pixels that are hidden."
+                "mask_ratio needs one of our Vision Transformers whose stem is 'patch': with any "
+                "other, visible tokens would tell of masked pixels."
             )
         D = encoder.embed_dim
         E, heads = D // 2, encoder.blocks[0].attn.num_heads
@@ -50,22 +50,22 @@ class MaskedAutoencoder(nn.Module):
         own = {f"encoder.{name}" for name in self.encoder.no_weight_decay()}
         return own | {"mask_token"}
 
-    def encode(self, images: Tensor, seen: Tensor) -> Tensor:
-        """Normed tokens (B, 1 + K, D) of the patches at `seen` (B, K) alone."""
+    def encode(self, images: Tensor, visible: Tensor) -> Tensor:
+        """Normed tokens (B, 1 + K, D) of the class token and the patches at `visible` (B, K)."""
         encoder = self.encoder
         x = encoder._pos_embed(encoder.patch_embed(images))  # (B, 1 + P, D)
-        x = torch.cat([x[:, :1], gather(x[:, 1:], seen)], dim=1)
+        x = torch.cat([x[:, :1], gather(x[:, 1:], visible)], dim=1)
         for block in encoder.blocks:
             x = block(x)
         return encoder.norm(x)
 
-    def forward(self, images: Tensor, seen: Tensor) -> Tensor:
-        """Pictures (B, 3, S, S), places (B, K) -> (B, P, 3 * p * p), standardised in each patch."""
-        x = self.decoder_embed(self.encode(images, seen))  # (B, 1 + K, E)
-        hidden = self.mask_token.expand(len(x), len(self.positions), -1)  # (B, P, E)
-        places = seen[..., None].expand(-1, -1, x.shape[-1])
-        patches = hidden.scatter(1, places, x[:, 1:].to(hidden.dtype)) + self.positions
-        x = torch.cat([x[:, :1].to(hidden.dtype), patches], dim=1)
+    def forward(self, images: Tensor, visible: Tensor) -> Tensor:
+        """Pictures (B, 3, S, S), places (B, K) -> (B, P, 3 * p * p), normalised in each patch."""
+        x = self.decoder_embed(self.encode(images, visible))  # (B, 1 + K, E)
+        masked = self.mask_token.expand(len(x), len(self.positions), -1)  # (B, P, E)
+        places = visible[..., None].expand(-1, -1, x.shape[-1])
+        patches = masked.scatter(1, places, x[:, 1:].to(masked.dtype)) + self.positions
+        x = torch.cat([x[:, :1].to(masked.dtype), patches], dim=1)
         for block in self.decoder_blocks:
             x = block(x)
         return self.decoder_pred(self.decoder_norm(x[:, 1:]))
@@ -81,22 +81,24 @@ def patches_of(images: Tensor, patch_size: int) -> Tensor:
     return F.unfold(images, patch_size, stride=patch_size).transpose(1, 2)
 
 
-def standardised(patches: Tensor) -> Tensor:
+def normalised(patches: Tensor) -> Tensor:
     """Each patch (.., n) less its mean, over its standard deviation (He et al. 2022, table 1d)."""
     mean, variance = patches.mean(-1, keepdim=True), patches.var(-1, keepdim=True)
     return (patches - mean) / (variance + 1e-6).sqrt()
 
 
-def hidden_loss(said: Tensor, images: Tensor, seen: Tensor, patch_size: int) -> Tensor:
-    """Mean squared error (B,) in the patches that were not seen; 1 is what a flat guess has."""
-    wanted = standardised(patches_of(images, patch_size))
-    errors = (said.float() - wanted).square().mean(-1)  # (B, P)
-    hidden = torch.ones_like(errors).scatter(1, seen, 0.0)
-    return (errors * hidden).sum(1) / hidden.sum(1)
+def reconstruction_loss(
+    prediction: Tensor, images: Tensor, visible: Tensor, patch_size: int
+) -> Tensor:
+    """Mean squared error (B,) of (B, P, 3 * p * p) in the masked patches; a flat guess has 1."""
+    target = normalised(patches_of(images, patch_size))
+    errors = (prediction.float() - target).square().mean(-1)  # (B, P)
+    masked = torch.ones_like(errors).scatter(1, visible, 0.0)
+    return (errors * masked).sum(1) / masked.sum(1)
 
 
-def draw_seen(count: int, patches: int, mask_share: float, generator: torch.Generator) -> Tensor:
-    """Places (count, K) of the patches to be seen of each picture, on the generator's device."""
-    seen = min(max(1, round(patches * (1 - mask_share))), patches - 1)
+def draw_visible(count: int, patches: int, mask_ratio: float, generator: torch.Generator) -> Tensor:
+    """Places (count, K) of the visible patches of each picture, on the generator's device."""
+    kept = min(max(1, round(patches * (1 - mask_ratio))), patches - 1)
     chance = torch.rand((count, patches), generator=generator, device=generator.device)
-    return chance.argsort(1)[:, :seen]
+    return chance.argsort(1)[:, :kept]

@@ -63,13 +63,15 @@ def start_from(model: nn.Module, weights: Path | str | None) -> nn.Module:
             "This recipe starts from a training without labels: pass --weights its "
             "model.safetensors."
         )
+    path = Path(weights)
+    if not path.is_file():
+        inside = " It is a folder: name the file in it." if path.is_dir() else ""
+        raise ModelError(f"The weights file '{weights}' does not exist.{inside}")
     try:
         trained = {name: tensor.float() for name, tensor in load_file(weights).items()}
         head = {name: t for name, t in model.state_dict().items() if name.startswith("head.")}
         model.load_state_dict(trained | head, strict=True)
-    except FileNotFoundError as error:
-        raise ModelError(f"The weights file '{weights}' does not exist.") from error
     except Exception as error:  # safetensors has its own base; load_state_dict a bare RuntimeError
-        reason = str(error).splitlines()[-1].strip().split(", ")[0][:200]
-        raise ModelError(f"The weights in '{weights}' are not of this model: {reason}.") from error
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise ModelError(f"The weights in '{weights}' are not of this model: {reason}") from error
     return model

@@ -33,11 +33,11 @@ def build_optimizer(
         "adamw": {"betas": recipe.betas, "fused": True},
         "adam": {"betas": recipe.betas, "fused": True},
         "sgd": {"momentum": recipe.momentum, "nesterov": True},
-        # Class token, positions and the head are no matrices to orthogonalise: AdamW moves them.
+        # Class token, positions and last layers are no matrices to orthogonalise: AdamW moves them.
         "muon": {
             "momentum": recipe.momentum,
             "nesterov": True,
-            "fallback_list": ("head*", "fc*"),
+            "fallback_list": ("head*", "fc*", "encoder.head*", "decoder_pred*"),
             "fallback_no_weight_decay": True,
         },
     }[kind]

@@ -1,24 +1,24 @@
-"""Training without labels: a `Trainer` whose model paints what it was not shown."""
+"""Training without labels: a `Trainer` whose model reconstructs what it was not shown."""
 
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
-from vitdemo.models.masked import MaskedAutoencoder, draw_seen, hidden_loss
+from vitdemo.models.masked import MaskedAutoencoder, draw_visible, reconstruction_loss
 from vitdemo.recipes import Recipe
 from vitdemo.training import Trainer
 
 
 def make_trainer(model: nn.Module, recipe: Recipe, *data, **options) -> Trainer:
-    """The `Trainer` of a recipe, or the `Pretrainer` of one that hides patches."""
-    return (Pretrainer if recipe.mask_share else Trainer)(model, recipe, *data, **options)
+    """The `Trainer` of a recipe, or the `Pretrainer` of one that masks patches."""
+    return (Pretrainer if recipe.mask_ratio else Trainer)(model, recipe, *data, **options)
 
 
 class Pretrainer(Trainer):
     """Trains a Vision Transformer on pictures alone, as a masked autoencoder (He et al. 2022).
 
-    Arguments are `Trainer`'s. Losses are mean squared errors in the hidden patches, and there is
+    Arguments are `Trainer`'s. Losses are mean squared errors in the masked patches, and there is
     no accuracy: None stands in the records. What ships is the encoder, with a head that was never
     trained.
     """
@@ -30,13 +30,8 @@ class Pretrainer(Trainer):
     def stage(self) -> str:
         return "masked"
 
-    def final_weights(self) -> dict[str, Tensor]:
-        weights = super().final_weights()
-        return {
-            name.removeprefix("encoder."): tensor
-            for name, tensor in weights.items()
-            if name.startswith("encoder.")
-        }
+    def averaged_weights(self) -> dict[str, Tensor]:
+        return self.averaged_model().encoder.state_dict()
 
     def fit(self) -> Iterator[dict]:
         for record in super().fit():
@@ -50,35 +45,36 @@ class Pretrainer(Trainer):
     def _draw_epoch(self) -> None:
         super()._draw_epoch()
         count = self.steps * self.batch_size
-        self.seen = self._draw_seen(count, self.recipe.seed * 1_000_003 + self.epoch)
+        self.visible = self._draw_visible(count, self.recipe.seed * 1_000_003 + self.epoch)
 
-    def _draw_seen(self, count: int, seed: int) -> Tensor:
+    def _draw_visible(self, count: int, seed: int) -> Tensor:
         generator = torch.Generator(self.device).manual_seed(seed)
         patches = self.model.encoder.patch_embed.num_patches
-        return draw_seen(count, patches, self.recipe.mask_share, generator)
+        return draw_visible(count, patches, self.recipe.mask_ratio, generator)
 
     def _loss(self, step: int) -> tuple[Tensor, Tensor]:
         inputs = self._inputs(self._batch(step)[0])
-        seen = self.seen[self._rows(step)[0]]
-        loss = self._errors(self._forward, inputs, seen).mean()
+        visible = self.visible[self._rows(step)[0]]
+        loss = self._errors(self._forward, inputs, visible).mean()
         return loss, torch.zeros_like(loss)
 
-    def _errors(self, model: nn.Module, inputs: Tensor, seen: Tensor) -> Tensor:
+    def _errors(self, model: nn.Module, inputs: Tensor, visible: Tensor) -> Tensor:
         """Of each picture (B,)."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
-            said = model(inputs, seen)
-        return hidden_loss(said, inputs, seen, self.model.encoder.patch_embed.patch_size[0])
+            prediction = model(inputs, visible)
+        patch_size, _ = self.model.encoder.patch_embed.patch_size
+        return reconstruction_loss(prediction, inputs, visible, patch_size)
 
     @torch.inference_mode()
     def _validate(self) -> tuple[float, float]:
-        """Mean error on the validation pictures, the same patches hidden in every epoch."""
+        """Mean error on the validation pictures, the same patches masked in every epoch."""
         model, mine = self.averaged_model(), slice(self.processes.rank, None, self.processes.count)
-        seen = self._draw_seen(len(self.validation), seed=0)[mine]
+        visible = self._draw_visible(len(self.validation), seed=0)[mine]
         images = self.validation.images[mine]
         model.eval()
         total = sum(
             self._errors(model, self.preprocessing(part), places).sum()
-            for part, places in zip(images.split(500), seen.split(500), strict=True)
+            for part, places in zip(images.split(500), visible.split(500), strict=True)
         )
         return (self.processes.sum(total.float()) / len(self.validation)).item(), 0.0
 

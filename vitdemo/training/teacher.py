@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from vitdemo.training.devices import memory_format
 from vitdemo.training.inference import Preprocessing
 
 
@@ -22,7 +23,12 @@ class Teacher:
     preprocessing: Preprocessing
     share: float
 
+    def __post_init__(self):
+        self.model.eval().requires_grad_(False)
+        self.model.to(memory_format=memory_format(self.model))
+
     def targets(self, pixels: Tensor, labels: Tensor) -> Tensor:
         """Pixels (B, 3, S, S) in 0..255 and label targets (B, C) -> targets (B, C)."""
-        said = self.model(self.preprocessing(pixels)).float().softmax(1)  # (B, C)
-        return torch.lerp(labels, said, self.share)
+        inputs = self.preprocessing(pixels).contiguous(memory_format=memory_format(self.model))
+        answers = self.model(inputs).float().softmax(1)  # (B, C)
+        return torch.lerp(labels, answers, self.share)
