@@ -61,6 +61,24 @@ def test_macs_of_the_tiny_vit(build):
     assert count_macs(build(), 16) == patches + 2 * (attention + mlp) + 16 * 5
 
 
+@pytest.mark.parametrize("spec", [TINY, DEIT], ids=lambda spec: spec.family)
+def test_attention_is_the_same_fused_and_written_out(spec):
+    model, images = scrambled(build_model(spec, 5)), torch.randn(3, 3, spec.image_size, 16)
+    images = torch.cat([images] * (spec.image_size // 16), -1)  # square
+    found = []
+    for fused in (True, False):
+        for module in model.modules():
+            if hasattr(module, "fused_attn"):
+                module.fused_attn = fused
+        logits = model(images)
+        gradients = torch.autograd.grad(logits.sum(), list(model.parameters()), allow_unused=True)
+        found.append((logits, gradients[0], count_macs(model, spec.image_size)))
+    (ours, gradient, macs), (others, another, also) = found
+    torch.testing.assert_close(ours, others)
+    torch.testing.assert_close(gradient, another, rtol=1e-3, atol=1e-3)
+    assert macs == also
+
+
 @pytest.mark.parametrize("training", [True, False])
 def test_counting_leaves_the_mode_as_found(training):
     model = build_model(TINY, 5).train(training)

@@ -32,6 +32,7 @@ from vitdemo.training.pretraining import make_trainer as trainer_of
 SIZES = {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2, "drop_path_rate": 0.2}
 NO_CHANCE = {"drop_path_rate": 0.0}  # of the model's own, which a compiler draws in its own way
 TINY = ModelSpec("vit", image_size=16, options=SIZES)
+DEIT = ModelSpec("timm", 16, "deit_tiny_patch16_224", {"depth": 1, "embed_dim": 48})
 PLAIN = Recipe("plain", "", TINY, epochs=3, batch_size=8, learning_rate=3e-3)
 RICH = replace(
     PLAIN,
@@ -388,6 +389,19 @@ def test_cuda_compiles_the_same_training(mode, recipe):
         assert ours["train_loss"] == pytest.approx(theirs["train_loss"], rel=0.05)  # bfloat16
         assert ours["val_loss"] == pytest.approx(theirs["val_loss"], rel=0.1)
     assert notes == []  # it did not fall back
+
+
+@pytest.mark.parametrize("spec", [TINY, DEIT], ids=lambda spec: spec.family)
+@pytest.mark.parametrize("bfloat16", [True, False])
+def test_attention_is_written_out_where_its_kernel_is_slow(monkeypatch, spec, bfloat16):
+    monkeypatch.setattr(training.devices, "autocast_helps", lambda device: bfloat16)
+    trainer = make_trainer(replace(RICH, model=spec))
+
+    def fused(model):
+        return {m.fused_attn for m in model.modules() if hasattr(m, "fused_attn")}
+
+    assert fused(trainer.model) == {not bfloat16}
+    assert fused(trainer.averaged_model()) == {True}  # it only answers
 
 
 def test_the_compilers_rehearsal_leaves_no_trace():

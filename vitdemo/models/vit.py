@@ -70,7 +70,7 @@ STEMS = {"patch": PatchEmbed, "conv": ConvEmbed}
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention (Vaswani et al. 2017), fused."""
+    """Multi-head self-attention (Vaswani et al. 2017), fused unless `fused_attn` is False."""
 
     def __init__(self, embed_dim: int, num_heads: int, drop: float):
         super().__init__()
@@ -79,6 +79,7 @@ class Attention(nn.Module):
         self.num_heads = num_heads
         self.head_dim = embed_dim // num_heads
         self.scale = self.head_dim**-0.5
+        self.fused_attn = True  # timm's name; see training.devices.fuse_attention
         self.qkv = nn.Linear(embed_dim, 3 * embed_dim)
         self.proj = nn.Linear(embed_dim, embed_dim)
         self.proj_drop = nn.Dropout(drop)
@@ -87,7 +88,10 @@ class Attention(nn.Module):
         B, N, D = x.shape
         qkv = self.qkv(x).reshape(B, N, 3, self.num_heads, self.head_dim)
         q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, N, D/H)
-        x = F.scaled_dot_product_attention(q, k, v)  # (B, H, N, D/H)
+        if self.fused_attn:
+            x = F.scaled_dot_product_attention(q, k, v)  # (B, H, N, D/H)
+        else:
+            x = (self.scale * q @ k.transpose(-2, -1)).softmax(-1) @ v
         return self.proj_drop(self.proj(x.transpose(1, 2).reshape(B, N, D)))
 
 

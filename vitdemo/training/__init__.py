@@ -31,6 +31,7 @@ from vitdemo.training.devices import (
     autocast_helps,
     choose_compile,
     compiled,
+    fuse_attention,
     memory_format,
     pick_device,
 )
@@ -157,6 +158,7 @@ class Trainer:
         self.ema = (
             ModelEmaV3(model, decay=recipe.ema_decay, use_warmup=True) if recipe.ema_decay else None
         )
+        fuse_attention(self.model)  # after the copy, which is only asked for answers
         self.optimizer = self._enter_stage()
 
     @property

@@ -51,6 +51,20 @@ def memory_format(model: nn.Module) -> torch.memory_format:
     return torch.channels_last if convolutional and not on_mps else torch.contiguous_format
 
 
+def fuse_attention(model: nn.Module) -> None:
+    """Let `model` train with the attention that is faster where it is: ours, and timm's.
+
+    On the CPU the fused kernel's backward pass is slow in bfloat16: 77 ms in place of 10 for 128
+    pictures, 4 heads of 32 and 65 tokens on a core of an EPYC (Genoa), and as fast in float32
+    (torch 2.15; benchmarks/LOG.md).
+    """
+    device = next(model.parameters()).device
+    fused = device.type != "cpu" or not autocast_helps(device)
+    for module in model.modules():
+        if hasattr(module, "fused_attn"):
+            module.fused_attn = fused
+
+
 def choose_compile(device: torch.device, wanted: str = "auto") -> str:
     """A mode of `torch.compile` or "off"; "auto" compiles on CUDA alone.
 
