@@ -17,8 +17,7 @@ from vitdemo.ui.look import why_drawing
 from vitdemo.ui.look.why import Stopped, Ticket, choices, drawn
 
 CPU = torch.device("cpu")
-# Occlusion of 16 patches is one batch.
-QUICK = ["occlusion", "relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]
+QUICK = ["relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]
 
 
 @pytest.fixture(scope="module")
@@ -81,12 +80,6 @@ def test_without_the_slow_ones_unless_they_are_known(explorer):
     maps(explorer, run, picture(1))
     assert len(names(maps(explorer, run, picture(1), slow=False))) == 7
     assert sorted(names(maps(explorer, run, picture(2), slow=False))) == sorted(QUICK)
-
-
-def test_the_best_one_waits_for_a_click_where_it_takes_many_batches(explorer, monkeypatch):
-    monkeypatch.setattr(attributions, "CHUNK", 15)  # of 16 patches
-    found = maps(explorer, explorer.run("vit"), picture(6), slow=False)
-    assert found.best == "occlusion" and "occlusion" not in names(found)
 
 
 def test_a_resnet_has_its_own_maps(explorer):

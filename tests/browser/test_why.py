@@ -16,7 +16,7 @@ MAPS = "#why-maps"
 @pytest.fixture
 def why_page(page):
     page.get_by_role("tab", name="Why this class?").click()
-    page.locator(f"{MAPS} figure").nth(5).wait_for()
+    page.locator(f"{MAPS} figure").nth(4).wait_for()
     return page
 
 
@@ -30,8 +30,8 @@ def choose(page, place, name):
 
 
 def test_the_quick_maps_stand_side_by_side_with_their_limits(why_page):
-    expect(why_page.locator(f"{MAPS} figure")).to_have_count(6)
-    expect(why_page.locator(f"{MAPS} .vd-caption")).to_have_count(6)
+    expect(why_page.locator(f"{MAPS} figure")).to_have_count(5)
+    expect(why_page.locator(f"{MAPS} .vd-caption")).to_have_count(5)
     expect(why_page.locator(f"{MAPS} .vd-best")).to_have_count(1)
     expect(why_page.locator(MAPS)).to_contain_text(re.compile(r"Why \w+\? timm gives \w+ \d"))
     for image in why_page.locator(f"{MAPS} figure img").all():
@@ -48,7 +48,7 @@ def test_another_class_draws_other_maps_and_a_second_one_the_difference(why_page
     expect(why_page.locator(MAPS)).to_contain_text("Why ship and not cat?")
     expect(why_page.locator(f"{MAPS} .vd-legend")).to_contain_text("for cat")
     second = wait_for_change(why_page, MAPS, first)
-    assert first[4:6] == second[4:6]  # attention and rollout are the same for every class
+    assert first[3:5] == second[3:5]  # attention and rollout are the same for every class
     choose(why_page, "#why-against", "ship")
     expect(why_page.locator(MAPS)).to_contain_text("cannot be set against itself")
 

@@ -8,7 +8,6 @@ Plain functions of one `Explorer`, which a notebook may call as the page does:
 """
 
 import hashlib
-import math
 import threading
 import weakref
 from collections import OrderedDict
@@ -97,8 +96,7 @@ def maps(
 
     Args:
         target, against: names of classes; None is the predicted class, and no other one.
-        slow: those that take many passes, too; without it they are there if they were made before,
-            or if the best one measured is among them and takes one batch.
+        slow: those that take many passes, too; without it they are there if they were made before.
         on_step: called as (done, total) while a slow one works; it may raise to end it.
 
     Raises `RunError` for a class that the model does not have, or for twice the same.
@@ -114,7 +112,7 @@ def maps(
     asked = _Asked(_kept(explorer), (run.path, run.stamp, digest, first, second), model, pixels)
     found = asked.together([m.name for m in asked.methods if not m.long])
     for method in asked.methods:
-        if method.long and (slow or asked.is_one_batch(method) or asked.has(method.name)):
+        if method.long and (slow or asked.has(method.name)):
             found |= asked.alone(method, on_step)
     shown = (m for m in asked.methods if m.name in found)
     drawn = (ClassMap(m, found[m.name], _is_signed(m, second)) for m in shown)
@@ -211,11 +209,6 @@ class _Asked:
     def methods(self) -> list[Method]:
         """Those that serve the model, the best measured first."""
         return sorted(attributions.methods_for(self.model), key=lambda m: m.name != self.best)
-
-    def is_one_batch(self, method: Method) -> bool:
-        """Whether the method is occlusion, the best measured, and the picture has few patches."""
-        patches = math.prod(attributions.cell_grid(self.model, self.pixels))
-        return method.name == self.best == "occlusion" and patches <= attributions.CHUNK
 
     def has(self, name: str) -> bool:
         return self.kept.get((*self.key, name)) is not None
