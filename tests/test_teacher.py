@@ -51,7 +51,7 @@ def test_the_loss_is_the_sum_of_both_losses():
     torch.testing.assert_close(one._loss(0)[0], expected)
 
 
-def test_the_teacher_sees_the_very_pixels_of_its_student(monkeypatch):
+def test_the_teacher_sees_the_very_pixels_of_its_student():
     trainer, seen = make_trainer(RICH, teacher=teacher()), []
     for model, preprocessing in (
         (trainer.model, trainer.preprocessing),

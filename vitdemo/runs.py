@@ -17,16 +17,17 @@ from typing import BinaryIO
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from vitdemo.errors import PretrainingError, RunError, VitdemoError
 from vitdemo.models import ModelSpec, build_model
+from vitdemo.models.pretrained import read_weights
 from vitdemo.training import Preprocessing
+from vitdemo.training.pretraining import ACCURACIES, MASKED
 
 CONFIG, HISTORY, WEIGHTS = "config.json", "history.jsonl", "model.safetensors"
 EVALUATION, CHECKPOINT, EPOCHS = "evaluation.npz", "checkpoint.pt", "epochs"
-MASKED, ACCURACIES = "masked", ("train_accuracy", "val_accuracy")  # None in a masked stage
 RECORD_FIELDS = (
     "epoch",
     "stage",
@@ -341,9 +342,6 @@ def load_model(run: Run, device: torch.device | str = "cpu", epoch: int | None =
 # Not in the caller's inference mode: its tensors could never carry a gradient afterwards.
 @torch.inference_mode(False)
 def _load_strictly(run: Run, path: Path) -> nn.Module:
-    weights = {
-        name: t.float() if t.is_floating_point() else t for name, t in load_file(path).items()
-    }
     model = build_model(run.spec, len(run.classes))
-    model.load_state_dict(weights, strict=True)
+    model.load_state_dict(read_weights(path), strict=True)
     return model

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import timm
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 
 from vitdemo.errors import ModelError
 
@@ -30,9 +30,7 @@ def build_timm(
     """
     if not timm.is_model(name):
         raise ModelError(f"timm has no model '{name}': see timm.list_models('*vit*').")
-    if weights is not None and not Path(weights).is_file():
-        raise ModelError(f"The weights file '{weights}' does not exist.")
-    overlay = {"file": str(weights)} if weights is not None else None
+    overlay = {"file": str(_existing(weights))} if weights is not None else None
     try:
         return timm.create_model(
             name,
@@ -63,15 +61,25 @@ def start_from(model: nn.Module, weights: Path | str | None) -> nn.Module:
             "This recipe starts from a training without labels: pass --weights its "
             "model.safetensors."
         )
-    path = Path(weights)
-    if not path.is_file():
-        inside = " It is a folder: name the file in it." if path.is_dir() else ""
-        raise ModelError(f"The weights file '{weights}' does not exist.{inside}")
+    path = _existing(weights)
     try:
-        trained = {name: tensor.float() for name, tensor in load_file(weights).items()}
+        trained = read_weights(path)
         head = {name: t for name, t in model.state_dict().items() if name.startswith("head.")}
         model.load_state_dict(trained | head, strict=True)
     except Exception as error:  # safetensors has its own base; load_state_dict a bare RuntimeError
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise ModelError(f"The weights in '{weights}' are not of this model: {reason}") from error
     return model
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """A safetensors file's tensors: floats in float32, integers as they are."""
+    return {name: t.float() if t.is_floating_point() else t for name, t in load_file(path).items()}
+
+
+def _existing(weights: Path | str) -> Path:
+    path = Path(weights)
+    if not path.is_file():
+        inside = " It is a folder: name the file in it." if path.is_dir() else ""
+        raise ModelError(f"The weights file '{weights}' does not exist.{inside}")
+    return path

@@ -291,10 +291,14 @@ class Trainer:
             for buffer, before in buffers:
                 buffer.copy_(before)
 
+    @property
+    def _epoch_seed(self) -> int:
+        return self.recipe.seed * 1_000_003 + self.epoch
+
     def _draw_epoch(self) -> None:
         """Draw all that is random in the next epoch, alike in every process."""
         recipe, count = self.recipe, self.steps * self.batch_size
-        seed = recipe.seed * 1_000_003 + self.epoch
+        seed = self._epoch_seed
         generator = torch.Generator(self.device).manual_seed(seed)
         # Dropout and drop path draw from the global one: in each process for its own share.
         torch.manual_seed(seed + 500_009 * self.processes.rank)
@@ -367,8 +371,9 @@ class Trainer:
         Under MixUp and CutMix an answer is right when it names the larger part of the mixture.
         """
         pixels, labels = self._batch(step)
+        inputs = self._inputs(pixels)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
-            logits = self._forward(self._inputs(pixels))  # (B, C)
+            logits = self._forward(inputs)  # (B, C)
             targets = self._targets(pixels, labels)
         logits = logits.float()
         return F.cross_entropy(logits, targets), (logits.argmax(1) == labels.argmax(1)).sum()

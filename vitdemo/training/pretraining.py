@@ -9,6 +9,8 @@ from vitdemo.models.masked import MaskedAutoencoder, draw_visible, reconstructio
 from vitdemo.recipes import Recipe
 from vitdemo.training import Trainer
 
+MASKED, ACCURACIES = "masked", ("train_accuracy", "val_accuracy")  # None in a masked stage
+
 
 def make_trainer(model: nn.Module, recipe: Recipe, *data, **options) -> Trainer:
     """The `Trainer` of a recipe, or the `Pretrainer` of one that masks patches."""
@@ -24,18 +26,19 @@ class Pretrainer(Trainer):
     """
 
     def __init__(self, model: nn.Module, recipe: Recipe, *data, **options):
-        super().__init__(MaskedAutoencoder(model).to(_device(model)), recipe, *data, **options)
+        device = next(model.parameters()).device
+        super().__init__(MaskedAutoencoder(model).to(device), recipe, *data, **options)
 
     @property
     def stage(self) -> str:
-        return "masked"
+        return MASKED
 
     def averaged_weights(self) -> dict[str, Tensor]:
         return self.averaged_model().encoder.state_dict()
 
     def fit(self) -> Iterator[dict]:
         for record in super().fit():
-            yield record | {"train_accuracy": None, "val_accuracy": None}
+            yield record | dict.fromkeys(ACCURACIES)
 
     def _enter_stage(self) -> torch.optim.Optimizer:
         optimizer = super()._enter_stage()
@@ -45,7 +48,7 @@ class Pretrainer(Trainer):
     def _draw_epoch(self) -> None:
         super()._draw_epoch()
         count = self.steps * self.batch_size
-        self.visible = self._draw_visible(count, self.recipe.seed * 1_000_003 + self.epoch)
+        self.visible = self._draw_visible(count, self._epoch_seed)
 
     def _draw_visible(self, count: int, seed: int) -> Tensor:
         generator = torch.Generator(self.device).manual_seed(seed)
@@ -77,7 +80,3 @@ class Pretrainer(Trainer):
             for part, places in zip(images.split(500), visible.split(500), strict=True)
         )
         return (self.processes.sum(total.float()) / len(self.validation)).item(), 0.0
-
-
-def _device(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
