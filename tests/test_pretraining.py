@@ -212,6 +212,7 @@ def test_weights_that_are_missing_or_useless_are_named(spec, weights, words):
     [
         ("mixup", 0.5),
         ("cutmix", 0.5),
+        ("patch_dropout", 0.5),
         ("head_epochs", 2),
         ("teacher", "runs/x"),
         ("pretrained", True),

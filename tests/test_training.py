@@ -36,6 +36,7 @@ DEIT = ModelSpec("timm", 16, "deit_tiny_patch16_224", {"depth": 1, "embed_dim": 
 PLAIN = Recipe("plain", "", TINY, epochs=3, batch_size=8, learning_rate=3e-3)
 RICH = replace(
     PLAIN,
+    name="rich",
     ema_decay=0.9,
     mixup=0.5,
     cutmix=0.5,
@@ -45,7 +46,8 @@ RICH = replace(
     warmup_epochs=0.5,
     clip_norm=1.0,
 )
-TWO_STAGE = replace(RICH, head_epochs=2, epochs=2, layer_decay=0.7, patience=5)
+TWO_STAGE = replace(RICH, name="two-stage", head_epochs=2, epochs=2, layer_decay=0.7, patience=5)
+DROPPING = replace(PLAIN, name="dropping", patch_dropout=0.5, whole_epochs=1)
 
 
 def make_trainer(recipe=PLAIN, seed=0, on_step=None, device="cpu", made_by=Trainer, **options):
@@ -89,8 +91,12 @@ def assert_same(ours, theirs):
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd", "muon"])
 @pytest.mark.parametrize(
     ("recipe", "stop"),
-    [(RICH, 0), (RICH, 1), (RICH, 2), (TWO_STAGE, 1), (TWO_STAGE, 2), (TWO_STAGE, 3)],
-    ids=lambda value: value if isinstance(value, int) else f"{value.head_epochs}+{value.epochs}",
+    [
+        *((RICH, epochs) for epochs in (0, 1, 2)),
+        *((TWO_STAGE, epochs) for epochs in (1, 2, 3)),
+        *((DROPPING, epochs) for epochs in (1, 2)),
+    ],
+    ids=lambda value: value if isinstance(value, int) else value.name,
 )
 def test_an_interrupted_run_ends_where_a_whole_one_does(recipe, stop, optimizer):
     recipe = replace(recipe, optimizer=optimizer)
@@ -357,9 +363,10 @@ def teacher():
 
 
 @pytest.mark.filterwarnings("default")  # of the compiler's own making
-@pytest.mark.parametrize("kind", ["plain", "taught", "masked"])
+@pytest.mark.parametrize("kind", ["plain", "taught", "masked", "dropping"])
 def test_a_compiled_training_is_the_same_and_a_plain_one_goes_on_from_it(traced, kind):
-    options = {"recipe": MASKED if kind == "masked" else COMPILED, "made_by": trainer_of}
+    recipe = {"masked": MASKED, "dropping": replace(COMPILED, patch_dropout=0.5)}.get(kind)
+    options = {"recipe": recipe or COMPILED, "made_by": trainer_of}
     options |= {"teacher": teacher()} if kind == "taught" else {}
     plain, first = make_trainer(**options), make_trainer(**options, compile="default")
     second, epochs = make_trainer(**options, seed=9), first.fit()
@@ -471,3 +478,33 @@ def test_mixing_rests_for_the_last_epochs():
     for _ in trainer.fit():
         mixed.append(trainer.partners is not None)
     assert mixed == [True, False, False]
+
+
+@pytest.mark.parametrize("spec", [TINY, replace(DEIT, image_size=32)], ids=lambda spec: spec.family)
+def test_patches_are_dropped_in_training_alone_and_not_in_the_whole_epochs(spec):
+    trainer = make_trainer(replace(DROPPING, model=spec))
+    tokens, block = [], trainer.model.blocks[0]
+    block.register_forward_hook(
+        lambda _, inputs, __: tokens.append((block.training, inputs[0].shape[1]))
+    )
+    patches = trainer.model.patch_embed.num_patches
+    for epoch, _ in enumerate(trainer.fit()):
+        kept = patches if epoch == 2 else patches // 2
+        assert set(tokens) == {(True, 1 + kept), (False, 1 + patches)}
+        tokens.clear()
+
+
+def test_each_picture_loses_other_patches():
+    trainer = make_trainer(replace(DROPPING, model=replace(TINY, options=SIZES | NO_CHANCE)))
+    trainer._draw_epoch()
+    places = torch.arange(5.0).expand(64, 5)[..., None]  # a class token and four patches
+    left = trainer.model.patch_drop(places)[..., 0]  # (64, 3)
+    assert (left[:, 0] == 0).all()  # the class token stays first
+    assert {tuple(sorted(row)) for row in left[:, 1:].int().tolist()} == {
+        (first, second) for first in range(1, 5) for second in range(first + 1, 5)
+    }
+
+
+def test_dropped_patches_need_patches():
+    with pytest.raises(VitdemoError, match="needs a Vision Transformer"):
+        make_trainer(replace(DROPPING, model=ModelSpec("resnet18", 16)))

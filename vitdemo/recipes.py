@@ -16,7 +16,7 @@ SCHEDULES = ("cosine", "constant", "one-cycle")
 
 _NOT_NEGATIVE = (
     *("weight_decay", "warmup_epochs", "clip_norm", "head_epochs", "crop_padding", "mixup"),
-    *("cutmix", "unmixed_epochs", "patience", "train_pictures", "seed", "cutout"),
+    *("cutmix", "unmixed_epochs", "whole_epochs", "patience", "train_pictures", "seed", "cutout"),
 )
 
 
@@ -56,6 +56,9 @@ class Recipe:
     cutmix: float = 0.0  # alpha
     unmixed_epochs: int = 0  # MixUp and CutMix rest for the last ones
     label_smoothing: float = 0.0
+    patch_dropout: float = 0.0  # share of its patches that a picture trains without, others in
+    # every epoch; all are there for an answer
+    whole_epochs: int = 0  # no patch is dropped in the last ones
 
     teacher: str = ""  # run folder of a model whose answers are a part of the targets
     teacher_share: float = 0.5  # that part; the label has the rest
@@ -80,7 +83,7 @@ class Recipe:
         for field in ("learning_rate", "head_learning_rate"):
             if not getattr(self, field) > 0:
                 raise RecipeError(f"{field} is {getattr(self, field)}: it must be above 0.")
-        for field in ("erasing", "label_smoothing", "ema_decay", "mask_ratio"):
+        for field in ("erasing", "label_smoothing", "patch_dropout", "ema_decay", "mask_ratio"):
             if not 0 <= getattr(self, field) < 1:
                 raise RecipeError(f"{field} is {getattr(self, field)}: it must be in [0, 1).")
         if not 0 <= self.teacher_share <= 1:
@@ -97,7 +100,7 @@ class Recipe:
         _ = self.kept_epochs  # raises
 
     def _refuse_labels(self) -> None:
-        labelled = ("teacher", "mixup", "cutmix", "head_epochs", "pretrained")
+        labelled = ("teacher", "mixup", "cutmix", "patch_dropout", "head_epochs", "pretrained")
         useless = [name for name in labelled if getattr(self, name)]
         useless += ["layer_decay"] if self.layer_decay < 1 else []
         if useless:
@@ -226,6 +229,21 @@ _ALL = (
         label_smoothing=0.0,
         ema_decay=0.0,
         mask_ratio=0.75,
+    ),
+    replace(
+        _SMALL,
+        name="vit-small-pretrained",
+        summary="vit-small-cpu from the weights of vit-small-masked, with AutoAugment",
+        note="Half of the patches of each picture at a time (PatchDropout, Liu et al. 2022), all of "
+        "them in the last epochs. Not measured here yet.",
+        pretrained=True,
+        epochs=50,
+        batch_size=256,
+        learning_rate=3e-3,
+        warmup_epochs=1,
+        policy="auto",
+        patch_dropout=0.5,
+        whole_epochs=8,
     ),
     _BEST,
     Recipe(

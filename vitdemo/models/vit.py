@@ -171,6 +171,7 @@ class VisionTransformer(nn.Module):
         self.cls_token = nn.Parameter(torch.zeros(1, 1, embed_dim))
         self.pos_embed = nn.Parameter(torch.zeros(1, 1 + self.patch_embed.num_patches, embed_dim))
         self.pos_drop = nn.Dropout(drop_rate)
+        self.patch_drop = nn.Identity()  # timm's name; see models.add_patch_dropout
         rates = torch.linspace(0, drop_path_rate, depth).tolist()
         self.blocks = nn.ModuleList(
             Block(embed_dim, num_heads, mlp_ratio, drop_rate, rate) for rate in rates
@@ -209,7 +210,7 @@ class VisionTransformer(nn.Module):
 
     def forward_features(self, images: Tensor) -> Tensor:
         """Pictures (B, 3, S, S) -> normed tokens (B, N, D)."""
-        x = self._pos_embed(self.patch_embed(images))
+        x = self.patch_drop(self._pos_embed(self.patch_embed(images)))
         for block in self.blocks:
             x = block(x)
         return self.norm(x)

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from vitdemo.augment import Augmentation, Mixture, mix, take
 from vitdemo.data import Pictures
 from vitdemo.errors import VitdemoError
-from vitdemo.models import classifier
+from vitdemo.models import add_patch_dropout, classifier
 from vitdemo.recipes import Recipe
 from vitdemo.training.devices import (
     autocast_helps,
@@ -113,7 +113,8 @@ class Trainer:
         processes: those that train together; the batch is that of all of them.
         teacher: on `device`; its answers are a part of the targets.
 
-    Raises `VitdemoError` where a batch cannot be shared evenly.
+    Raises `VitdemoError` where a batch cannot be shared evenly, or patches are to be dropped from a
+    model that has none.
     """
 
     def __init__(
@@ -158,7 +159,9 @@ class Trainer:
         self.ema = (
             ModelEmaV3(model, decay=recipe.ema_decay, use_warmup=True) if recipe.ema_decay else None
         )
-        fuse_attention(self.model)  # after the copy, which is only asked for answers
+        # After the copy, which is only asked for answers:
+        fuse_attention(self.model)
+        self.patch_dropout = add_patch_dropout(self.model) if recipe.patch_dropout else None
         self.optimizer = self._enter_stage()
 
     @property
@@ -300,10 +303,14 @@ class Trainer:
         recipe, count = self.recipe, self.steps * self.batch_size
         seed = self._epoch_seed
         generator = torch.Generator(self.device).manual_seed(seed)
-        # Dropout and drop path draw from the global one: in each process for its own share.
+        # Dropout, of patches too, and drop path draw from the global one: in each process for its
+        # own share.
         torch.manual_seed(seed + 500_009 * self.processes.rank)
         self.order = torch.randperm(len(self.train), generator=generator, device=self.device)
         mixed = self.epoch < recipe.total_epochs - recipe.unmixed_epochs
+        if self.patch_dropout:
+            whole = self.epoch >= recipe.total_epochs - recipe.whole_epochs
+            self.patch_dropout.prob = 0.0 if whole else recipe.patch_dropout
         self.augmentation = Augmentation(
             recipe.crop_padding,
             recipe.flip,
