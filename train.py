@@ -258,10 +258,14 @@ def resume_command(args: argparse.Namespace, folder: Path) -> str:
     """The command that goes on with the run in `folder`, on the same pictures."""
     where = ["--data", str(args.data)] if args.data else []
     smoke = ["--smoke"] if args.smoke else []
+    return command_line([args.recipe, *smoke, *where, "--out", str(folder), "--resume"])
+
+
+def command_line(argv: list[str]) -> str:
+    """What starts this program with `argv` in as many processes as now."""
     count = os.environ.get("LOCAL_WORLD_SIZE", "1")
     start = ["python"] if count == "1" else ["torchrun", f"--nproc_per_node={count}"]
-    words = ["train.py", args.recipe, *smoke, *where, "--out", str(folder), "--resume"]
-    return shlex.join(start + words)
+    return shlex.join([*start, "train.py", *argv])
 
 
 def choose_recipe(args: argparse.Namespace) -> Recipe:
@@ -438,7 +442,7 @@ def describe(
 def made_with(trainer: Trainer, argv: list[str]) -> dict:
     """Command, machine, versions and time; the part of `config.json` that each --resume adds to."""
     return {
-        "command": shlex.join(["python", "train.py", *argv]),
+        "command": command_line(argv),
         "device": device_name(trainer.device),
         "processes": trainer.processes.count,
         "compile": trainer.compile,

@@ -330,7 +330,9 @@ def test_two_processes_train_as_one(cli, tmp_path, more):
     assert done.returncode == 0, done.stderr
     end = "encoder is trained" if more else "test_accuracy"
     assert done.stdout.count(end) == 1  # the first process alone speaks
-    assert runs.read_config(two)["processes"] == 2
+    config = runs.read_config(two)
+    assert config["processes"] == 2
+    assert config["command"].startswith("torchrun --nproc_per_node=2 train.py vit-small-cpu ")
     assert len(losses(two)) == 3
     for alone, together in zip(losses(one), losses(two), strict=True):
         assert together == pytest.approx(alone, rel=2e-3)  # bfloat16, where the processor has it

@@ -234,8 +234,8 @@ _ALL = (
         _SMALL,
         name="vit-small-pretrained",
         summary="vit-small-cpu from the weights of vit-small-masked, with AutoAugment",
-        note="Half of each picture's patches at a time (PatchDropout, Liu et al. 2022), all of them "
-        "in the last epochs. Not measured here yet.",
+        note="Half of the patches at a time (PatchDropout, Liu et al. 2022), all of them in the "
+        "last epochs. Not measured here yet.",
         pretrained=True,
         epochs=50,
         batch_size=256,
