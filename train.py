@@ -210,7 +210,7 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
             continue_folder(folder, trainer, argv)
         else:
             config = describe(trainer, model, classes, name, fingerprint, argv)
-            prepare_folder(folder, trainer, config)
+            prepare_folder(folder, trainer, config | started_from(args.weights))
     deadline = started + 60 * args.minutes if args.minutes else None
     finished = train_to_the_end(trainer, folder, deadline)
     if not processes.is_first:
@@ -449,6 +449,26 @@ def made_with(trainer: Trainer, argv: list[str]) -> dict:
         "packages": package_versions(),
         "git_commit": git_commit(),
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+
+
+def started_from(weights: Path | None) -> dict:
+    """{"started_from": the run that left `weights`, if any, and the seconds that it took}."""
+    source = runs.source_of(weights) if weights else None
+    if not source:
+        return {}
+    folder, epoch = source
+    config, history = runs.read_config(folder), runs.read_history(folder)
+    history = [record for record in history if not epoch or record["epoch"] <= epoch]
+    words = ("command", "device", "processes", "git_commit", "started")
+    return {
+        "started_from": {
+            "run": folder.name,
+            "recipe": config["recipe"].get("name"),
+            "epochs": len(history),
+            "seconds": sum(record["epoch_seconds"] for record in history),
+        }
+        | {word: config.get(word) for word in words}
     }
 
 

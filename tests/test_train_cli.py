@@ -282,6 +282,16 @@ def test_a_training_without_labels_can_be_gone_on_with_and_started_from(cli, tmp
     assert cli("tiny", "--smoke", "--out", tmp_path / "on", "--weights", weights)[0] == 0
     first = runs.weights_path(masked, epoch=1)
     assert cli("tiny", "--smoke", "--out", tmp_path / "1", "--weights", first)[0] == 0
+    for name, count in (("on", 2), ("1", 1)):
+        origin = runs.read_config(tmp_path / name)["started_from"]
+        assert (origin["run"], origin["recipe"], origin["epochs"]) == ("masked", "tiny", count)
+        took = [record["epoch_seconds"] for record in runs.read_history(masked)]
+        assert origin["seconds"] == pytest.approx(sum(took[:count]))
+        assert origin["command"] == config["command"]
+    elsewhere = tmp_path / "elsewhere.safetensors"
+    elsewhere.write_bytes(first.read_bytes())
+    assert cli("tiny", "--smoke", "--out", tmp_path / "else", "--weights", elsewhere)[0] == 0
+    assert "started_from" not in runs.read_config(tmp_path / "else")
     plain = tmp_path / "plain"
     assert cli("tiny", "--smoke", "--out", plain)[0] == 0
     assert losses(tmp_path / "on") != losses(plain)

@@ -143,6 +143,18 @@ def weights_path(folder: Path, epoch: int | None = None) -> Path:
     return folder / WEIGHTS if epoch is None else folder / EPOCHS / f"{epoch:04}.safetensors"
 
 
+def source_of(weights: Path) -> tuple[Path, int | None] | None:
+    """The run folder that the file `weights` is of, and of which epoch: `weights_path`'s arguments.
+
+    None where it lies in no run folder.
+    """
+    found = (weights.parent, None)
+    if weights.parent.name == EPOCHS and weights.stem.isdecimal():
+        found = (weights.parent.parent, int(weights.stem))
+    of_a_run = (found[0] / CONFIG).is_file() and weights_path(*found).name == weights.name
+    return found if of_a_run else None
+
+
 def write_weights(folder: Path, weights: dict[str, Tensor], epoch: int | None = None) -> None:
     """Float tensors go to float16; integers (BatchNorm's counters) stay as they are."""
     path = weights_path(folder, epoch)
