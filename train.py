@@ -453,12 +453,13 @@ def made_with(trainer: Trainer, argv: list[str]) -> dict:
 
 
 def started_from(weights: Path | None) -> dict:
-    """{"started_from": the run that left `weights`, if any, and the seconds that it took}."""
+    """{"started_from": the run that left `weights`, if any, and the seconds up to it}."""
     source = runs.source_of(weights) if weights else None
     if not source:
         return {}
     folder, epoch = source
     config, history = runs.read_config(folder), runs.read_history(folder)
+    before = config.get("started_from", {}).get("seconds", 0)
     history = [record for record in history if not epoch or record["epoch"] <= epoch]
     words = ("command", "device", "processes", "git_commit", "started")
     return {
@@ -466,7 +467,7 @@ def started_from(weights: Path | None) -> dict:
             "run": folder.name,
             "recipe": config["recipe"].get("name"),
             "epochs": len(history),
-            "seconds": sum(record["epoch_seconds"] for record in history),
+            "seconds": before + sum(record["epoch_seconds"] for record in history),
         }
         | {word: config.get(word) for word in words}
     }

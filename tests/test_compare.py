@@ -135,9 +135,9 @@ def test_latency_is_the_median_of_the_passes_after_the_warm_up(explorer, monkeyp
 
 
 def test_latency_goes_on_until_its_time_is_over(explorer):
-    found = compare.latency(explorer, explorer.run("vit"), 1, seconds=0.05)
+    found = compare.latency(explorer, explorer.run("vit"), 1, seconds=0.3)
     assert found.passes > 5
-    assert found.passes * found.milliseconds == pytest.approx(50, rel=0.9)
+    assert found.passes * found.milliseconds == pytest.approx(300, rel=0.9)
     assert "threads" in found.device
 
 

@@ -38,6 +38,29 @@ def test_milestones_are_the_first_epochs_that_reach_them(run):
     ]
 
 
+def test_what_a_run_started_from_counts(run):
+    origin = {"run": "masked", "epochs": 16, "seconds": 90.0}
+    found = replace(run, config=run.config | {"started_from": origin})
+    assert learning.minutes(found) == pytest.approx([2, 2.5, 3, 3.5, 4, 4.5])
+    assert found.train_seconds == run.train_seconds + 90 == 270
+    first = learning.stages(found)[0]
+    assert first.when == "at the start" and "masked, whose 16 epochs took 1.5 min" in first.words
+    for strange in ("masked", {"seconds": "long"}, None):
+        other = replace(run, config=run.config | {"started_from": strange})
+        assert other.train_seconds == run.train_seconds
+        assert len(learning.stages(other)) == bool(other.origin)
+
+
+def test_dropped_patches_are_a_stage_and_a_reason(run):
+    found = with_recipe(run, epochs=10, warmup_epochs=0, patch_dropout=0.5, whole_epochs=2)
+    assert [(stage.after, stage.when) for stage in learning.stages(found)] == [
+        (8, "after 8 epochs")
+    ]
+    assert "lack 50 % of their patches" in learning.reasons(found)[0]
+    always = with_recipe(run, epochs=10, warmup_epochs=0, patch_dropout=0.5, whole_epochs=0)
+    assert learning.stages(always) == []
+
+
 def test_the_gap_is_training_minus_validation_in_points(run):
     found = with_accuracies(run, (0.5, 0.7), (0.75, 0.7))
     assert learning.gap(found) == pytest.approx([-20, 5])

@@ -205,7 +205,7 @@ def stage_words(run: Run) -> str:
     found = stages(run)
     if not found:
         return ""
-    words = "; ".join(f"after {stage.after:g} epochs: {stage.words}" for stage in found)
+    words = "; ".join(f"{stage.when}: {stage.words}" for stage in found)
     return f"<p><b>{escape(run.name)}</b>, {escape(words)}.</p>"
 
 
@@ -386,7 +386,7 @@ def flat(recipe: dict, prefix: str = "") -> dict[str, str]:
 
 
 def provenance_table(runs: Sequence[Run]) -> str:
-    keys = ("command", "started", "device", "git_commit", "resumed")
+    keys = ("command", "started", "device", "git_commit", "started_from", "resumed")
     keys += ("data", "split", "packages", "classes")
     described = [flat({k: run.config[k] for k in keys if k in run.config}) for run in runs]
     fields = dict.fromkeys(itertools.chain.from_iterable(described))

@@ -82,6 +82,23 @@ class Run:
     def has_evaluation(self) -> bool:
         return (self.path / EVALUATION).is_file()
 
+    @property
+    def origin(self) -> dict:
+        """What `config.json` says of the training that this one started from; {}: of none."""
+        origin = self.config.get("started_from")
+        return origin if isinstance(origin, dict) else {}
+
+    @property
+    def seconds_before(self) -> float:
+        """Of the training that this one started from."""
+        seconds = self.origin.get("seconds")
+        return float(seconds) if isinstance(seconds, (int, float)) else 0.0
+
+    @property
+    def train_seconds(self) -> float:
+        """Of all epochs, validation included, and of the training that this one started from."""
+        return self.seconds_before + sum(record["epoch_seconds"] for record in self.history)
+
     @cached_property
     def evaluation(self) -> Evaluation:
         """Raises `RunError` where it is missing, damaged or of other classes."""

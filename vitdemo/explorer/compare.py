@@ -148,7 +148,7 @@ def _row(run: Run) -> ModelRow:
         file_bytes=path.stat().st_size if path.is_file() else None,
         tested=tested,
         epochs=int(run.history[-1]["epoch"]) if run.history else 0,
-        train_seconds=sum(record["epoch_seconds"] for record in run.history),
+        train_seconds=run.train_seconds,
         device=run.config.get("device"),
         problem=problem,
     )

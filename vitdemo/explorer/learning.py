@@ -22,6 +22,10 @@ class Stage:
     after: float
     words: str
 
+    @property
+    def when(self) -> str:
+        return f"after {self.after:g} epochs" if self.after else "at the start"
+
 
 @dataclass(frozen=True)
 class Reached:
@@ -55,8 +59,11 @@ def smoothed(values: Sequence[float], weight: float) -> list[float]:
 
 
 def minutes(run: Run) -> list[float]:
-    """Minutes of training at the end of each epoch, validation included."""
-    found, total = [], 0.0
+    """Minutes of training at the end of each epoch, validation included.
+
+    They begin with those of the training that the run started from.
+    """
+    found, total = [], run.seconds_before / 60
     for record in run.history:
         total += record["epoch_seconds"] / 60
         found.append(total)
@@ -85,6 +92,8 @@ def stages(run: Run) -> list[Stage]:
     warmup, resting = setting(run, "warmup_epochs"), setting(run, "unmixed_epochs")
     total = head + epochs
     found = []
+    if run.origin:
+        found.append(Stage(0, _origin_words(run)))
     if head:
         found.append(Stage(head, "the head alone until here, then the whole model"))
     if setting(run, "schedule") == "one-cycle":
@@ -93,10 +102,21 @@ def stages(run: Run) -> list[Stage]:
         found.append(Stage(head + warmup, "warm-up of the learning rate ends"))
     if resting and mixes(run) and resting < total:
         found.append(Stage(total - resting, "MixUp and CutMix rest from here on"))
+    whole = setting(run, "whole_epochs")
+    if setting(run, "patch_dropout") and 0 < whole < total:
+        found.append(Stage(total - whole, "no patch is dropped from here on"))
     if setting(run, "patience") and run.history:
         best = min(run.history, key=lambda record: record["val_loss"])
         found.append(Stage(best["epoch"], "lowest validation loss: these weights are kept"))
     return sorted(found, key=lambda stage: stage.after)
+
+
+def _origin_words(run: Run) -> str:
+    name, epochs = (run.origin.get(word, "?") for word in ("run", "epochs"))
+    minutes = run.seconds_before / 60
+    return (
+        f"the weights of {name}, whose {epochs} epochs took {minutes:.1f} minutes that count here"
+    )
 
 
 def mixes(run: Run) -> bool:
@@ -112,6 +132,11 @@ def reasons(run: Run) -> list[str]:
         found.append(
             f"Under {words} the model sees two pictures in one; an answer counts as right only "
             "where it names the larger part, and no answer can bring the loss near 0."
+        )
+    if setting(run, "patch_dropout"):
+        found.append(
+            f"Training pictures lack {100 * setting(run, 'patch_dropout'):g} % of their patches; "
+            "validation pictures lack none."
         )
     harder = [
         words

@@ -237,9 +237,10 @@ def marks(runs: list[Run], hue: dict[str, tuple[str, str]], view: View) -> list[
     found = []
     for run in runs:
         epochs = [0, *(record["epoch"] for record in run.history)]
+        start = run.seconds_before / 60 if view.by_minutes else 0
         for stage in stages(run):
             if 0 < stage.after < epochs[-1]:
-                x = np.interp(stage.after, epochs, [0, *along(run, view)])
+                x = np.interp(stage.after, epochs, [start, *along(run, view)])
                 found.append(Mark(float(x), hue[run.name][0]))
     return found
 
@@ -312,7 +313,7 @@ def milestones_html(runs: list[Run]) -> str:
 def stages_html(runs: list[Run]) -> str:
     """What the dotted lines are."""
     items = [
-        f"<li><strong>{html.escape(run.name)}</strong>, after {stage.after:g} epochs: "
+        f"<li><strong>{html.escape(run.name)}</strong>, {stage.when}: "
         f"{html.escape(stage.words)}.</li>"
         for run in runs
         for stage in stages(run)
@@ -367,7 +368,7 @@ def _figures_of(run: Run) -> tuple:
         last["epoch"] if last else 0,
         f"{100 * last['val_accuracy']:.2f}" if last else dash,
         f"{100 * test:.2f}" if test is not None else dash,
-        f"{sum(r['epoch_seconds'] for r in run.history) / 60:.1f}" if last else dash,
+        f"{run.train_seconds / 60:.1f}" if last else dash,
         f"{last['images_per_second']:.0f}" if last else dash,
         run.config.get("device", dash),
     )
