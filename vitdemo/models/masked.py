@@ -8,7 +8,6 @@ Letters: B batch, P patches, K of them visible, p a patch's side, D width, E the
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitdemo.errors import ModelError
@@ -78,7 +77,9 @@ def gather(tokens: Tensor, places: Tensor) -> Tensor:
 
 def patches_of(images: Tensor, patch_size: int) -> Tensor:
     """Pictures (B, 3, S, S) -> the pixels of their patches, row by row (B, P, 3 * p * p)."""
-    return F.unfold(images, patch_size, stride=patch_size).transpose(1, 2)
+    B, C, H, W = images.shape  # not F.unfold, which is a kernel a picture on CUDA
+    grid = images.reshape(B, C, H // patch_size, patch_size, W // patch_size, patch_size)
+    return grid.permute(0, 2, 4, 1, 3, 5).reshape(B, -1, C * patch_size**2)
 
 
 def normalised(patches: Tensor) -> Tensor:

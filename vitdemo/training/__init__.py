@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from timm.utils import ModelEmaV3
 from torch import Tensor, nn
 
-from vitdemo.augment import Augmentation, Mixture, mix, take
+from vitdemo.augment import Augmentation, Mixture, draw_mix, mix, take
 from vitdemo.data import Pictures
 from vitdemo.errors import VitdemoError
 from vitdemo.models import add_patch_dropout, classifier
@@ -269,30 +269,39 @@ class Trainer:
         self._forward = shared
         if self.compile == "off":
             return
+        self._draw_epoch()
+        if not self._rehearse("augmentation", lambda: self._batch(0)):
+            self._augment = augment
         self._forward = compiled(shared, self.compile)
+        if not self._rehearse("model", lambda: self._loss(0)[0].backward()):
+            self.compile, self._forward, self._augment = "off", shared, augment
+
+    def _rehearse(self, what: str, call: Callable) -> bool:
+        """Whether `call`, which compiles `what`, succeeds; it leaves no trace.
+
+        Compilation happens in its first call, CUDA graphs are recorded in the second.
+        """
+        buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
+        self.model.train(self.stage != "head")
         try:
-            self._rehearse()
+            for _ in range(3):
+                torch.compiler.cudagraph_mark_step_begin()
+                call()
+                self.optimizer.zero_grad()
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # whatever the compiler, Triton or a missing C++ compiler raise
             reason = next(iter(str(error).splitlines()), "")[:160]
             self.on_note(
-                f"torch.compile failed ({type(error).__name__}: {reason}), so the training goes on "
-                "without it."
+                f"torch.compile failed on the {what} ({type(error).__name__}: {reason}), so the "
+                "training goes on without it."
             )
-            self.compile, self._forward, self._augment = "off", shared, augment
-
-    def _rehearse(self) -> None:
-        """One step that leaves no trace, since compilation happens in the first call of each."""
-        buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
-        try:
-            self._draw_epoch()
-            self.model.train(self.stage != "head")
-            self._loss(0)[0].backward()
+            return False
         finally:
             self.optimizer.zero_grad()
             for buffer, before in buffers:
                 buffer.copy_(before)
+        return True
 
     @property
     def _epoch_seed(self) -> int:
@@ -321,8 +330,11 @@ class Trainer:
             cutmix=recipe.cutmix * mixed,
         )
         self.draws = self.augmentation.draw(count, self.train.images.shape[-1], generator)
+        if self.compile != "off" and not mixed and (recipe.mixup or recipe.cutmix):
+            # The compiled mixture goes on with shares of 1, since another would be compiled.
+            self.draws |= draw_mix(count, self.train.images.shape[-1], 0, 0, generator)._asdict()
         self.partners = None
-        if self.augmentation.mixes:
+        if "share" in self.draws:
             shape = (self.steps, self.batch_size)
             places = torch.rand(shape, generator=generator, device=self.device)
             self.partners = places.argsort(1)  # a permutation of each batch

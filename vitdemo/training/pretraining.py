@@ -75,8 +75,9 @@ class Pretrainer(Trainer):
         visible = self._draw_visible(len(self.validation), seed=0)[mine]
         images = self.validation.images[mine]
         model.eval()
+        size = 2500 if self.device.type == "cuda" else 500
         total = sum(
             self._errors(model, self.preprocessing(part), places).sum()
-            for part, places in zip(images.split(500), visible.split(500), strict=True)
+            for part, places in zip(images.split(size), visible.split(size), strict=True)
         )
         return (self.processes.sum(total.float()) / len(self.validation)).item(), 0.0
