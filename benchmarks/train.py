@@ -1,6 +1,6 @@
 """How fast recipes train, how much of the machine they use, and how long they took to 90 and 94 %.
 
-    python benchmarks/train.py                                   # a few steps of four recipes
+    python benchmarks/train.py                                   # a few epochs of four recipes
     python benchmarks/train.py vit-best --batch-size 2048 --compile reduce-overhead
     python benchmarks/train.py --runs runs                       # the times of finished runs alone
 
@@ -8,7 +8,7 @@ Speed is measured on made-up pixels, so no data set is needed: whole epochs of `
 which the first, with its compilation, is left out. A multiply-add counts as 2 operations, forward
 and backward as 3 forward passes; the ceiling is a matrix product of this machine in the type that
 trains. Times to an accuracy come from the histories of runs, with validation and compilation in
-them; what a training without labels took before is not.
+them, and the training that a run started from.
 """
 
 import argparse
@@ -130,10 +130,10 @@ def synchronise(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def seconds_to(history: tuple[dict, ...], target: float) -> float | None:
+def seconds_to(run: runs.Run, target: float) -> float | None:
     """Time of all epochs up to the first whose validation accuracy is at least `target`."""
-    total = 0.0
-    for record in history:
+    total = run.seconds_before
+    for record in run.history:
         total += record["epoch_seconds"]
         if record["val_accuracy"] >= target:
             return total
@@ -147,10 +147,9 @@ def print_times(folders: list[Path]) -> None:
     )
     print("|---|---|---|---|---|---|")
     for run in found:
-        minutes = sum(record["epoch_seconds"] for record in run.history) / 60
-        times = (seconds_to(run.history, target) for target in TARGETS)
+        times = (seconds_to(run, target) for target in TARGETS)
         cells = " | ".join("-" if t is None else f"{t:,.0f} s" for t in times)
-        device = run.config.get("device", "?")
+        device, minutes = run.config.get("device", "?"), run.train_seconds / 60
         print(f"| `{run.name}` | {device} | {len(run.history)} | {minutes:.1f} | {cells} |")
     for problem in problems:
         print(problem, file=sys.stderr)

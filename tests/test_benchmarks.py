@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
 
 from benchmarks import train, train_all
-from tests.making import VIT, make_run, record
+from tests.making import VIT, make_run
 from vitdemo.recipes import RECIPES, Recipe
 
 TINY = Recipe("tiny", "for tests", VIT, epochs=2, batch_size=8, head_epochs=1)
@@ -34,9 +35,11 @@ def test_the_ceiling_counts_two_for_a_multiply_add(monkeypatch):
 
 
 @pytest.mark.parametrize(("target", "seconds"), [(0.0, 30.0), (0.7, 60.0), (0.9, None)])
-def test_time_to_an_accuracy_counts_whole_epochs(target, seconds):
-    history = tuple(record(epoch) for epoch in range(1, 5))  # 0.4, 0.7, 0.8, 0.85; 30 s each
-    assert train.seconds_to(history, target) == seconds
+def test_time_to_an_accuracy_counts_whole_epochs(tmp_path, target, seconds):
+    run = make_run(tmp_path / "run", epochs=4)  # 0.4, 0.7, 0.8, 0.85; 30 s each
+    assert train.seconds_to(run, target) == seconds
+    later = replace(run, config=run.config | {"started_from": {"seconds": 15}})
+    assert train.seconds_to(later, target) == (seconds and seconds + 15)
 
 
 def test_a_table_of_times_is_read_from_run_folders(tmp_path, capsys):
