@@ -1,6 +1,6 @@
 """How far a run's probabilities can be trusted, before and after a temperature.
 
-    found = calibration(explorer, "vit-small-cpu")
+    found = calibration(explorer, "vit-small-pretrained")
     found.before.error, found.temperature  # None where the run has no validation answers
 
 The temperature is fitted on the validation pictures that the run held out, never on the test set,

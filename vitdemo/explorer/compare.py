@@ -2,7 +2,7 @@
 
 rows = model_rows(explorer)
 print(markdown(*cells(rows)))
-latency(explorer, explorer.run("vit-small-cpu"), batch=32).milliseconds
+latency(explorer, explorer.run("vit-small-pretrained"), batch=32).milliseconds
 """
 
 import time

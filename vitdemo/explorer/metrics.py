@@ -1,8 +1,8 @@
 """Every metric of a run by class, with its interval; its curves; and two runs beside each other.
 
-    table = class_table(explorer, "vit-small-cpu")
+    table = class_table(explorer, "vit-small-pretrained")
     table.columns["f1"], table.intervals["f1"]  # (C,), (2, C)
-    duel(explorer, "finetune-deit-tiny", "vit-small-cpu").sentences()
+    duel(explorer, "finetune-deit-tiny", "vit-small-pretrained").sentences()
 
 All of it is worked out from `evaluation.npz`, once for each version of a run's files. Letters: N
 pictures, C classes.

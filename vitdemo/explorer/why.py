@@ -2,7 +2,7 @@
 
 Plain functions of one `Explorer`, which a notebook may call as the page does:
 
-    found = maps(explorer, explorer.run("vit-small-cpu"), image, target="cat", against="dog")
+    found = maps(explorer, explorer.run("vit-small-pretrained"), image, target="cat", against="dog")
     found.maps[0].values  # (rows, columns)
     truth(explorer, found, image, fill="drop").areas["relevance"]  # (deletion, insertion)
 """
