@@ -202,8 +202,8 @@ _SMALL = Recipe(
     "a small ViT from scratch, for a plain CPU",
     _vit(128, 6, 4, init="mimetic"),
     note="82.56 % of CIFAR-10's test pictures (82.73 % in float32 on a 2.5 GHz Xeon); about an "
-    "hour of work on one core and then two of an AMD EPYC (Genoa), 2026-11-21. It ships. "
-    "The weights of four epochs on the way ship with it.",
+    "hour of work on one core and then two of an AMD EPYC (Genoa), 2026-11-21. Its curves and "
+    "answers ship.",
     epochs=10,
     optimizer="muon",
     learning_rate=2e-3,
@@ -220,8 +220,8 @@ _ALL = (
         _SMALL,
         name="vit-small-masked",
         summary="vit-small-cpu's model without labels, as a masked autoencoder",
-        note="He et al. 2022: three quarters of the patches hidden, flip and crop alone. Not "
-        "measured here yet.",
+        note="He et al. 2022: three quarters of the patches hidden, flip and crop alone. "
+        "15 minutes on two cores of an AMD EPYC (Genoa), 2026-11-21.",
         epochs=16,
         batch_size=256,
         learning_rate=3e-3,
@@ -235,7 +235,8 @@ _ALL = (
         name="vit-small-pretrained",
         summary="vit-small-cpu from the weights of vit-small-masked, with AutoAugment",
         note="Half of the patches at a time (PatchDropout, Liu et al. 2022), all of them in the "
-        "last epochs. Not measured here yet.",
+        "last epochs. 90.40 % of CIFAR-10's test pictures; 67 minutes on two cores of an AMD EPYC "
+        "(Genoa), 2026-11-21, after 15 without labels. It ships.",
         pretrained=True,
         epochs=50,
         batch_size=256,
