@@ -149,7 +149,7 @@ def print_times(folders: list[Path]) -> None:
     for run in found:
         times = (seconds_to(run, target) for target in TARGETS)
         cells = " | ".join("-" if t is None else f"{t:,.0f} s" for t in times)
-        device, minutes = run.config.get("device", "?"), run.train_seconds / 60
+        device, minutes = run.device or "?", run.train_seconds / 60
         print(f"| `{run.name}` | {device} | {len(run.history)} | {minutes:.1f} | {cells} |")
     for problem in problems:
         print(problem, file=sys.stderr)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -39,6 +40,21 @@ def test_a_run_tells_what_it_was(tiny_run):
     assert run.preprocessing.size == run.spec.image_size == 16
     assert [record["epoch"] for record in run.history] == [1, 2, 3]
     assert run.has_weights and run.has_evaluation
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"device": "a GPU", "processes": 4}, "4 × a GPU"),
+        ({"device": "a GPU", "processes": 1}, "a GPU"),
+        ({"device": "a GPU"}, "a GPU"),
+        ({"processes": 4}, None),
+    ],
+)
+def test_a_run_names_each_device_that_trained_it(tiny_run, config, words):
+    run = runs.read_run(tiny_run)
+    others = {k: v for k, v in run.config.items() if k not in ("device", "processes")}
+    assert replace(run, config=others | config).device == words
 
 
 def test_config_has_all_that_the_design_promises(tiny_run):

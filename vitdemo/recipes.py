@@ -233,7 +233,7 @@ _ALL = (
     replace(
         _SMALL,
         name="vit-small-pretrained",
-        summary="vit-small-cpu from the weights of vit-small-masked, with AutoAugment",
+        summary="our own small ViT from scratch: first without labels, then with AutoAugment",
         note="Half of the patches at a time (PatchDropout, Liu et al. 2022), all of them in the "
         "last epochs. 90.40 % of CIFAR-10's test pictures; 67 minutes on two cores of an AMD EPYC "
         "(Genoa), 2026-11-21, after 15 without labels. It ships.",

@@ -386,7 +386,7 @@ def flat(recipe: dict, prefix: str = "") -> dict[str, str]:
 
 
 def provenance_table(runs: Sequence[Run]) -> str:
-    keys = ("command", "started", "device", "git_commit", "started_from", "resumed")
+    keys = ("command", "started", "device", "processes", "git_commit", "started_from", "resumed")
     keys += ("data", "split", "packages", "classes")
     described = [flat({k: run.config[k] for k in keys if k in run.config}) for run in runs]
     fields = dict.fromkeys(itertools.chain.from_iterable(described))

@@ -83,6 +83,12 @@ class Run:
         return (self.path / EVALUATION).is_file()
 
     @property
+    def device(self) -> str | None:
+        """What it was trained on, as "NVIDIA H200"; "2 × NVIDIA H200" where processes shared."""
+        device, count = self.config.get("device"), self.config.get("processes")
+        return f"{count} × {device}" if device and isinstance(count, int) and count > 1 else device
+
+    @property
     def origin(self) -> dict:
         """What `config.json` says of the training that this one started from; {}: of none."""
         origin = self.config.get("started_from")

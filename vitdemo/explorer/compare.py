@@ -149,7 +149,7 @@ def _row(run: Run) -> ModelRow:
         tested=tested,
         epochs=int(run.history[-1]["epoch"]) if run.history else 0,
         train_seconds=run.train_seconds,
-        device=run.config.get("device"),
+        device=run.device,
         problem=problem,
     )
 

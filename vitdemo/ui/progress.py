@@ -370,5 +370,5 @@ def _figures_of(run: Run) -> tuple:
         f"{100 * test:.2f}" if test is not None else dash,
         f"{run.train_seconds / 60:.1f}" if last else dash,
         f"{last['images_per_second']:.0f}" if last else dash,
-        run.config.get("device", dash),
+        run.device or dash,
     )
