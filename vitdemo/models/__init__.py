@@ -75,8 +75,9 @@ def is_vision_transformer(model: nn.Module) -> bool:
 def add_patch_dropout(model: nn.Module) -> PatchDropout:
     """A layer of `model` that takes patches from each picture while it trains (Liu et al. 2022).
 
-    None until its `prob` is set. Attention over half of the patches is also twice as fast. Raises
-    `ModelError` where the model has no patches to drop.
+    None until its `prob` is set. The blocks work on the rest alone: with half of the patches,
+    training is about 1.8 times as fast (benchmarks/LOG.md). Raises `ModelError` where the model has
+    no patches to drop.
     """
     if not hasattr(model, "patch_drop"):
         raise ModelError("patch_dropout needs a Vision Transformer, ours or timm's.")
