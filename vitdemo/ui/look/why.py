@@ -23,7 +23,7 @@ METER = (
     "The score says how well a map's order of the patches foretells what **this model's** answer "
     "loses and regains as they go and come back: only a map beyond the grey band knows more than a "
     "random order. It cannot say whether the model is right or looks where a person would, and a "
-    "picture with holes is one that no model was trained on, so compare maps under one fill, not "
+    "picture with holes is one few models were trained on, so compare maps under one fill, not "
     "one fill with another."
 )
 
