@@ -62,11 +62,11 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def chosen(name: str, args: argparse.Namespace) -> Recipe:
-    """The recipe without its first stage and its teacher, as long as the benchmark."""
-    recipe = get_recipe(name, epochs=args.epochs, head_epochs=0, teacher="")
+    """The recipe without its stages and its teacher, as long as the benchmark."""
+    stages = {"head_epochs": 0, "unmixed_epochs": 0, "whole_epochs": 0}
+    recipe = get_recipe(name, epochs=args.epochs, teacher="", **stages)
     size = args.image_size or recipe.model.image_size
     recipe = replace(recipe, model=replace(recipe.model, image_size=size))
-    recipe = replace(recipe, unmixed_epochs=0, whole_epochs=0)
     return replace(recipe, batch_size=args.batch_size or recipe.batch_size)
 
 
@@ -132,12 +132,8 @@ def synchronise(device: torch.device) -> None:
 
 def seconds_to(run: runs.Run, target: float) -> float | None:
     """Time of all epochs up to the first whose validation accuracy is at least `target`."""
-    total = run.seconds_before
-    for record in run.history:
-        total += record["epoch_seconds"]
-        if record["val_accuracy"] >= target:
-            return total
-    return None
+    epochs = zip(run.history, run.elapsed, strict=True)
+    return next((seconds for record, seconds in epochs if record["val_accuracy"] >= target), None)
 
 
 def print_times(folders: list[Path]) -> None:

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO
 
@@ -101,9 +102,16 @@ class Run:
         return float(seconds) if isinstance(seconds, (int, float)) else 0.0
 
     @property
+    def elapsed(self) -> list[float]:
+        """Seconds of training at the end of each epoch, validation included, and of the training
+        that this one started from."""
+        epochs = (record["epoch_seconds"] for record in self.history)
+        return list(accumulate(epochs, initial=self.seconds_before))[1:]
+
+    @property
     def train_seconds(self) -> float:
-        """Of all epochs, validation included, and of the training that this one started from."""
-        return self.seconds_before + sum(record["epoch_seconds"] for record in self.history)
+        """`elapsed` up to now."""
+        return self.elapsed[-1] if self.history else self.seconds_before
 
     @cached_property
     def evaluation(self) -> Evaluation:

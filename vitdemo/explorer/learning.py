@@ -59,15 +59,8 @@ def smoothed(values: Sequence[float], weight: float) -> list[float]:
 
 
 def minutes(run: Run) -> list[float]:
-    """Minutes of training at the end of each epoch, validation included.
-
-    They begin with those of the training that the run started from.
-    """
-    found, total = [], run.seconds_before / 60
-    for record in run.history:
-        total += record["epoch_seconds"] / 60
-        found.append(total)
-    return found
+    """`Run.elapsed` in minutes."""
+    return [seconds / 60 for seconds in run.elapsed]
 
 
 def gap(run: Run) -> list[float]:
