@@ -214,6 +214,21 @@ _SMALL = Recipe(
     ema_decay=0.998,
 )
 
+_RESNET = Recipe(
+    "resnet18",
+    "the convolutional baseline: SGD with Nesterov momentum, cutout",
+    ModelSpec("resnet18"),
+    note="He et al. 2016 with DeVries & Taylor's cutout. Not measured here yet.",
+    epochs=60,
+    batch_size=512,
+    optimizer="sgd",
+    learning_rate=0.4,
+    weight_decay=5e-4,
+    warmup_epochs=5,
+    cutout=8,
+    label_smoothing=0.1,
+)
+
 _ALL = (
     _SMALL,
     replace(
@@ -329,19 +344,19 @@ _ALL = (
         mixup=0.8,
         cutmix=1.0,
     ),
-    Recipe(
-        "resnet18",
-        "the convolutional baseline: SGD with Nesterov momentum, cutout",
-        ModelSpec("resnet18"),
-        note="He et al. 2016 with DeVries & Taylor's cutout. Not measured here yet.",
-        epochs=60,
-        batch_size=512,
-        optimizer="sgd",
-        learning_rate=0.4,
-        weight_decay=5e-4,
-        warmup_epochs=5,
-        cutout=8,
-        label_smoothing=0.1,
+    _RESNET,
+    replace(
+        _RESNET,
+        name="resnet18-cpu",
+        summary="the convolutional baseline in 12 epochs, for a plain CPU",
+        note="One cycle of the learning rate (Smith & Topin 2017) on flip and crop alone. Not "
+        "measured here yet.",
+        epochs=12,
+        batch_size=128,
+        learning_rate=0.1,
+        warmup_epochs=0,
+        schedule="one-cycle",
+        cutout=0,
     ),
     replace(
         _FINETUNED,
