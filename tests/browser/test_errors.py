@@ -66,6 +66,36 @@ def press_tab_until(page: Page, place: str) -> None:
     raise AssertionError(f"30 times Tab, and '{place}' has no focus")
 
 
+# --- a click made while a tab opens --------------------------------------------------------------
+
+TAB_THEN_MODEL = """([tab, model]) => {
+  const tabs = [...document.querySelectorAll("#tabs [role=tab]")];
+  tabs.find((one) => one.textContent.trim() === tab).click();
+  setTimeout(() => document.querySelector(model).click(), 10);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("tab", "model", "shows"),
+    [
+        ("Errors", "errors-model", {"first": "Errors 25", "second": "Errors 23"}),
+        ("Confusion matrix", "confusion-model", {"first": "60", "second": "66"}),
+    ],
+)
+def test_a_model_chosen_while_its_tab_opens_stays_chosen(page, tab, model, shows):
+    counted = page.locator("#errors-kinds [data-pick=errors]")
+    place = {"Errors": counted, "Confusion matrix": cell(page, 0, 0)}[tab]
+    open_tab(page, tab)
+    page.locator(f"#{model}").get_by_role("radio", name="second").check()
+    expect(place).to_have_text(shows["second"])
+    open_tab(page, "Look")
+    page.evaluate(TAB_THEN_MODEL, [tab, f"#{model} input[value=first]"])
+    expect(place).to_have_text(shows["first"])
+    page.wait_for_timeout(500)  # for an answer to the opening that comes after that to the click
+    expect(place).to_have_text(shows["first"])
+    expect(page.locator(f"#{model}").get_by_role("radio", name="first")).to_be_checked()
+
+
 # --- the confusion matrix ------------------------------------------------------------------------
 
 

@@ -150,19 +150,16 @@ def run_radio(runs: Sequence[Run], **options) -> gr.Radio:
     )
 
 
-def renewed(names: Sequence[str], current: str | None) -> tuple[dict, str | None]:
+def renewed(
+    choices: Sequence[str | tuple[str, str]], current: str | None
+) -> tuple[dict, str | None]:
     """An update with these choices, and the choice that then holds: `current`, or the first.
 
-    The update names a value only where it must: an answer must not undo a click made meanwhile.
+    A choice is its value, or (label, value). The update names a value only where it must: an
+    answer must not undo a click made meanwhile.
     """
-    if current in names:
-        return gr.update(choices=list(names)), current
-    value = names[0] if names else None
-    return gr.update(choices=list(names), value=value), value
-
-
-def fresh_radio(runs: Sequence[Run], current: str | None) -> dict:
-    """An update with the runs as they are now, keeping the choice where it is still there."""
-    names = [run.name for run in runs]
-    value = current if current in names else (names[0] if names else None)
-    return gr.update(choices=names, value=value)
+    values = [choice if isinstance(choice, str) else choice[1] for choice in choices]
+    if current in values:
+        return gr.update(choices=list(choices)), current
+    value = values[0] if values else None
+    return gr.update(choices=list(choices), value=value), value

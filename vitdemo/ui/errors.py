@@ -9,11 +9,12 @@ from vitdemo.evaluation.errors import Filters, Mutual, mutual_pairs
 from vitdemo.explorer.errors import Answered, Chosen
 from vitdemo.runs import Run
 from vitdemo.ui import gallery, html
-from vitdemo.ui.components import QUIET, PickHTML, fresh_radio, run_radio
+from vitdemo.ui.components import QUIET, PickHTML, for_people, renewed, run_radio
 from vitdemo.ui.look.opener import Opener
 from vitdemo.ui.metrics import NOTHING
 
 ANY = ""  # the choice of no class in particular
+ANY_CLASS = ("any class", ANY)
 PAIRS = 10
 KINDS = {  # label, and what it shows in words
     "errors": ("Errors", "{run} named another class than the true one."),
@@ -57,7 +58,7 @@ def build(
     """Lay out and wire the `tab`; `evaluated_runs` reads the run folders as they are now."""
     gr.Markdown(INTRO)
     model = run_radio(evaluated_runs(), elem_id="errors-model")
-    kind = gr.State("errors", time_to_live=gallery.KEPT_SECONDS)
+    kind = gr.Textbox("errors", visible="hidden", label="Which pictures")
     kinds = PickHTML(elem_id="errors-kinds")
     with gr.Row():
         true = _class_choice("True class", "errors-true")
@@ -80,7 +81,7 @@ def build(
     shown = gallery.lay_out("errors-pictures", find=find, pictures=pictures)
 
     def draw(name, kind, true, said, either_way, low, high, order, every):
-        """Values of `drawn`."""
+        """Values of the chips, the pairs and the pictures."""
         if name is None:
             return html.notice(NOTHING), "", *shown.show(None, every)
         try:
@@ -93,45 +94,44 @@ def build(
             return html.notice(str(error)), "", *shown.show(None, every)
         return chips, pairs_html(group, chosen), *shown.show(chosen, every)
 
-    def pick_kind(name, _, true, said, either_way, low, high, order, every, event: gr.EventData):
+    def draw_fresh(name, kind, true, said, *settings):
+        models, name = renewed([run.name for run in evaluated_runs()], name)
+        choices = class_choices(answered, name)
+        trues, true = renewed(choices, true)
+        saids, said = renewed(choices, said)
+        return models, trues, saids, *draw(name, kind, true, said, *settings)
+
+    def pick_kind(order, event: gr.EventData):
         # Label errors have an order of their own; it goes with them.
         if event.pick == "label_errors":
             order = "doubtful_label"
         elif order == "doubtful_label":
             order = FIRST_ORDER
-        settings = (true, said, either_way, low, high, order)
-        return event.pick, order, *draw(name, event.pick, *settings, every)
+        return event.pick, order
 
-    def pick_pair(name, every, event: gr.EventData):
+    @for_people
+    def pick_pair(name, event: gr.EventData):
         classes = answered(name).classes
         true, said = (classes[int(i)] for i in event.pick.split("-"))
-        settings = ("errors", true, said, True, 0, 100, FIRST_ORDER)
-        return *settings, *draw(name, *settings, every)
-
-    def choose(name, kind, true, said, *settings):
-        updates = class_update(answered, name, true), class_update(answered, name, said)
-        values = [update["value"] for update in updates]
-        return *updates, *draw(name, kind, *values, *settings)
-
-    def open_tab(name, *settings):
-        update = fresh_radio(evaluated_runs(), name)
-        return update, *choose(update["value"], *settings)
+        return "errors", true, said, True, 0, 100, FIRST_ORDER
 
     filters = [kind, true, said, either_way, low, high, order]
-    inputs = [model, *filters, shown.every]
-    drawn = [kinds, pairs, *shown.outputs]
-    tab.select(open_tab, inputs=inputs, outputs=[model, true, said, *drawn], **QUIET)
-    model.input(choose, inputs=inputs, outputs=[true, said, *drawn], **QUIET)
-    # A slider's reset is no input, only a change.
-    events = [true.input, said.input, either_way.input, order.input, low.change, high.change]
-    gr.on(events, draw, inputs=inputs, outputs=drawn, **QUIET)
-    kinds.pick(pick_kind, inputs=inputs, outputs=[kind, order, *drawn], **QUIET)
-    pairs.pick(pick_pair, inputs=[model, shown.every], outputs=[*filters, *drawn], **QUIET)
+    # One event for them all, so that of quick clicks the last one is answered last.
+    events = [tab.select, model.input, *(setting.change for setting in filters)]
+    gr.on(
+        events,
+        draw_fresh,
+        inputs=[model, *filters, shown.every],
+        outputs=[model, true, said, kinds, pairs, *shown.outputs],
+        **QUIET,
+    )
+    kinds.pick(pick_kind, inputs=order, outputs=[kind, order], **QUIET)
+    pairs.pick(pick_pair, inputs=model, outputs=filters, **QUIET)
     gallery.wire(shown, opener)
 
 
 def _class_choice(label: str, elem_id: str) -> gr.Dropdown:
-    return gr.Dropdown([("any class", ANY)], value=ANY, label=label, min_width=160, elem_id=elem_id)
+    return gr.Dropdown([ANY_CLASS], value=ANY, label=label, min_width=160, elem_id=elem_id)
 
 
 def _percent_slider(value: int, label: str, elem_id: str) -> gr.Slider:
@@ -142,14 +142,13 @@ def _index(group: Answered, name: str) -> int | None:
     return group.classes.index(name) if name in group.classes else None
 
 
-def class_update(answered: Callable[[str], Answered], name: str | None, current: str) -> dict:
-    """The classes that the run `name` knows, keeping the choice where it is still one of them."""
+def class_choices(answered: Callable[[str], Answered], name: str | None) -> list[tuple[str, str]]:
+    """Choices of the classes that the run `name` knows, and of none in particular."""
     try:
         classes = answered(name).classes if name else ()
     except VitdemoError:
         classes = ()
-    choices = [("any class", ANY), *((one, one) for one in classes)]
-    return gr.update(choices=choices, value=current if current in classes else ANY)
+    return [ANY_CLASS, *((one, one) for one in classes)]
 
 
 def kinds_html(group: Answered, chosen: Chosen, counts: dict[str, int]) -> str:

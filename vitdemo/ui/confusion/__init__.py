@@ -9,13 +9,14 @@ from vitdemo.evaluation.errors import Filters
 from vitdemo.explorer.errors import Answered, Chosen
 from vitdemo.runs import Run
 from vitdemo.ui import gallery, html
-from vitdemo.ui.components import LIGHT_QUEUE, QUIET, PickHTML, for_people, fresh_radio, run_radio
+from vitdemo.ui.components import LIGHT_QUEUE, QUIET, PickHTML, for_people, renewed, run_radio
 from vitdemo.ui.confusion import drawing
 from vitdemo.ui.confusion.drawing import COUNTS, UNITS, Matrix
 from vitdemo.ui.look.opener import Opener
 from vitdemo.ui.metrics import NOTHING
 
 NOBODY = ""  # the choice of no other model
+NO_OTHER = ("no other model", NOBODY)
 # As little as is needed, so that the cell stays in sight.
 SHOW_PICTURES = """() => requestAnimationFrame(() => document.querySelector(
   "#cell-pictures button, #cell-pictures table")?.scrollIntoView({ block: "nearest" }))"""
@@ -40,7 +41,7 @@ def build(
     with gr.Row():
         model = run_radio(evaluated_runs(), elem_id="confusion-model")
         other = gr.Dropdown(
-            [("no other model", NOBODY)],
+            [NO_OTHER],
             value=NOBODY,
             label="Less the cells of",
             info="shows how two models differ",
@@ -84,13 +85,10 @@ def build(
             cell = None
         return draw(name, other, unit, errors_only, cell, every)
 
-    def choose(name, other, *settings):
-        update = others_update(answered, name, other)
-        return update, *draw(name, update["value"], *settings)
-
-    def open_tab(name, other, *settings):
-        update = fresh_radio(evaluated_runs(), name)
-        return update, *choose(update["value"], other, *settings)
+    def draw_fresh(name, other, *settings):
+        models, name = renewed([run.name for run in evaluated_runs()], name)
+        others, other = renewed(comparable(answered, name), other)
+        return models, others, *draw(name, other, *settings)
 
     @for_people
     def draw_png(name, other, unit, errors_only):
@@ -99,10 +97,9 @@ def build(
     settings = [model, other, unit, errors_only]
     inputs = [*settings, cell, shown.every]
     drawn = [view, kept, cell, title, *shown.outputs]
-    tab.select(open_tab, inputs=inputs, outputs=[model, other, *drawn], **QUIET)
-    model.input(choose, inputs=inputs, outputs=[other, *drawn], **QUIET)
-    events = [other.input, unit.input, errors_only.input]
-    gr.on(events, draw, inputs=inputs, outputs=drawn, **QUIET)
+    # One event for them all, so that of quick clicks the last one is answered last.
+    events = [tab.select, *(setting.input for setting in settings)]
+    gr.on(events, draw_fresh, inputs=inputs, outputs=[model, other, *drawn], **QUIET)
     picked = view.pick(pick, inputs=[*settings, shown.every], outputs=drawn, **QUIET)
     picked.success(None, js=SHOW_PICTURES)
     made = keep.click(
@@ -112,14 +109,13 @@ def build(
     gallery.wire(shown, opener)
 
 
-def others_update(answered: Callable[[str], Answered], name: str | None, current: str) -> dict:
-    """The models that `name` can be compared with: those tested on the same pictures."""
+def comparable(answered: Callable[[str], Answered], name: str | None) -> list[tuple[str, str]]:
+    """Choices of the models that `name` can be compared with: those tested on the same pictures."""
     try:
         names = [other for other in answered(name).names if other != name] if name else []
     except VitdemoError:
         names = []
-    choices = [("no other model", NOBODY), *((other, other) for other in names)]
-    return gr.update(choices=choices, value=current if current in names else NOBODY)
+    return [NO_OTHER, *((other, other) for other in names)]
 
 
 def chosen(matrix: Matrix, true: str, said: str) -> Chosen:

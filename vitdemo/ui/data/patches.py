@@ -12,7 +12,7 @@ from vitdemo.explorer.patches import PatchEmbedding
 from vitdemo.figures.dataset import signed_map, spread
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.components import MODEL_QUEUE, fresh_radio, run_radio
+from vitdemo.ui.components import MODEL_QUEUE, renewed, run_radio
 from vitdemo.ui.data.section import Section
 
 SIDE = 224
@@ -37,10 +37,10 @@ def build(
         view = gr.HTML(elem_id="patches", apply_default_css=False)
 
     def draw(image, name):
-        radio = fresh_radio(explained_runs(), name)
-        if image is None or radio["value"] is None:
+        radio, name = renewed([run.name for run in explained_runs()], name)
+        if image is None or name is None:
             raise ImageError("Choose a picture in Look first: none is kept.")
-        return [radio, patches_html(embed(radio["value"], image))]
+        return [radio, patches_html(embed(name, image))]
 
     section = Section(tab, draw, [picture, model], [model, view], MODEL_QUEUE)
     section.draw_on(model.input)

@@ -16,7 +16,7 @@ from vitdemo.explorer.features import MOST, Sample, Space
 from vitdemo.figures.dataset import sheet
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.components import LONG_QUEUE, PickHTML, for_people, fresh_radio, run_radio
+from vitdemo.ui.components import LONG_QUEUE, PickHTML, for_people, renewed, run_radio
 from vitdemo.ui.data.section import PRIVATE, Section
 from vitdemo.ui.look.opener import Opener
 
@@ -97,8 +97,12 @@ def build(
 
     for view in (map_view, near_view):
         opener.connect(view.pick, picked, [model])
+
+    def refresh(name):
+        return [renewed([run.name for run in trained_runs()], name)[0]]
+
     # Opened, it refreshes its models alone: what was laid out stays.
-    return Section(tab, lambda name: [fresh_radio(trained_runs(), name)], [model], [model])
+    return Section(tab, refresh, [model], [model])
 
 
 def planes_html(found: list[Plane]) -> str:

@@ -13,8 +13,8 @@ from vitdemo.ui.components import (
     MODEL_QUEUE,
     LayerSlider,
     for_people,
-    fresh_radio,
     offer_download,
+    renewed,
     run_radio,
 )
 from vitdemo.ui.look import hands, heads, inside, permalink, picture, rollout, side, why
@@ -90,7 +90,10 @@ def build(
     def restore(search):
         """What the page's address asks for; without one, the page as it starts."""
         asked = permalink.parse(search)
-        radio = fresh_radio(explained_runs(), asked.get("model") or shared.model.value)
+        names = [run.name for run in explained_runs()]
+        radio, _ = renewed(names, shared.model.value)
+        if asked.get("model") in names:
+            radio["value"] = asked["model"]
         values = [
             gr.skip() if (value := permalink.checked(component, asked.get(name))) is None else value
             for name, component in shared.linked.items()
