@@ -3,6 +3,7 @@
 import pytest
 
 from vitdemo.ui.components import renewed
+from vitdemo.ui.look.shared import limited
 
 
 @pytest.mark.parametrize(
@@ -17,3 +18,21 @@ def test_a_choice_that_is_there_is_left_to_the_person():
     update, holds = renewed(["a", "b"], "b")
     assert holds == "b"
     assert "value" not in update  # which would undo a click made meanwhile
+
+
+def test_a_choice_has_a_label_of_its_own():
+    update, holds = renewed([("nobody", ""), ("A", "a")], "b")
+    assert (update["choices"], update["value"], holds) == ([("nobody", ""), ("A", "a")], "", "")
+    assert "value" not in renewed([("nobody", ""), ("A", "a")], "a")[0]
+
+
+@pytest.mark.parametrize(("value", "kept"), [(12, 6), (0, 1), (None, 1)])
+def test_a_slider_out_of_its_range_moves_to_the_nearest_end(value, kept):
+    update = limited(value, 6)
+    assert (update["maximum"], update["value"]) == (6, kept)
+
+
+def test_a_slider_within_its_range_is_left_to_the_person():
+    update = limited(4, 6)
+    assert update["maximum"] == 6
+    assert "value" not in update  # which would undo a slide made meanwhile

@@ -220,8 +220,10 @@ def test_a_class_named_like_html_is_shown_as_it_is(root, explorer):
 
 def test_choices_are_the_models_own(explorer):
     found = maps(explorer, explorer.run("resnet"), picture(0), slow=False)
-    target, against, fill = choices(found, "", "", "mean")
+    target, against, fill, held = choices(found, "", "", "zero")
     predicted = CLASSES[int(found.probabilities.argmax())]
     assert target["choices"][0] == (f"the predicted class ({predicted})", "")
     assert [value for _, value in against["choices"]] == ["", *CLASSES]
     assert [value for _, value in fill["choices"]] == ["mean", "blur"]
+    assert fill["value"] == held == "mean"  # a convolution has no token to leave out
+    assert "value" not in target and "value" not in against  # a click made meanwhile stays

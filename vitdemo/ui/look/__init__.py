@@ -19,7 +19,7 @@ from vitdemo.ui.components import (
 )
 from vitdemo.ui.look import hands, heads, inside, permalink, picture, rollout, side, why
 from vitdemo.ui.look.opener import Opener
-from vitdemo.ui.look.shared import Shared, nearest
+from vitdemo.ui.look.shared import Shared, limited
 
 CAVEAT = (
     "A Vision Transformer cuts the picture into **patches** and adds one **class token**, a place "
@@ -85,7 +85,7 @@ def build(
         depth = layers(name) if name else 0
         if not depth:  # nothing of a layer to choose
             return gr.update(interactive=False)
-        return gr.update(maximum=depth, value=nearest(layer, depth), interactive=True)
+        return limited(layer, depth) | {"interactive": True}
 
     def restore(search):
         """What the page's address asks for; without one, the page as it starts."""

@@ -14,7 +14,7 @@ from vitdemo.explorer import Look, heads
 from vitdemo.ui import html
 from vitdemo.ui.components import MODEL_QUEUE, LayerSlider, PickHTML, for_people
 from vitdemo.ui.look import stage, walls
-from vitdemo.ui.look.shared import Shared, nearest
+from vitdemo.ui.look.shared import Shared, limited, nearest
 
 INTRO = (
     "**Click a thumbnail** to see that head large. **Click a patch** of the large map to ask that "
@@ -97,7 +97,6 @@ def build(shared: Shared, *, look: Callable[[str, Image.Image], Look]) -> None:
         rows, columns = found.grid
         chosen = heads.token_of(found, code)
         row, column = chosen.place or (1, 1)
-        H = found.attention.shape[1]
         return (
             *drawn(found, layer, head, code, *values),
             stage.seen_style(found),
@@ -105,7 +104,7 @@ def build(shared: Shared, *, look: Callable[[str, Image.Image], Look]) -> None:
             chosen.code if code else "",
             gr.update(maximum=rows, value=row),
             gr.update(maximum=columns, value=column),
-            gr.update(maximum=H, value=nearest(head, H)),
+            limited(head, found.attention.shape[1]),
         )
 
     @for_people

@@ -13,7 +13,7 @@ from vitdemo.figures.maps import wall_picture
 from vitdemo.ui import html
 from vitdemo.ui.components import MODEL_QUEUE, LayerSlider, PickHTML, for_people
 from vitdemo.ui.look import stage
-from vitdemo.ui.look.shared import Shared, nearest
+from vitdemo.ui.look.shared import Shared, limited, nearest
 from vitdemo.ui.look.walls import ROLLOUT_LIMITS
 
 INTRO = (
@@ -91,8 +91,7 @@ def build(shared: Shared, *, look: Callable[[str, Image.Image], Look]) -> None:
             found = look(name, image)
         except VitdemoError as error:
             return html.notice(str(error)), "", gr.skip(), gr.skip()
-        first = gr.update(maximum=found.layers, value=nearest(values[4], found.layers))
-        return *drawn(found, *values), stage.seen_style(found), first
+        return *drawn(found, *values), stage.seen_style(found), limited(values[4], found.layers)
 
     @for_people
     def redraw(image, name, *values):

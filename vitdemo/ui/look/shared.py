@@ -155,3 +155,12 @@ class Shared:
 def nearest(layer: float, layers: int) -> int:
     """The layer 1..`layers` next to what the slider says."""
     return min(max(round(layer or 1), 1), layers)
+
+
+def limited(value: float, top: int) -> dict:
+    """An update of a slider, now at `value`, to 1..`top`.
+
+    It moves the slider only where it must, as `renewed` does: a slide made meanwhile stays.
+    """
+    kept = nearest(value, top)
+    return gr.update(maximum=top) if kept == value else gr.update(maximum=top, value=kept)

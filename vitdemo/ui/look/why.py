@@ -7,7 +7,7 @@ import gradio as gr
 from vitdemo.errors import VitdemoError
 from vitdemo.explorer.why import Truth, Why
 from vitdemo.ui import html
-from vitdemo.ui.components import LIGHT_QUEUE, LONG_QUEUE, FreeDropdown, for_people
+from vitdemo.ui.components import LIGHT_QUEUE, LONG_QUEUE, FreeDropdown, for_people, renewed
 from vitdemo.ui.look import why_drawing
 from vitdemo.ui.look.shared import Shared
 
@@ -111,13 +111,12 @@ def build(
                 found = ask(image, name, target, against, slow=False)
             except VitdemoError as error:  # a class that this model does not have
                 found = ask(image, name, PREDICTED, NOTHING, slow=False)
-                target, against = PREDICTED, NOTHING
+                target, against = None, None  # no choice of any model: the first ones hold
                 gr.Info(html.escape(str(error)))
         except VitdemoError as error:
             return *[gr.skip()] * len(asked), html.notice(str(error)), ""
-        fill = fill if fill in found.fills else found.fills[0]
-        maps, curves = drawn(found, fill)
-        return *choices(found, target, against, fill), maps, curves
+        *updates, fill = choices(found, target, against, fill)
+        return *updates, *drawn(found, fill)
 
     def at_length(work: Callable[..., Why], words: str) -> Callable:
         """A handler that does `work` with a progress bar until its ticket is stopped."""
@@ -199,15 +198,14 @@ def drawn(found: Why, fill: str) -> tuple[str, str]:
     return why_drawing.maps_html(found, known), why_drawing.meter_html(found, known)
 
 
-def choices(found: Why, target: str, against: str, fill: str) -> tuple[dict, dict, dict]:
-    """Updates of the three controls for this model and picture."""
+def choices(
+    found: Why, target: str | None, against: str | None, fill: str
+) -> tuple[dict, dict, dict, str]:
+    """Updates of the three controls for this model and picture, and the fill that then holds."""
     names = [(name, name) for name in dict.fromkeys(found.run.classes)]
     predicted = found.run.classes[int(found.probabilities.argmax())]
     fills = [(words, name) for name, words in why_drawing.FILLS.items() if name in found.fills]
-    return (
-        gr.update(
-            choices=[(f"the predicted class ({predicted})", PREDICTED), *names], value=target
-        ),
-        gr.update(choices=[("no other class", NOTHING), *names], value=against),
-        gr.update(choices=fills, value=fill),
-    )
+    targets, _ = renewed([(f"the predicted class ({predicted})", PREDICTED), *names], target)
+    others, _ = renewed([("no other class", NOTHING), *names], against)
+    update, fill = renewed(fills, fill)
+    return targets, others, update, fill
