@@ -386,6 +386,6 @@ METHODS = {
 
 # The best measured, by the mean of insertion minus deletion area over the ViTs that ship and two
 # fills, on 500 test pictures of CIFAR-10 (2026-11-21, benchmarks/faithfulness.py): +0.289, before
-# gradient-weighted rollout at +0.284; of the ResNet +0.252, before occlusion at +0.214. The tables
-# are in benchmarks/LOG.md.
+# gradient-weighted rollout at +0.284; of the ResNet, on 200 (2026-11-22), +0.282, before Integrated
+# Gradients at +0.153. The tables are in benchmarks/LOG.md.
 BEST_MEASURED = {"vit": "relevance", "cnn": "grad_cam"}
