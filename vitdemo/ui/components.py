@@ -33,6 +33,9 @@ QUIET = {
 }
 
 
+Choice = str | tuple[str, str]  # of a radio or a dropdown: its value, or (label, value)
+
+
 class PathImage(gr.Image):
     """`gr.Image` whose handler gets the path of the upload, undecoded.
 
@@ -150,13 +153,10 @@ def run_radio(runs: Sequence[Run], **options) -> gr.Radio:
     )
 
 
-def renewed(
-    choices: Sequence[str | tuple[str, str]], current: str | None
-) -> tuple[dict, str | None]:
+def renewed(choices: Sequence[Choice], current: str | None) -> tuple[dict, str | None]:
     """An update with these choices, and the choice that then holds: `current`, or the first.
 
-    A choice is its value, or (label, value). The update names a value only where it must: an
-    answer must not undo a click made meanwhile.
+    The update names a value only where it must: an answer must not undo a click made meanwhile.
     """
     values = [choice if isinstance(choice, str) else choice[1] for choice in choices]
     if current in values:

@@ -9,7 +9,7 @@ from vitdemo.evaluation.errors import Filters, Mutual, mutual_pairs
 from vitdemo.explorer.errors import Answered, Chosen
 from vitdemo.runs import Run
 from vitdemo.ui import gallery, html
-from vitdemo.ui.components import QUIET, PickHTML, for_people, renewed, run_radio
+from vitdemo.ui.components import QUIET, Choice, PickHTML, for_people, renewed, run_radio
 from vitdemo.ui.look.opener import Opener
 from vitdemo.ui.metrics import NOTHING
 
@@ -142,13 +142,13 @@ def _index(group: Answered, name: str) -> int | None:
     return group.classes.index(name) if name in group.classes else None
 
 
-def class_choices(answered: Callable[[str], Answered], name: str | None) -> list[tuple[str, str]]:
+def class_choices(answered: Callable[[str], Answered], name: str | None) -> list[Choice]:
     """Choices of the classes that the run `name` knows, and of none in particular."""
     try:
         classes = answered(name).classes if name else ()
     except VitdemoError:
         classes = ()
-    return [ANY_CLASS, *((one, one) for one in classes)]
+    return [ANY_CLASS, *classes]
 
 
 def kinds_html(group: Answered, chosen: Chosen, counts: dict[str, int]) -> str:

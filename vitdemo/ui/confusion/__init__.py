@@ -9,14 +9,20 @@ from vitdemo.evaluation.errors import Filters
 from vitdemo.explorer.errors import Answered, Chosen
 from vitdemo.runs import Run
 from vitdemo.ui import gallery, html
-from vitdemo.ui.components import LIGHT_QUEUE, QUIET, PickHTML, for_people, renewed, run_radio
+from vitdemo.ui.components import (
+    LIGHT_QUEUE,
+    QUIET,
+    Choice,
+    PickHTML,
+    for_people,
+    renewed,
+    run_radio,
+)
 from vitdemo.ui.confusion import drawing
 from vitdemo.ui.confusion.drawing import COUNTS, UNITS, Matrix
 from vitdemo.ui.look.opener import Opener
-from vitdemo.ui.metrics import NOTHING
+from vitdemo.ui.metrics import ALONE, NOBODY, NOTHING
 
-NOBODY = ""  # the choice of no other model
-NO_OTHER = ("no other model", NOBODY)
 # As little as is needed, so that the cell stays in sight.
 SHOW_PICTURES = """() => requestAnimationFrame(() => document.querySelector(
   "#cell-pictures button, #cell-pictures table")?.scrollIntoView({ block: "nearest" }))"""
@@ -41,7 +47,7 @@ def build(
     with gr.Row():
         model = run_radio(evaluated_runs(), elem_id="confusion-model")
         other = gr.Dropdown(
-            [NO_OTHER],
+            [ALONE],
             value=NOBODY,
             label="Less the cells of",
             info="shows how two models differ",
@@ -109,13 +115,13 @@ def build(
     gallery.wire(shown, opener)
 
 
-def comparable(answered: Callable[[str], Answered], name: str | None) -> list[tuple[str, str]]:
+def comparable(answered: Callable[[str], Answered], name: str | None) -> list[Choice]:
     """Choices of the models that `name` can be compared with: those tested on the same pictures."""
     try:
         names = [other for other in answered(name).names if other != name] if name else []
     except VitdemoError:
         names = []
-    return [NO_OTHER, *((other, other) for other in names)]
+    return [ALONE, *names]
 
 
 def chosen(matrix: Matrix, true: str, said: str) -> Chosen:

@@ -83,7 +83,7 @@ def build(
         """All that another model changes: whom it can be compared with, and its classes."""
         names = [run.name for run in evaluated_runs()]
         model, name = renewed(names, name)
-        others, other = renewed([ALONE, *((run, run) for run in names if run != name)], other)
+        others, other = renewed([ALONE, *(run for run in names if run != name)], other)
         return model, others, *show(name, other, order), classes_update(class_table, name, chosen)
 
     def draw_curves(name, other, chosen):
