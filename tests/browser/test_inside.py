@@ -224,7 +224,9 @@ def test_kept_epochs_are_a_strip_that_follows_the_layer(open_page, tmp_path):
         expect(strip).to_have_count(2)
         expect(strip.nth(1)).to_contain_text(re.compile(r"Epoch 3: says [a-z]+, \d"))
         before = sources(page, "#epochs-inside")
-        page.locator("#layer input[type=range]").focus()
+        layer = page.locator("#layer input[type=range]")
+        expect(layer).to_have_attribute("max", str(run.spec.options["depth"]))  # not before it is
+        layer.focus()
         page.keyboard.press("ArrowLeft")
         wait_for_change(page, "#epochs-inside", before)
         page.close()
