@@ -28,14 +28,15 @@ def browser():
 
 @pytest.fixture
 def open_page(browser):
-    """open_page(address, width=..., scheme=...) -> a page that has drawn its first maps."""
+    """open_page(address, ...) -> the page there; `script` runs in it before its own."""
     opened, faults = [], []
 
-    def open_page(address: str, width: int = 1280, scheme: str = "light") -> Page:
+    def open_page(address: str, width: int = 1280, scheme: str = "light", script: str = "") -> Page:
         page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
         page.set_default_timeout(PATIENCE)
+        page.add_init_script(script)
         page.goto(address)
         opened.append(page)
         return page

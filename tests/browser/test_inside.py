@@ -212,6 +212,13 @@ def test_without_kept_epochs_the_page_says_how_to_keep_them(inside):
     expect(inside.locator("#epochs-inside")).to_contain_text("python train.py RECIPE --keep")
 
 
+LAYERS_WHEN_DRAWN = """new MutationObserver((_, observer) => {
+  if (!document.querySelector("#epochs-inside figure")) return;
+  observer.disconnect();
+  window.layersWhenDrawn = document.querySelector("#layer input[type=range]").max;
+}).observe(document, { childList: true, subtree: true })"""
+
+
 def test_kept_epochs_are_a_strip_that_follows_the_layer(open_page, tmp_path):
     run = make_run(tmp_path / "runs" / "vit")
     (run.path / "epochs").mkdir()
@@ -219,14 +226,13 @@ def test_kept_epochs_are_a_strip_that_follows_the_layer(open_page, tmp_path):
         runs.write_weights(run.path / "epochs", random_model(run.spec, epoch).state_dict())
         (run.path / "epochs" / runs.WEIGHTS).rename(run.path / f"epochs/{epoch:04d}.safetensors")
     with serve("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "none")) as address:
-        page = open_page(f"{address}?section=inside&inside=epochs")
+        page = open_page(f"{address}?section=inside&inside=epochs", script=LAYERS_WHEN_DRAWN)
         strip = page.locator("#epochs-inside figure")
         expect(strip).to_have_count(2)
         expect(strip.nth(1)).to_contain_text(re.compile(r"Epoch 3: says [a-z]+, \d"))
         before = sources(page, "#epochs-inside")
-        layer = page.locator("#layer input[type=range]")
-        expect(layer).to_have_attribute("max", str(run.spec.options["depth"]))  # not before it is
-        layer.focus()
+        assert page.evaluate("layersWhenDrawn") == str(run.spec.options["depth"])  # a slide counts
+        page.locator("#layer input[type=range]").focus()
         page.keyboard.press("ArrowLeft")
         wait_for_change(page, "#epochs-inside", before)
         page.close()

@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+from tests.making import make_run
+from tests.serving import serve
+from vitdemo import runs
+
 
 def ready(page):
     page.locator(".vd-map img:visible").wait_for()
@@ -63,6 +67,18 @@ def test_an_address_asks_for_a_class(open_page, page_url):
     expect(page.get_by_text("has no class '<b>unicorn</b>'")).to_be_visible()
     expect(page.locator("#why-maps figure")).not_to_have_count(0)  # of the predicted class
     page.wait_for_url(lambda url: "unicorn" not in url)
+
+
+def test_an_address_of_a_model_that_cannot_be_read_says_so(open_page, tmp_path):
+    make_run(tmp_path / "runs" / "vit")
+    (make_run(tmp_path / "runs" / "cut").path / runs.WEIGHTS).write_bytes(b"half a file")
+    with serve("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "none")) as address:
+        page = open_page(f"{address}?model=cut&layer=2")
+        expect(page.get_by_text("The weights of 'cut' cannot be loaded")).not_to_have_count(0)
+        assert chosen(page) == "cut"
+        page.locator("#model").get_by_role("radio", name="vit", exact=True).check()
+        ready(page)
+        page.close()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import gradio as gr
 from PIL import Image
 
-from vitdemo.errors import ImageError
+from vitdemo.errors import ImageError, VitdemoError
 from vitdemo.explorer import Answer, Look, TestPicture
 from vitdemo.explorer.side import Panel
 from vitdemo.runs import Run
@@ -80,25 +80,38 @@ def build(
             MODEL_QUEUE,
         )
 
-    @for_people
-    def settle(name, layer):
+    def fitted(name, layer):
+        """An update of the layer slider, now at `layer`, for the model called `name`."""
         depth = layers(name) if name else 0
         if not depth:  # nothing of a layer to choose
             return gr.update(interactive=False)
         return limited(layer, depth) | {"interactive": True}
 
+    settle = for_people(fitted)
+
+    def restored_layer(name, layer):
+        """The slider at `layer`, or the one next to it, before anything is drawn with it."""
+        try:
+            update = fitted(name, layer)
+        except VitdemoError:  # whoever asks this model for more says why
+            return layer
+        return {"value": layer} | update
+
     def restore(search):
         """What the page's address asks for; without one, the page as it starts."""
         asked = permalink.parse(search)
         names = [run.name for run in explained_runs()]
-        radio, _ = renewed(names, shared.model.value)
+        radio, model = renewed(names, shared.model.value)
         if asked.get("model") in names:
-            radio["value"] = asked["model"]
-        values = [
-            gr.skip() if (value := permalink.checked(component, asked.get(name))) is None else value
+            radio["value"] = model = asked["model"]
+        values = {
+            component: permalink.checked(component, asked.get(name))
             for name, component in shared.linked.items()
             if name not in ("model", "section")
-        ]
+        }
+        layer = values[shared.layer]
+        values[shared.layer] = restored_layer(model, shared.layer.value if layer is None else layer)
+        values = [gr.skip() if value is None else value for value in values.values()]
         section = asked.get("section") if asked.get("section") in tabs else FIRST_SECTION
         opened = picture.named(asked.get("picture"), test_picture)
         return radio, section, gr.Tabs(selected=section), *opened, *values
