@@ -35,6 +35,7 @@ def test_a_row_says_what_the_files_say(explorer):
     found = run.evaluation
     assert (row.name, row.recipe, row.device) == ("vit", "vit", "a test machine")
     assert (row.parameters, row.macs) == (run.config["parameters"], None)
+    assert row.training_pictures is None  # as macs: an older run's file may not say so
     assert row.file_bytes == (run.path / runs.WEIGHTS).stat().st_size
     assert (row.epochs, row.train_seconds) == (3, 90)
     assert (row.tested.accuracy, row.tested.pictures) == (0.975, 200)
@@ -61,6 +62,14 @@ def test_an_unusable_evaluation_is_named_and_the_others_stand(tmp_path):
     rows = compare.model_rows(Explorer([tmp_path], None, CPU))
     assert [row.name for row in rows] == ["good", "bad"]
     assert "NaN" in rows[1].problem and rows[1].tested is None
+
+
+def test_a_part_of_the_training_pictures_is_said(tmp_path):
+    run = make_run(tmp_path / "part")
+    split = {"seed": 0, "train_pictures": 20_000, "validation_pictures": 5000}
+    runs.write_config(run.path, run.config | {"split": split})
+    header, (row,) = compare.cells(compare.model_rows(Explorer([tmp_path], None, CPU)))
+    assert row[header.index("Training pictures (thousand)")] == "20.0"
 
 
 def test_one_class_alone_has_no_roc_auc_in_its_row(tmp_path):

@@ -54,6 +54,7 @@ class ModelRow:
     macs: int | None  # multiply-adds of one picture
     file_bytes: int | None
     tested: Tested | None
+    training_pictures: int | None  # of which one epoch sees each once
     epochs: int
     train_seconds: float
     device: str | None  # that it was trained on
@@ -147,6 +148,7 @@ def _row(run: Run) -> ModelRow:
         macs=run.config.get("macs"),
         file_bytes=path.stat().st_size if path.is_file() else None,
         tested=tested,
+        training_pictures=run.config.get("split", {}).get("train_pictures"),
         epochs=int(run.history[-1]["epoch"]) if run.history else 0,
         train_seconds=run.train_seconds,
         device=run.device,
@@ -224,7 +226,9 @@ HEADER = {  # title with its unit -> what it says, in plain words
     "ECE (%)": "Expected calibration error: how far its confidence is from its accuracy, on "
     "average, in percentage points.",
     "Worst class": "The class with the lowest F1, and that F1.",
-    "Epochs": "How often it saw every training picture.",
+    "Training pictures (thousand)": "Those it learned from: a recipe may take a part of them, and "
+    "the validation pictures are left out.",
+    "Epochs": "How often it saw every one of these.",
     "Training (minutes)": "Sum of its epochs, validation included.",
     "1 picture here (ms)": "Median time of a forward pass on this machine, measured by the button.",
     "32 pictures here (ms)": "The same for 32 pictures at once.",
@@ -250,6 +254,7 @@ def _texts(row: ModelRow, latencies: Sequence[Latency]) -> list[str]:
         _number(row.macs, 1e6, 0),
         _number(row.file_bytes, 1e6, 1),
         *_tested_texts(row.tested),
+        _number(row.training_pictures, 1e3, 1),
         str(row.epochs) if row.epochs else DASH,
         _number(row.train_seconds or None, 60, 1),
         *(by_batch.get(batch, DASH) for batch in BATCHES),
