@@ -83,6 +83,7 @@ class Reported:
 
 
 _STUDENTS = "student notebooks, published without a paper"
+_RESNET = Reported("96.0", "ResNet-18, 7 minutes on an A100", "KellerJordan/cifar10-airbench")
 REPORTED: dict[str, tuple[Reported, ...]] = {  # by recipe
     "vit-plain": (Reported("76.23", "width 256, depth 6, 8 heads, 50 epochs", _STUDENTS),),
     "vit-deit-tiny": (Reported("90.9", "192/12/3 with DeiT's recipe, 300 epochs", _STUDENTS),),
@@ -105,9 +106,8 @@ REPORTED: dict[str, tuple[Reported, ...]] = {  # by recipe
         Reported("95.04", "CCT-7/3x2, 300 epochs", "SHI-Labs/Compact-Transformers"),
         Reported("96.53", "CCT-7/3x1, 300 epochs", "SHI-Labs/Compact-Transformers"),
     ),
-    "resnet18": (
-        Reported("96.0", "ResNet-18, 7 minutes on an A100", "KellerJordan/cifar10-airbench"),
-    ),
+    "resnet18": (_RESNET,),
+    "resnet18-cpu": (_RESNET,),
     "finetune-two-stage": (Reported("94.98", "ViT-S/8 at 32 px, 20,000 pictures", _STUDENTS),),
     "finetune-vit-small": (
         Reported("98.4 to 98.8", "ViT-S/16 at 224 px, 3 epochs", "model cards on Hugging Face"),
