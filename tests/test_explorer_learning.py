@@ -83,6 +83,18 @@ def test_stages_in_order_of_time(run):
     assert "lowest validation loss" in found[2].words and "MixUp" in found[3].words
 
 
+def test_the_weights_are_the_last_epochs_or_those_of_the_lowest_validation_loss(run):
+    losses = (0.9, 0.4, 0.4, 0.5)
+    history = tuple(
+        record | {"epoch": epoch, "val_loss": loss}
+        for epoch, loss, record in zip(range(1, 5), losses, 4 * run.history[:1], strict=True)
+    )
+    found = replace(run, history=history)
+    assert learning.record_of_weights(found)["epoch"] == 4
+    assert learning.record_of_weights(with_recipe(found, patience=8))["epoch"] == 2
+    assert learning.record_of_weights(replace(run, history=())) is None
+
+
 def test_one_cycle_rises_for_three_tenths(run):
     (found,) = learning.stages(with_recipe(run, schedule="one-cycle", epochs=10, warmup_epochs=2))
     assert found.after == pytest.approx(3)

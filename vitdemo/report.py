@@ -27,6 +27,7 @@ from vitdemo.explorer.learning import (
     minutes,
     reached,
     reasons,
+    record_of_weights,
     stages,
 )
 from vitdemo.explorer.metrics import COLUMNS, TITLES, ClassTable, duel_of, table_of
@@ -106,7 +107,7 @@ def models_table(runs: Sequence[Run]) -> str:
 
 
 def model_row(run: Run) -> list[str]:
-    last = run.history[-1] if run.history else None
+    last, used = run.history[-1] if run.history else None, record_of_weights(run)
     weights = run.path / WEIGHTS
     return [
         run.name,
@@ -115,7 +116,7 @@ def model_row(run: Run) -> list[str]:
         scaled(weights.stat().st_size if weights.is_file() else None, 1e6, "MB"),
         str(last["epoch"]) if last else "0",
         f"{minutes(run)[-1]:.1f}" if last else DASH,
-        percent(last["val_accuracy"]) if last else DASH,
+        percent(used["val_accuracy"]) if used else DASH,
         *test_figures(run),
     ]
 

@@ -21,6 +21,7 @@ from vitdemo.attention.ablation import Head
 from vitdemo.errors import DataError, RunError, VitdemoError
 from vitdemo.evaluation.change import Change, accuracy_change
 from vitdemo.explorer import Explorer
+from vitdemo.explorer.learning import record_of_weights
 from vitdemo.explorer.sample import Sample, test_sample
 from vitdemo.models import is_vision_transformer
 from vitdemo.runs import Run
@@ -227,7 +228,7 @@ def across_epochs(
 ) -> Iterator[EpochMap]:
     """Attention of one picture in one layer, epoch by kept epoch; nothing where none was kept.
 
-    At most `MOST_EPOCHS` of them, and the run as it is used unless its last epoch was kept.
+    At most `MOST_EPOCHS` of them, and the run as it is used unless that epoch is among them.
     Raises `RunError` for a model without attention, weights that cannot be loaded, or a layer that
     it does not have.
     """
@@ -239,7 +240,8 @@ def across_epochs(
     for epoch in epochs:
         # Not kept in memory: twelve models of one run would push out what others look at.
         yield _epoch_map(runs.load_model(run, explorer.device, epoch), run, epoch, pixels, layer)
-    if not run.history or run.history[-1]["epoch"] != epochs[-1]:
+    used = record_of_weights(run)
+    if not used or used["epoch"] not in epochs:
         yield _epoch_map(explorer.model(run), run, None, pixels, layer)
 
 

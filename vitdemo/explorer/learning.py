@@ -79,6 +79,16 @@ def reached(run: Run) -> list[Reached]:
     return found
 
 
+def record_of_weights(run: Run) -> dict | None:
+    """The record of the epoch whose weights the run has; None before one has ended.
+
+    It is the last one, and the one with the lowest validation loss where the recipe may stop early.
+    """
+    if setting(run, "patience") and run.history:
+        return min(run.history, key=lambda record: record["val_loss"])
+    return run.history[-1] if run.history else None
+
+
 def stages(run: Run) -> list[Stage]:
     """When the run's training changes its manner, in order of time."""
     head, epochs = setting(run, "head_epochs"), setting(run, "epochs")
@@ -98,8 +108,7 @@ def stages(run: Run) -> list[Stage]:
     whole = setting(run, "whole_epochs")
     if setting(run, "patch_dropout") and 0 < whole < total:
         found.append(Stage(total - whole, "no patch is dropped from here on"))
-    if setting(run, "patience") and run.history:
-        best = min(run.history, key=lambda record: record["val_loss"])
+    if setting(run, "patience") and (best := record_of_weights(run)):
         found.append(Stage(best["epoch"], "lowest validation loss: these weights are kept"))
     return sorted(found, key=lambda stage: stage.after)
 

@@ -18,6 +18,7 @@ from vitdemo.explorer.learning import (
     minutes,
     reached,
     reasons,
+    record_of_weights,
     smoothed,
     stages,
 )
@@ -359,14 +360,14 @@ def _short(value: object) -> str:
 
 
 def _figures_of(run: Run) -> tuple:
-    last = run.history[-1] if run.history else None
+    last, used = run.history[-1] if run.history else None, record_of_weights(run)
     test = final_accuracy(run)
     dash = "–"
     return (
         run.name,
         f"{run.config['parameters'] / 1e6:.2f}" if "parameters" in run.config else dash,
         last["epoch"] if last else 0,
-        f"{100 * last['val_accuracy']:.2f}" if last else dash,
+        f"{100 * used['val_accuracy']:.2f}" if used else dash,
         f"{100 * test:.2f}" if test is not None else dash,
         f"{run.train_seconds / 60:.1f}" if last else dash,
         f"{last['images_per_second']:.0f}" if last else dash,
