@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import timm
@@ -609,5 +610,19 @@ def write_evaluation(
     print(json.dumps({"run": str(run.path)} | result))
 
 
+def leave(code: int) -> NoReturn:
+    """End this program with an exit code.
+
+    One of several processes ends without Python's own clearing up: a thread of gloo's may still
+    hold the tensors of its last sum, and where it lets go of them meanwhile the process aborts
+    (pytorch/pytorch#179291). `torchrun` would then stop the first one, which writes.
+    """
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())
