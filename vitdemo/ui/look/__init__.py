@@ -30,6 +30,7 @@ CAVEAT = (
     "chose a class."
 )
 FIRST_SECTION = "heads"
+COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
 
 
 def build(
@@ -55,7 +56,7 @@ def build(
     """
     parts = picture.lay_out()
     gr.Markdown(f"### Where it looks\n{CAVEAT}")
-    shared = lay_out_choices(parts.picture, explained_runs())
+    shared = lay_out_choices(parts.picture, explained_runs(), layers)
     with gr.Tabs(elem_id="sections") as sections:
         tabs = {}
         with gr.Tab("Heads and patches", id="heads") as tabs["heads"]:
@@ -80,38 +81,25 @@ def build(
             MODEL_QUEUE,
         )
 
-    def fitted(name, layer):
-        """An update of the layer slider, now at `layer`, for the model called `name`."""
+    @for_people
+    def settle(name, layer):
         depth = layers(name) if name else 0
         if not depth:  # nothing of a layer to choose
             return gr.update(interactive=False)
         return limited(layer, depth) | {"interactive": True}
 
-    settle = for_people(fitted)
-
-    def restored_layer(name, layer):
-        """The slider at `layer`, or the one next to it, before anything is drawn with it."""
-        try:
-            update = fitted(name, layer)
-        except VitdemoError:  # whoever asks this model for more says why
-            return layer
-        return {"value": layer} | update
-
     def restore(search):
         """What the page's address asks for; without one, the page as it starts."""
         asked = permalink.parse(search)
         names = [run.name for run in explained_runs()]
-        radio, model = renewed(names, shared.model.value)
+        radio, _ = renewed(names, shared.model.value)
         if asked.get("model") in names:
-            radio["value"] = model = asked["model"]
-        values = {
-            component: permalink.checked(component, asked.get(name))
+            radio["value"] = asked["model"]
+        values = [
+            gr.skip() if (value := permalink.checked(component, asked.get(name))) is None else value
             for name, component in shared.linked.items()
             if name not in ("model", "section")
-        }
-        layer = values[shared.layer]
-        values[shared.layer] = restored_layer(model, shared.layer.value if layer is None else layer)
-        values = [gr.skip() if value is None else value for value in values.values()]
+        ]
         section = asked.get("section") if asked.get("section") in tabs else FIRST_SECTION
         opened = picture.named(asked.get("picture"), test_picture)
         return radio, section, gr.Tabs(selected=section), *opened, *values
@@ -158,14 +146,15 @@ def chosen(image: Image.Image | None) -> Image.Image:
     return image
 
 
-def lay_out_choices(image: gr.State, runs: list[Run]) -> Shared:
+def lay_out_choices(image: gr.State, runs: list[Run], layers: Callable[[str], int]) -> Shared:
     """The model and the layer, which all sections read."""
     with gr.Row():
         model = run_radio(runs, elem_id="model")
+        depth = first_depth(model.value, layers)
         layer = LayerSlider(
             1,
-            12,
-            12,
+            depth,
+            depth,
             step=1,
             label="Layer",
             elem_id="layer",
@@ -175,3 +164,11 @@ def lay_out_choices(image: gr.State, runs: list[Run]) -> Shared:
     section = gr.Textbox(FIRST_SECTION, visible="hidden", label="section")
     linked = {"model": model, "layer": layer, "section": section}
     return Shared(image, model, layer, section, linked)
+
+
+def first_depth(name: str | None, layers: Callable[[str], int]) -> int:
+    """The number of layers to begin with: those of the run `name` where it has any."""
+    try:
+        return (layers(name) if name else 0) or COMMON_DEPTH
+    except VitdemoError:  # whoever asks this model for more says why
+        return COMMON_DEPTH

@@ -81,7 +81,8 @@ def picture_number(text: str | None) -> int | None:
 def script(linked: dict[str, Component]) -> str:
     """The browser's function of all linked values that writes the address."""
     defaults = {name: _as_written(component.value) for name, component in linked.items()}
-    defaults.pop("model", None)  # which one comes first changes with the runs that are there
+    for name in ("model", "layer"):  # which come first changes with the runs that are there
+        defaults.pop(name, None)
     return _WRITE.replace("NAMES", json.dumps(list(linked))).replace(
         "DEFAULTS", json.dumps(defaults)
     )
