@@ -183,6 +183,21 @@ def test_what_others_report_stands_apart(open_tab):
     expect(reported.get_by_text("SHI-Labs/Compact-Transformers").first).to_be_visible()
 
 
+def test_an_ingredient_is_seen_beside_any_run(open_tab):
+    page = open_tab("Compare models")
+    rows = page.locator("#gains tbody tr")
+    expect(rows.locator("th")).to_have_text(["second", "<i>held", "best"])
+    expect(rows.nth(2)).to_contain_text("model resnet18 → vit")
+    choose(page, "#gains-base", "best")
+    expect(rows.locator("th")).to_have_text(["best", "<i>held", "second"])
+    expect(rows.nth(1)).to_contain_text("nothing: the same recipe")
+    expect(rows.nth(2)).to_contain_text("−7.5")
+    with page.expect_download() as download:
+        page.locator("#gains").get_by_role("link", name="Download Markdown").click()
+    assert download.value.suggested_filename == "beside-best.md"
+    assert "model vit → resnet18" in download.value.path().read_text()
+
+
 def test_without_pictures_robustness_names_the_way_out(open_tab):
     page = open_tab("Compare models")
     expect(page.locator("#robust-models").get_by_role("checkbox").first).to_be_checked()

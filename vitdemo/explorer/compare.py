@@ -127,6 +127,11 @@ def trained_rows(explorer: Explorer) -> list[Run]:
     return [explorer.run(name) for name in names]
 
 
+def tested_names(explorer: Explorer) -> list[str]:
+    """The runs of the table that were tested, the plainest (the lowest accuracy) first."""
+    return [row.name for row in reversed(model_rows(explorer)) if row.tested]
+
+
 def sample_size(explorer: Explorer, run: Run, count: int) -> int:
     """How many test pictures there are of the `count` asked for. Raises `DataError`."""
     return len(test_sample(explorer, run, count).pictures)

@@ -12,7 +12,7 @@ from vitdemo.recipes import Recipe
 from vitdemo.runs import Run
 
 MILESTONES = (0.80, 0.90, 0.94)  # of validation accuracy
-_DEFAULTS = {f.name: f.default for f in fields(Recipe) if f.default is not MISSING}
+DEFAULTS = {f.name: f.default for f in fields(Recipe) if f.default is not MISSING}
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Reached:
 
 def setting(run: Run, field: str) -> Any:
     """A field of the run's recipe; the default where the run is older than the field or odd."""
-    default = _DEFAULTS[field]
+    default = DEFAULTS[field]
     value = run.config["recipe"].get(field, default)
-    kind = str if isinstance(default, str) else (int, float)
+    kind = (int, float) if isinstance(default, (int, float)) else (type(default), list)
     return value if isinstance(value, kind) else default
 
 
@@ -149,7 +149,7 @@ def reasons(run: Run) -> list[str]:
             ("crop_padding", "shifted"),
             ("flip", "mirrored"),
         )
-        if field in _DEFAULTS and setting(run, field) not in (0, False, "none")
+        if field in DEFAULTS and setting(run, field) not in (0, False, "none")
     ]
     if harder:
         found.append(

@@ -9,8 +9,9 @@ from vitdemo.explorer import Explorer, augmented, dataset, features, hands, insi
 from vitdemo.explorer import errors as choices
 from vitdemo.explorer import metrics as explorer_metrics
 from vitdemo.explorer.calibration import calibration as calibration_by_name
-from vitdemo.explorer.compare import latency, model_rows, sample_size, trained_rows
+from vitdemo.explorer.compare import latency, model_rows, sample_size, tested_names, trained_rows
 from vitdemo.explorer.export import save_maps
+from vitdemo.explorer.ingredients import ablation
 from vitdemo.explorer.patches import embed
 from vitdemo.explorer.robustness import measure
 from vitdemo.explorer.side import side_by_side
@@ -112,8 +113,14 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                     model_rows=partial(model_rows, explorer),
                     trained_runs=partial(trained_rows, explorer),
                     latency=partial(latency, explorer),
-                    measure=partial(measure, explorer),
-                    sample_size=partial(sample_size, explorer),
+                    beside={
+                        "tested": partial(tested_names, explorer),
+                        "ablation": partial(ablation, explorer),
+                    },
+                    changed={
+                        "measure": partial(measure, explorer),
+                        "sample_size": partial(sample_size, explorer),
+                    },
                 )
             with gr.Tab("Data", id="data") as tab:
                 data.build(

@@ -1,4 +1,4 @@
-"""The Compare models tab: every run in one table, timed here, and put to changed pictures."""
+"""How the models bear pictures that get worse: accuracy by the strength of a change."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -7,8 +7,6 @@ import gradio as gr
 from vitdemo import figures
 from vitdemo.errors import VitdemoError
 from vitdemo.evaluation.intervals import share_interval
-from vitdemo.explorer import compare
-from vitdemo.explorer.compare import Latency, ModelRow
 from vitdemo.explorer.robustness import Step
 from vitdemo.explorer.sample import PICTURES
 from vitdemo.figures import charts
@@ -17,19 +15,11 @@ from vitdemo.runs import Run
 from vitdemo.ui import html
 from vitdemo.ui.components import LONG_QUEUE, QUIET
 from vitdemo.ui.metrics.curves import COLOURS
-from vitdemo.ui.metrics.tables import explanations
 
 INTRO = (
-    "All models beside each other, from the files of their runs: what they cost, how good they "
-    "are, how sure that is, and how fast they answer on this machine."
-)
-ROBUSTNESS = (
     "### When pictures get worse\nAccuracy on test pictures that are changed step by step, the "
     "same pictures and the same changes for every model. Shuffled patches keep texture and lose "
     "shape; blur does the reverse."
-)
-NOTHING = (
-    "There is no run yet. Start one with `python train.py vit-small-cpu`: it appears in this table."
 )
 FIRST_CHANGES = ["noise", "blur"]
 Results = dict[str, dict[str, list[float]]]  # change -> run -> accuracy at each of its strengths
@@ -38,26 +28,16 @@ Results = dict[str, dict[str, list[float]]]  # change -> run -> accuracy at each
 def build(
     tab: gr.Tab,
     *,
-    model_rows: Callable[[], list[ModelRow]],
     trained_runs: Callable[[], list[Run]],
-    latency: Callable[[Run, int], Latency],
     measure: Callable[[Run, Sequence[str], int], Iterator[Step]],
     sample_size: Callable[[Run, int], int],
 ) -> None:
-    """Lay out and wire the tab, which draws when it is opened.
+    """Lay out and wire the section of `tab`.
 
-    `latency` times a run at a batch size; `measure` yields the points of its robustness curves on
-    so many test pictures, or on all where `sample_size` says that there are fewer.
+    `measure` yields the points of a run's curves on so many test pictures, or on all where
+    `sample_size` says that there are fewer.
     """
     gr.Markdown(INTRO)
-    table = gr.HTML(elem_id="models", apply_default_css=False)
-    timed = gr.State({}, time_to_live=3600)  # what this user has measured, by run
-    with gr.Row():
-        time_button = gr.Button("Measure latency here", size="sm", scale=0, min_width=200)
-        stop_timing = gr.Button("Stop", size="sm", scale=0, min_width=100)
-    state = gr.HTML(elem_id="latency", apply_default_css=False)
-    reported = gr.HTML(elem_id="reported", apply_default_css=False)
-    gr.Markdown(ROBUSTNESS)
     with gr.Row():
         names = gr.CheckboxGroup([], label="Models", elem_id="robust-models", min_width=300)
         changes = gr.CheckboxGroup(
@@ -82,16 +62,12 @@ def build(
         stop = gr.Button("Stop", size="sm", scale=0, min_width=100)
     robust = gr.HTML(elem_id="robustness", apply_default_css=False)
 
-    def open_tab(measured, chosen):
-        rows, trained = model_rows(), [run.name for run in trained_runs()]
+    def offer(chosen):
+        """The models that can be tried now; those that were chosen stay so."""
+        trained = [run.name for run in trained_runs()]
         kept = [name for name in chosen if name in trained]
         value = {} if kept and kept == chosen else {"value": kept or trained}
-        names = gr.update(choices=trained, **value)
-        return models_html(rows, measured), reported_html({row.recipe for row in rows}), names
-
-    def time_all(measured, progress=gr.Progress()):  # noqa: B008 - gradio reads the default
-        for known, words in timings(trained_runs(), latency, measured, progress):
-            yield models_html(model_rows(), known), known, words
+        return gr.update(choices=trained, **value)
 
     def measure_all(names, changes, count, progress=gr.Progress()):  # noqa: B008
         runs = [run for run in trained_runs() if run.name in names]
@@ -103,83 +79,21 @@ def build(
         except VitdemoError as error:
             yield html.notice(str(error))
             return
-        yield from robustness(runs, changes, found, measure, progress)
+        yield from curves(runs, changes, found, measure, progress)
 
-    long = {"api_visibility": "private", "show_progress_on": state, **LONG_QUEUE}
-    tab.select(open_tab, inputs=[timed, names], outputs=[table, reported, names], **QUIET)
-    timing = time_button.click(time_all, inputs=timed, outputs=[table, timed, state], **long)
-    stop_timing.click(None, cancels=timing)
+    tab.select(offer, inputs=names, outputs=names, **QUIET)
     measuring = start.click(
-        measure_all, [names, changes, count], robust, **long | {"show_progress_on": robust}
+        measure_all,
+        [names, changes, count],
+        robust,
+        api_visibility="private",
+        show_progress_on=robust,
+        **LONG_QUEUE,
     )
     stop.click(None, cancels=measuring)
 
 
-def models_html(rows: list[ModelRow], measured: dict[str, list[Latency]]) -> str:
-    """The table, both exports, and what its columns say."""
-    if not rows:
-        return html.notice(NOTHING)
-    header, texts = compare.cells(rows, measured)
-    problems = html.notices(row.problem for row in rows if row.problem)
-    return (
-        problems
-        + html.table(header, texts)
-        + f"<p>{exports(header, texts)}</p>"
-        + explanations(compare.HEADER)
-    )
-
-
-def exports(header: list[str], texts: list[list[str]]) -> str:
-    markdown = compare.markdown(header, texts)
-    return (
-        html.csv_link(header, texts, "vitdemo-models.csv")
-        + " "
-        + html.download_link(markdown, "text/markdown", "vitdemo-models.md", "Download Markdown")
-    )
-
-
-def reported_html(known: set[str]) -> str:
-    """The figures of others, apart from ours; those for a recipe of the table first."""
-    header, rows = compare.reported_cells()
-    rows = sorted(rows, key=lambda row: row[0] not in known)
-    return (
-        "<h3>Reported elsewhere, not measured here</h3><p>What others report for CIFAR-10 with the "
-        "same recipe or its like. Some chose their best epoch on the test set, which flatters; "
-        "none was checked by this project.</p>"
-        f'<details class="vd-numbers"><summary>{len(rows)} figures and their sources</summary>'
-        f"{html.table(header, rows)}</details>"
-    )
-
-
-def timings(
-    runs: list[Run],
-    latency: Callable[[Run, int], Latency],
-    measured: dict[str, list[Latency]],
-    progress: gr.Progress,
-) -> Iterator[tuple[dict[str, list[Latency]], str]]:
-    """After each model, all that is measured by then, and in words how it was."""
-    measured, problems, words = dict(measured), [], ""
-    for number, run in enumerate(runs):
-        progress((number, len(runs)), desc=f"Timing {run.name}", unit="models")
-        try:
-            measured[run.name] = [latency(run, batch) for batch in compare.BATCHES]
-            words = latency_words(measured[run.name][0])
-        except VitdemoError as error:
-            problems.append(str(error))
-        yield measured, html.notices(problems) + words
-    if not runs:
-        yield measured, html.notice("There is no trained model to time.")
-
-
-def latency_words(found: Latency) -> str:
-    return (
-        f'<p class="vd-quiet">Median of at least 5 forward passes after {compare.WARM_UP} to warm '
-        f"up, on {html.escape(found.device)}, without reading or scaling the pictures. Other work "
-        "on the machine at the same time slows it.</p>"
-    )
-
-
-def robustness(
+def curves(
     runs: list[Run],
     changes: list[str],
     count: int,
@@ -198,13 +112,13 @@ def robustness(
                 about = f"{run.name}: {PERTURBATIONS[step.change].title}"
                 progress((done, len(runs) * step.total), desc=about, unit="points")
                 if len(points) == len(PERTURBATIONS[step.change].strengths):
-                    yield robustness_html(results, runs, count, problems)
+                    yield curves_html(results, runs, count, problems)
         except VitdemoError as error:
             problems.append(str(error))
-            yield robustness_html(results, runs, count, problems)
+            yield curves_html(results, runs, count, problems)
 
 
-def robustness_html(results: Results, runs: list[Run], count: int, problems: list[str]) -> str:
+def curves_html(results: Results, runs: list[Run], count: int, problems: list[str]) -> str:
     """A figure and a table for each change of which something is known."""
     style = {
         run.name: (COLOURS[i % len(COLOURS)], charts.MARKERS[i % len(charts.MARKERS)])

@@ -1,0 +1,185 @@
+"""`explorer.ingredients`: what recipes have otherwise, and what it bought, counted by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tests.making import RESNET, VIT, evaluation, make_run
+from vitdemo import runs
+from vitdemo.errors import RunError
+from vitdemo.explorer import Explorer, compare
+from vitdemo.explorer.ingredients import ablation, differences, settings
+from vitdemo.ui.compare import ingredients
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def base(tmp_path):
+    """A finished run; 5 of the 20 cats among its 200 test pictures are wrong."""
+    return make_run(tmp_path / "base")
+
+
+def with_recipe(run, **changes):
+    return replace(run, config=run.config | {"recipe": run.config["recipe"] | changes})
+
+
+def add(base, name: str, cats: int, dogs: int = 0, **changes) -> None:
+    """A run with another recipe that names `cats` of the five cats rightly, `dogs` wrongly."""
+    run = make_run(base.path.parent / name)
+    runs.write_config(run.path, with_recipe(run, name=name, **changes).config)
+    shares = evaluation(0).probabilities.copy()
+    shares[60 : 60 + cats] = np.eye(10, dtype=np.float32)[3]
+    shares[100 : 100 + dogs] = np.eye(10, dtype=np.float32)[3]
+    runs.write_evaluation(run.path, replace(run.evaluation, probabilities=shares))
+
+
+def beside(base, name: str = "base"):
+    return ablation(Explorer([base.path.parent], None, CPU), name)
+
+
+# --- what differs --------------------------------------------------------------------------------
+
+
+def test_a_difference_says_both_values(base):
+    other = with_recipe(base, policy="trivial", learning_rate=3e-4, flip=False)
+    assert differences(base, other) == [
+        "learning rate 0.001 → 0.0003",
+        "flip yes → no",
+        "policy none → trivial",
+    ]
+    assert differences(base, base) == []
+
+
+def test_a_name_a_note_and_kept_epochs_are_no_ingredient(base):
+    other = with_recipe(base, name="other", summary="!", note="!", keep="1,2")
+    assert differences(base, other) == []
+
+
+def test_a_field_that_an_old_run_does_not_know_has_its_default(base):
+    recipe = {k: v for k, v in base.config["recipe"].items() if k != "cutout"}
+    old = replace(base, config=base.config | {"recipe": recipe})
+    assert differences(old, base) == []
+    assert differences(old, with_recipe(base, cutout=8)) == ["cutout 0 → 8"]
+
+
+@pytest.mark.parametrize(
+    "idle",
+    [
+        {"momentum": 0.5},  # of AdamW
+        {"head_learning_rate": 1.0},
+        {"unmixed_epochs": 5},
+        {"whole_epochs": 5},
+        {"teacher_share": 0.1},
+    ],
+)
+def test_what_has_no_effect_is_no_difference(base, idle):
+    assert differences(base, with_recipe(base, **idle)) == []
+
+
+def test_a_setting_and_what_it_brings_are_one_difference(base):
+    mixed = with_recipe(base, mixup=0.2, unmixed_epochs=5)
+    assert differences(base, mixed) == ["mixup 0 → 0.2"]
+    assert differences(mixed, with_recipe(mixed, unmixed_epochs=9)) == ["unmixed epochs 5 → 9"]
+    sgd = with_recipe(base, optimizer="sgd", momentum=0.5)
+    assert differences(base, sgd) == ["optimizer adamw → sgd"]
+
+
+def test_betas_are_read_as_the_file_has_them(base):
+    assert differences(base, with_recipe(base, betas=[0.9, 0.95])) == [
+        "betas 0.9 and 0.999 → 0.9 and 0.95"
+    ]
+
+
+def test_sizes_are_compared_within_one_kind_of_model(base):
+    deeper = replace(base, spec=replace(VIT, options=VIT.options | {"depth": 4, "drop_rate": 0.1}))
+    assert differences(base, deeper) == ["depth 3 → 4", "drop rate default → 0.1"]
+    assert differences(base, replace(base, spec=RESNET)) == ["model vit → resnet18"]
+
+
+def test_where_the_weights_came_from_is_said(base):
+    started = replace(base, config=base.config | {"started_from": {"run": "vit-masked"}})
+    assert settings(base)["start"] == "from nothing"
+    assert settings(started)["start"] == "weights of vit-masked"
+    assert settings(with_recipe(base, pretrained=True))["start"] == "pretrained weights"
+
+
+def test_all_training_pictures_are_said_in_a_word(base):
+    assert differences(base, with_recipe(base, train_pictures=20_000)) == [
+        "train pictures all → 20000"
+    ]
+
+
+# --- what it bought ------------------------------------------------------------------------------
+
+
+def test_a_gain_is_counted_picture_by_picture(base):
+    add(base, "better", cats=4, dogs=1, policy="trivial")
+    (gain,) = beside(base).gains
+    assert gain.run == "better" and gain.differences == ("policy none → trivial",)
+    assert (gain.accuracy, gain.gained) == pytest.approx((198 / 200, 3 / 200))
+    assert gain.low < 3 / 200 < gain.high
+    assert gain.p == pytest.approx(2 * (1 + 5) / 2**5)  # at most one of five coins falls so
+
+
+def test_single_ingredients_come_first_and_the_best_of_them(base):
+    add(base, "a", cats=1, policy="trivial")
+    add(base, "b", cats=3, epochs=100)
+    add(base, "c", cats=5, epochs=100, policy="trivial")
+    assert [gain.run for gain in beside(base).gains] == ["b", "a", "c"]
+
+
+def test_chances_are_corrected_for_the_number_of_runs(base):
+    add(base, "a", cats=5)
+    alone = beside(base).gains[0].p
+    add(base, "b", cats=5)
+    assert alone == pytest.approx(2 / 2**5)
+    assert [gain.p for gain in beside(base).gains] == pytest.approx([2 * alone, 2 * alone])
+
+
+def test_runs_tested_on_other_pictures_are_named_and_left_out(base):
+    add(base, "better", cats=4)
+    odd = make_run(base.path.parent / "odd")
+    runs.write_evaluation(odd.path, replace(odd.evaluation, fingerprint="1" * 16))
+    found = beside(base)
+    assert [gain.run for gain in found.gains] == ["better"]
+    assert "odd is not compared with base" in found.left_out[0]
+
+
+def test_a_run_without_an_evaluation_cannot_be_beside_others(base):
+    (base.path / runs.EVALUATION).unlink()
+    with pytest.raises(RunError):
+        beside(base)
+
+
+# --- the table -----------------------------------------------------------------------------------
+
+
+def test_the_plainest_run_is_offered_first(base):
+    add(base, "better", cats=4)
+    add(base, "worse", cats=0, dogs=3)
+    untested = make_run(base.path.parent / "untested")
+    (untested.path / runs.EVALUATION).unlink()
+    explorer = Explorer([base.path.parent], None, CPU)
+    assert compare.tested_names(explorer) == ["worse", "base", "better"]
+
+
+def test_the_table_begins_with_the_run_beside(base):
+    add(base, "<b>better", cats=4, dogs=1, policy="trivial")
+    found = beside(base)
+    text = ingredients.ablation_html(lambda name: found, "base")
+    assert text.index("base") < text.index("&lt;b&gt;better") and "<b>better" not in text
+    assert ingredients.row(found.gains[0])[1:3] == ["99.00", "+1.5"]
+    assert 'download="beside-base.md"' in text
+
+
+def test_what_cannot_be_compared_is_said_in_words(base):
+    assert ingredients.NOTHING in ingredients.ablation_html(None, None)
+    assert ingredients.ALONE in ingredients.ablation_html(lambda name: beside(base), "base")
+
+    def refuse(name):
+        raise RunError("gone")
+
+    assert "gone" in ingredients.ablation_html(refuse, "base")

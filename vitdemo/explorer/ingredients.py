@@ -1,0 +1,138 @@
+"""What each recipe has otherwise than that of one run, and what came of it: an ablation.
+
+    found = ablation(explorer, "vit-plain")
+    found.gains[0].differences, found.gains[0].gained  # ("policy none → trivial",), 0.031
+
+Both sides answered the same test pictures, so the gain is counted picture by picture.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from vitdemo.evaluation.paired import holm
+from vitdemo.explorer import Explorer
+from vitdemo.explorer.errors import answered
+from vitdemo.explorer.learning import DEFAULTS, mixes, setting
+from vitdemo.explorer.metrics import duel_of, table_of
+from vitdemo.runs import Run
+
+_SILENT = ("note", "pretrained", "keep")  # decide nothing, or are said in other words
+# Fields that count for nothing unless something else is set.
+_COUNTS: dict[str, Callable[[Run], Any]] = {
+    "momentum": lambda run: setting(run, "optimizer") in ("sgd", "muon"),
+    "betas": lambda run: setting(run, "optimizer") in ("adam", "adamw"),
+    "warmup_epochs": lambda run: setting(run, "schedule") != "one-cycle",
+    "head_learning_rate": lambda run: setting(run, "head_epochs"),
+    "unmixed_epochs": mixes,
+    "whole_epochs": lambda run: setting(run, "patch_dropout"),
+    "teacher_share": lambda run: setting(run, "teacher"),
+}
+
+
+@dataclass(frozen=True)
+class Gain:
+    """One run beside another: accuracy, and how much higher it is; shares of 1.
+
+    `low` to `high` is the gain's 95 % interval, `p` McNemar's after Holm's correction for all runs
+    that are compared with the same one.
+    """
+
+    run: str
+    differences: tuple[str, ...]
+    accuracy: float
+    gained: float
+    low: float
+    high: float
+    p: float
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """The run `base`, its test `accuracy`, and the runs tested on the same pictures beside it.
+
+    Those with the fewest differences come first, of these the best. `left_out` has a sentence for
+    each run that was tested otherwise.
+    """
+
+    base: str
+    accuracy: float
+    gains: tuple[Gain, ...]
+    left_out: tuple[str, ...]
+
+
+def ablation(explorer: Explorer, name: str) -> Ablation:
+    """All comparable runs beside `name`. Raises `RunError` without a sound evaluation of it."""
+    base, group = explorer.run(name), answered(explorer, name)
+    others = [run for run in group.runs if run.name != name]
+    duels = [duel_of(run, base) for run in others]
+    chances = holm([duel.overall.p for duel in duels])
+    found = [
+        Gain(
+            run.name,
+            tuple(differences(base, run)),
+            table_of(run).accuracy,
+            duel.overall.difference,
+            *map(float, duel.difference_interval),
+            float(p),
+        )
+        for run, duel, p in zip(others, duels, chances, strict=True)
+    ]
+    found.sort(key=lambda gain: (len(gain.differences), -gain.gained))
+    return Ablation(name, table_of(base).accuracy, tuple(found), group.left_out)
+
+
+def differences(base: Run, run: Run) -> list[str]:
+    """Every setting that `run` has otherwise than `base`, as "policy none → trivial".
+
+    What a setting brings with it is not one more: of two optimizers, the momentum of one says
+    nothing beside the betas of the other.
+    """
+    changes = {}
+    if (before := _model(base)) != (after := _model(run)):
+        changes["model"] = before, after
+    else:
+        options = dict.fromkeys([*base.spec.options, *run.spec.options])
+        changes |= {o: tuple(_option(r, o) for r in (base, run)) for o in options}
+    first, second = settings(base), settings(run)
+    changes |= {field: (first[field], second[field]) for field in first if field in second}
+    return [
+        f"{field.replace('_', ' ')} {before} → {after}"
+        for field, (before, after) in changes.items()
+        if before != after
+    ]
+
+
+def settings(run: Run) -> dict[str, str]:
+    """What decided the training of `run` beside its model, in words, by field of its recipe.
+
+    A field without effect is left out; one that the run is too old to know has its default.
+    """
+    found = {"image_size": str(run.spec.image_size), "start": _start(run)}
+    for field in DEFAULTS:
+        if field not in _SILENT and _COUNTS.get(field, bool)(run):
+            value = setting(run, field)
+            found[field] = "all" if (field, value) == ("train_pictures", 0) else _words(value)
+    return found
+
+
+def _model(run: Run) -> str:
+    return run.spec.name or run.spec.family
+
+
+def _option(run: Run, name: str) -> str:
+    return _words(run.spec.options.get(name, "default"))
+
+
+def _start(run: Run) -> str:
+    if run.origin:
+        return f"weights of {run.origin.get('run', '?')}"
+    return "pretrained weights" if setting(run, "pretrained") else "from nothing"
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return " and ".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value) or "none"

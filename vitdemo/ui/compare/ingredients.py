@@ -1,0 +1,83 @@
+"""What an ingredient buys: the runs beside one of them, setting by setting."""
+
+from collections.abc import Callable
+
+import gradio as gr
+
+from vitdemo.errors import VitdemoError
+from vitdemo.evaluation.paired import SIGNIFICANT, p_words
+from vitdemo.explorer.ingredients import Ablation, Gain
+from vitdemo.ui import html
+from vitdemo.ui.compare.export import exports
+from vitdemo.ui.components import QUIET, renewed
+from vitdemo.ui.metrics.tables import explanations, signed
+
+INTRO = (
+    "### What an ingredient buys\nEach run beside one of them: what differs in their recipes, "
+    "and how many more of the same test pictures come out right."
+)
+WORDS = {
+    "Gain, points": "Test accuracy less that of the first row, in percentage points. Where one "
+    "setting differs it is that setting's; where several do, that of all together.",
+    "95 % interval": "Of the gain, by what other test pictures could have said; what another seed "
+    "of the training would change is not in it.",
+    "p (Holm)": "McNemar's test on the pictures that one of the two alone gets right, corrected "
+    f"for the number of runs; below {SIGNIFICANT:g} it is more than chance explains.",
+    "What differs": "Every setting that decided the training and differs: as it is in the "
+    "first row's run, then here.",
+}
+HEADER = ["Run", "Test accuracy (%)", *WORDS]
+NOTHING = "No run has been tested yet: nothing to compare."
+ALONE = "No other run was tested on the same pictures."
+
+
+def build(
+    tab: gr.Tab,
+    *,
+    tested: Callable[[], list[str]],
+    ablation: Callable[[str], Ablation],
+) -> None:
+    """Lay out and wire the section of `tab`.
+
+    `tested` names the runs that can be compared, the first one to begin with; `ablation` sets the
+    others beside one of them.
+    """
+    gr.Markdown(INTRO)
+    base = gr.Dropdown(
+        [], label="Beside", info="the run without the ingredient", elem_id="gains-base"
+    )
+    table = gr.HTML(elem_id="gains", apply_default_css=False)
+
+    def draw(name):
+        names, name = renewed(tested(), name)
+        return names, ablation_html(ablation, name)
+
+    gr.on([tab.select, base.input], draw, inputs=base, outputs=[base, table], **QUIET)
+
+
+def ablation_html(ablation: Callable[[str], Ablation], name: str | None) -> str:
+    if name is None:
+        return html.notice(NOTHING)
+    try:
+        found = ablation(name)
+    except VitdemoError as error:
+        return html.notice(str(error))
+    if not found.gains:
+        return html.notice(ALONE) + html.notices(found.left_out)
+    first = [name, f"{100 * found.accuracy:.2f}", *["–"] * 4]
+    texts = [first, *map(row, found.gains)]
+    return (
+        f"{html.table(HEADER, texts)}<p>{exports(HEADER, texts, f'beside-{name}')}</p>"
+        f"{explanations(WORDS)}{html.notices(found.left_out)}"
+    )
+
+
+def row(gain: Gain) -> list[str]:
+    return [
+        gain.run,
+        f"{100 * gain.accuracy:.2f}",
+        signed(100 * gain.gained),
+        f"{signed(100 * gain.low)} to {signed(100 * gain.high)}",
+        p_words(gain.p).removeprefix("p = ").removeprefix("p "),
+        "; ".join(gain.differences) or "nothing: the same recipe",
+    ]
