@@ -110,7 +110,7 @@ def settings(run: Run) -> dict[str, str]:
     """
     found = {"image_size": str(run.spec.image_size), "start": _start(run)}
     for field in DEFAULTS:
-        if field not in _SILENT and _COUNTS.get(field, bool)(run):
+        if field not in _SILENT and (field not in _COUNTS or _COUNTS[field](run)):
             value = setting(run, field)
             found[field] = "all" if (field, value) == ("train_pictures", 0) else _words(value)
     return found

@@ -40,7 +40,8 @@ def setting(run: Run, field: str) -> Any:
     """A field of the run's recipe; the default where the run is older than the field or odd."""
     default = DEFAULTS[field]
     value = run.config["recipe"].get(field, default)
-    kind = (int, float) if isinstance(default, (int, float)) else (type(default), list)
+    kinds = (str, (int, float), (tuple, list))
+    kind = next(kind for kind in kinds if isinstance(default, kind))
     return value if isinstance(value, kind) else default
 
 
