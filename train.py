@@ -17,30 +17,32 @@ A training writes a run folder (see `vitdemo/runs.py`), which the page shows whi
 import argparse
 import json
 import os
-import shlex
 import signal
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
-import timm
 import torch
-from tqdm import tqdm
 
 from vitdemo import data, runs
+from vitdemo.bookkeeping import (
+    Saver,
+    command_line,
+    continue_folder,
+    describe,
+    prepare_folder,
+    resumable,
+    started_from,
+)
 from vitdemo.errors import PretrainingError, RunError, VitdemoError
 from vitdemo.evaluation import accuracy
-from vitdemo.models import ModelSpec, build_model, count_macs, count_parameters
-from vitdemo.provenance import device_name, git_commit, package_versions
+from vitdemo.models import ModelSpec, build_model
 from vitdemo.recipes import RECIPES, Recipe, get_recipe
 from vitdemo.training import (
-    Preprocessing,
-    Progress,
     Teacher,
     Trainer,
     choose_compile,
@@ -48,10 +50,11 @@ from vitdemo.training import (
     pick_device,
     predict,
 )
+from vitdemo.training.bar import progress_bar, sentence
+from vitdemo.training.pictures import preprocessing_of, split
 from vitdemo.training.pretraining import make_trainer
 
 SYNTHETIC = "synthetic"  # name of the data of --smoke
-CHECKPOINT_SECONDS = 20.0  # between two checkpoints, where epochs are shorter than that
 TUNABLE = tuple(f for f in fields(Recipe) if f.type in (int, float, str) and f.name not in
                 ("name", "summary", "note"))  # fmt: skip
 
@@ -182,7 +185,7 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
     source, pictures, classes = training_pictures(args, recipe)
     kept, held = split(pictures, recipe)
     fingerprint = data.fingerprint(pictures, classes)
-    saved = resumable(folder, recipe, fingerprint) if args.resume else None
+    saved = resumable(folder, fingerprint) if args.resume else None
     processes, device = join_processes(device)
     torch.manual_seed(recipe.seed)
     model = build_model(
@@ -230,43 +233,11 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
     return 0
 
 
-def prepare_folder(folder: Path, trainer: Trainer, config: dict) -> None:
-    """Make the run folder of a new training."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in (runs.WEIGHTS, runs.EVALUATION):  # of a smoke test that this one replaces
-        (folder / name).unlink(missing_ok=True)
-    for path in (folder / runs.EPOCHS).glob("*"):
-        path.unlink()
-    runs.rewrite_history(folder, ())
-    runs.write_checkpoint(folder, trainer.state_dict())
-    runs.write_config(folder, config)  # last: a folder that has it can be resumed
-
-
-def continue_folder(folder: Path, trainer: Trainer, argv: list[str]) -> None:
-    """Drop what was not saved of a run that goes on, and write down with what it does."""
-    history = [r for r in runs.read_history(folder) if r["epoch"] <= trainer.epoch]
-    runs.rewrite_history(folder, history)
-    if not trainer.finished:
-        config = runs.read_config(folder)
-        resumed = [
-            *config.get("resumed", ()),
-            {"after_epoch": trainer.epoch} | made_with(trainer, argv),
-        ]
-        runs.write_config(folder, config | {"resumed": resumed})
-
-
 def resume_command(args: argparse.Namespace, folder: Path) -> str:
     """The command that goes on with the run in `folder`, on the same pictures."""
     where = ["--data", str(args.data)] if args.data else []
     smoke = ["--smoke"] if args.smoke else []
     return command_line([args.recipe, *smoke, *where, "--out", str(folder), "--resume"])
-
-
-def command_line(argv: list[str]) -> str:
-    """What starts this program with `argv` in as many processes as now."""
-    count = os.environ.get("LOCAL_WORLD_SIZE", "1")
-    start = ["python"] if count == "1" else ["torchrun", f"--nproc_per_node={count}"]
-    return shlex.join([*start, "train.py", *argv])
 
 
 def choose_recipe(args: argparse.Namespace) -> Recipe:
@@ -336,52 +307,6 @@ def training_pictures(
     return source, source.load("train", recipe.model.image_size), source.classes
 
 
-def split(pictures: data.Pictures, recipe: Recipe) -> tuple[torch.Tensor, torch.Tensor]:
-    """Indices of the pictures (to train on, to validate on)."""
-    kept, held = data.stratified_split(pictures.labels, recipe.validation_share, recipe.seed)
-    if recipe.crop_padding >= pictures.images.shape[-1]:
-        raise VitdemoError(
-            f"crop_padding {recipe.crop_padding} is not below the pictures' side of "
-            f"{pictures.images.shape[-1]} pixels."
-        )
-    if recipe.train_pictures >= len(kept):
-        raise VitdemoError(
-            f"train_pictures is {recipe.train_pictures}, of {len(kept)} that are left beside the "
-            "validation pictures: 0 takes all."
-        )
-    if recipe.train_pictures:
-        chosen, _ = data.stratified_split(
-            pictures.labels[kept], len(kept) - recipe.train_pictures, recipe.seed
-        )
-        kept = kept[chosen]
-    return kept, held
-
-
-def preprocessing_of(
-    recipe: Recipe, source: data.Source | None, pictures: data.Pictures
-) -> Preprocessing:
-    """The pretrained weights' own normalisation, CIFAR-10's, or that of the training pictures."""
-    if recipe.model.family == "timm":
-        pretrained = timm.get_pretrained_cfg(recipe.model.name)
-        mean, std = tuple(pretrained.mean), tuple(pretrained.std)
-    elif source is not None and source.is_cifar10:
-        mean, std = data.CIFAR10_MEAN, data.CIFAR10_STD
-    else:
-        mean, std = data.pixel_statistics(pictures.images)
-    return Preprocessing(recipe.model.image_size, mean, std)
-
-
-def resumable(folder: Path, recipe: Recipe, fingerprint: str) -> dict:
-    """The checkpoint of `folder`. Raises `RunError` where it was begun on other data."""
-    begun = runs.read_config(folder).get("data", {}).get("fingerprint")
-    if begun != fingerprint:
-        raise RunError(
-            f"'{folder}' was begun on other training pictures (fingerprint {begun}, now "
-            f"{fingerprint}): pass its --data, or choose another --out."
-        )
-    return runs.read_checkpoint(folder)
-
-
 def teacher_of(
     recipe: Recipe, classes: tuple[str, ...], fingerprint: str, device: torch.device
 ) -> Teacher | None:
@@ -413,106 +338,6 @@ def teacher_of(
     return Teacher(runs.load_model(run, device), run.preprocessing, recipe.teacher_share)
 
 
-def describe(
-    trainer: Trainer,
-    model: torch.nn.Module,
-    classes: tuple[str, ...],
-    data_name: str,
-    fingerprint: str,
-    argv: list[str],
-) -> dict:
-    """All of `config.json`."""
-    recipe, preprocessing = trainer.recipe, trainer.preprocessing
-    return made_with(trainer, argv) | {
-        "recipe": asdict(recipe),
-        "model": asdict(recipe.model),
-        "classes": list(classes),
-        "normalisation": {"mean": preprocessing.mean, "std": preprocessing.std},
-        "input_size": preprocessing.size,
-        "data": {"name": data_name, "fingerprint": fingerprint},
-        "split": {
-            "seed": recipe.seed,
-            "train_pictures": len(trainer.train),
-            "validation_pictures": len(trainer.validation),
-        },
-        "parameters": count_parameters(model),
-        "macs": count_macs(model, preprocessing.size),
-    }
-
-
-def made_with(trainer: Trainer, argv: list[str]) -> dict:
-    """Command, machine, versions and time; the part of `config.json` that each --resume adds to."""
-    return {
-        "command": command_line(argv),
-        "device": device_name(trainer.device),
-        "processes": trainer.processes.count,
-        "compile": trainer.compile,
-        "packages": package_versions(),
-        "git_commit": git_commit(),
-        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-    }
-
-
-def started_from(weights: Path | None) -> dict:
-    """{"started_from": the run that left `weights`, if any, and the seconds up to it}."""
-    source = runs.source_of(weights) if weights else None
-    if not source:
-        return {}
-    folder, epoch = source
-    config, history = runs.read_config(folder), runs.read_history(folder)
-    before = config.get("started_from", {}).get("seconds", 0)
-    history = [record for record in history if not epoch or record["epoch"] <= epoch]
-    words = ("command", "device", "processes", "git_commit", "started")
-    return {
-        "started_from": {
-            "run": folder.name,
-            "recipe": config["recipe"].get("name"),
-            "epochs": len(history),
-            "seconds": before + sum(record["epoch_seconds"] for record in history),
-        }
-        | {word: config.get(word) for word in words}
-    }
-
-
-class Saver:
-    """Writes each epoch as it ends; its checkpoint at once or, where epochs are short, soon.
-
-    A checkpoint of every epoch would cost a GPU more than the epoch. One that waits is held in
-    memory, and `flush` writes it, so that only a killed process loses up to CHECKPOINT_SECONDS.
-    """
-
-    def __init__(self, folder: Path, trainer: Trainer):
-        self.folder, self.trainer = folder, trainer
-        self.written = time.monotonic()
-        self.waiting: dict | None = None
-
-    def save(self, record: dict) -> None:
-        if record["epoch"] in self.trainer.recipe.kept_epochs:
-            weights = self.trainer.averaged_weights()
-            runs.write_weights(self.folder, weights, record["epoch"])
-        runs.append_record(self.folder, record)
-        if time.monotonic() - self.written < CHECKPOINT_SECONDS:
-            self.waiting = detached(self.trainer.state_dict())
-            return
-        self.waiting = None
-        runs.write_checkpoint(self.folder, self.trainer.state_dict())
-        self.written = time.monotonic()
-
-    def flush(self) -> None:
-        if self.waiting:
-            runs.write_checkpoint(self.folder, self.waiting)
-            self.waiting = None
-
-
-def detached(state):
-    """A copy of nested dicts and lists whose tensors do not change with the model's."""
-    if isinstance(state, torch.Tensor):
-        return state.detach().clone()
-    if isinstance(state, dict):
-        return {key: detached(value) for key, value in state.items()}
-    return [detached(value) for value in state] if isinstance(state, list) else state
-
-
 def train_to_the_end(trainer: Trainer, folder: Path, deadline: float | None = None) -> bool:
     """Write each epoch as it ends; False where Ctrl-C, SIGTERM or the deadline stopped it."""
     first, saver = trainer.processes.is_first, Saver(folder, trainer)
@@ -536,38 +361,6 @@ def too_late(trainer: Trainer, record: dict, deadline: float) -> bool:
     """Whether another epoch like this one would end after the deadline."""
     late = time.monotonic() + record["epoch_seconds"] > deadline
     return trainer.processes.agree(late, trainer.device)
-
-
-def sentence(record: dict) -> str:
-    accuracy = record["val_accuracy"]
-    answered = "" if accuracy is None else f"accuracy {100 * accuracy:.2f} %  "
-    return (
-        f"epoch {record['epoch']:3d}  loss {record['train_loss']:.4f}  "
-        f"validation loss {record['val_loss']:.4f}  {answered}"
-        f"{record['epoch_seconds']:.0f} s  {record['images_per_second']:.0f} images/s"
-    )
-
-
-def progress_bar(trainer: Trainer) -> tqdm:
-    epoch_images = trainer.steps * trainer.batch_size
-    bar = tqdm(
-        total=trainer.recipe.total_epochs * epoch_images,
-        initial=trainer.epoch * epoch_images,
-        unit="img",
-        unit_scale=True,
-        dynamic_ncols=True,
-        disable=not trainer.processes.is_first,
-    )
-    trainer.on_step = lambda progress: show(bar, progress, trainer)
-    return bar
-
-
-def show(bar: tqdm, progress: Progress, trainer: Trainer) -> None:
-    done = (progress.epoch - 1) * progress.steps + progress.step
-    bar.set_description(f"epoch {progress.epoch}/{trainer.recipe.total_epochs}", refresh=False)
-    accuracy = {} if trainer.recipe.mask_ratio else {"accuracy": f"{100 * progress.accuracy:.1f} %"}
-    bar.set_postfix(loss=f"{progress.loss:.3f}", **accuracy, refresh=False)
-    bar.update(done * trainer.batch_size - bar.n)
 
 
 def validation_of(run: runs.Run, source: data.Source) -> data.Pictures | None:

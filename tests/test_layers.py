@@ -8,8 +8,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ORDER = (
     "errors < provenance < inputs < perturb < data < models < augment < recipes < training < runs"
-    " < evaluation < attention < attributions < faithfulness < figures < explorer < report < ui"
-    " < app"
+    " < bookkeeping < evaluation < attention < attributions < faithfulness < figures < explorer"
+    " < report < ui < app"
 )
 LAYERS = ORDER.split(" < ")
 ROOMS = {  # library: the only layers that may import it

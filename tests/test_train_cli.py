@@ -14,9 +14,10 @@ import pytest
 from safetensors.torch import load_file
 
 import train
-from vitdemo import runs
+from vitdemo import bookkeeping, runs
 from vitdemo.data import synthetic
 from vitdemo.recipes import RECIPES
+from vitdemo.training import bar
 
 THREE = {f"{part}/{name}": 10 for part in ("train", "test") for name in ("ant", "bee", "cow")}
 ROOT = Path(train.__file__).parent
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("tiny_recipe")
 
 @pytest.fixture(autouse=True)
 def _every_checkpoint(monkeypatch):
-    monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(bookkeeping, "CHECKPOINT_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -176,7 +177,7 @@ def interrupt_at(monkeypatch, owner, name, call, error):
 
 @pytest.mark.parametrize(
     ("owner", "name", "call"),
-    [(train, "show", 2), (runs, "append_record", 2), (runs, "write_checkpoint", 3)],
+    [(bar, "show", 2), (runs, "append_record", 2), (runs, "write_checkpoint", 3)],
     ids=["in an epoch", "before its record", "before its checkpoint"],
 )
 def test_ctrl_c_loses_nothing_finished(
@@ -197,9 +198,9 @@ def test_ctrl_c_loses_nothing_finished(
 def test_a_checkpoint_that_waits_is_written_when_the_run_stops(
     cli, smoke, monkeypatch, tmp_path, tiny_run
 ):
-    monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 1000.0)
+    monkeypatch.setattr(bookkeeping, "CHECKPOINT_SECONDS", 1000.0)
     with monkeypatch.context() as patch:
-        interrupt_at(patch, train, "show", 3, KeyboardInterrupt)
+        interrupt_at(patch, bar, "show", 3, KeyboardInterrupt)
         code, out, _ = smoke()
     assert code == 130
     assert "2 of 3 epochs" in out
@@ -208,7 +209,7 @@ def test_a_checkpoint_that_waits_is_written_when_the_run_stops(
 
 
 def test_short_epochs_share_a_checkpoint(smoke, monkeypatch, tmp_path):
-    monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 1000.0)
+    monkeypatch.setattr(bookkeeping, "CHECKPOINT_SECONDS", 1000.0)
     written, write = [], runs.write_checkpoint
     monkeypatch.setattr(
         runs, "write_checkpoint", lambda folder, s: written.append(s["epoch"]) or write(folder, s)
@@ -236,7 +237,7 @@ def test_a_run_that_is_killed_in_its_first_epoch_keeps_the_command_that_began_it
     cli, smoke, monkeypatch, tmp_path, tiny_run
 ):
     with monkeypatch.context() as patch:
-        interrupt_at(patch, train, "show", 1, KeyboardInterrupt)
+        interrupt_at(patch, bar, "show", 1, KeyboardInterrupt)
         _, out, _ = smoke()
     began = runs.read_config(tmp_path / "run")
     assert cli(*shlex.split(out.split("python train.py ")[1]))[0] == 0
@@ -352,7 +353,7 @@ def test_the_printed_command_goes_on_with_a_folder_of_pictures(
     cli, monkeypatch, put_pictures, tmp_path
 ):
     with monkeypatch.context() as patch:
-        interrupt_at(patch, train, "show", 1, KeyboardInterrupt)
+        interrupt_at(patch, bar, "show", 1, KeyboardInterrupt)
         code, out, _ = cli("tiny", "--data", put_pictures(THREE), "--out", tmp_path / "my run")
     assert code == 130
     assert cli(*shlex.split(out.split("python train.py ")[1]))[0] == 0

@@ -1,0 +1,37 @@
+"""A training in the terminal: a bar that moves with its steps, and a line an epoch."""
+
+from tqdm import tqdm
+
+from vitdemo.training import Progress, Trainer
+
+
+def sentence(record: dict) -> str:
+    accuracy = record["val_accuracy"]
+    answered = "" if accuracy is None else f"accuracy {100 * accuracy:.2f} %  "
+    return (
+        f"epoch {record['epoch']:3d}  loss {record['train_loss']:.4f}  "
+        f"validation loss {record['val_loss']:.4f}  {answered}"
+        f"{record['epoch_seconds']:.0f} s  {record['images_per_second']:.0f} images/s"
+    )
+
+
+def progress_bar(trainer: Trainer) -> tqdm:
+    epoch_images = trainer.steps * trainer.batch_size
+    bar = tqdm(
+        total=trainer.recipe.total_epochs * epoch_images,
+        initial=trainer.epoch * epoch_images,
+        unit="img",
+        unit_scale=True,
+        dynamic_ncols=True,
+        disable=not trainer.processes.is_first,
+    )
+    trainer.on_step = lambda progress: show(bar, progress, trainer)
+    return bar
+
+
+def show(bar: tqdm, progress: Progress, trainer: Trainer) -> None:
+    done = (progress.epoch - 1) * progress.steps + progress.step
+    bar.set_description(f"epoch {progress.epoch}/{trainer.recipe.total_epochs}", refresh=False)
+    accuracy = {} if trainer.recipe.mask_ratio else {"accuracy": f"{100 * progress.accuracy:.1f} %"}
+    bar.set_postfix(loss=f"{progress.loss:.3f}", **accuracy, refresh=False)
+    bar.update(done * trainer.batch_size - bar.n)
