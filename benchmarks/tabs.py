@@ -29,7 +29,7 @@ PLACES = {  # tab -> what is to be seen in it
     "Confusion matrix": ["#confusion-matrix [data-pick]"],
     "Errors": ["#errors-kinds [data-pick]", "#errors-pictures img"],
     "Calibration": ["#calibration figure"],
-    "Compare models": ["#models table"],
+    "Compare models": ["#models table", "#gains table"],
     "Data": ["#classes figure"],
 }
 # Clicks `button`, and waits until all `places` are to be seen (and `gone` is not) and painted.
