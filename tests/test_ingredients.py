@@ -87,6 +87,12 @@ def test_a_setting_and_what_it_brings_are_one_difference(base):
     assert differences(base, sgd) == ["optimizer adamw → sgd"]
 
 
+def test_one_cycle_has_no_warm_up_of_its_own(base):
+    cycle = with_recipe(base, schedule="one-cycle")
+    assert differences(cycle, with_recipe(cycle, warmup_epochs=5)) == []
+    assert differences(base, with_recipe(base, warmup_epochs=5)) == ["warmup epochs 0 → 5"]
+
+
 def test_betas_are_read_as_the_file_has_them(base):
     assert differences(base, with_recipe(base, betas=[0.9, 0.95])) == [
         "betas 0.9 and 0.999 → 0.9 and 0.95"
@@ -100,9 +106,14 @@ def test_sizes_are_compared_within_one_kind_of_model(base):
 
 
 def test_where_the_weights_came_from_is_said(base):
-    started = replace(base, config=base.config | {"started_from": {"run": "vit-masked"}})
-    assert settings(base)["start"] == "from nothing"
-    assert settings(started)["start"] == "weights of vit-masked"
+    def of(**config):
+        return settings(replace(base, config=base.config | config))["start"]
+
+    early = {"run": "vit-masked", "epochs": 8}
+    assert of() == "from nothing"
+    assert of(started_from=early) == "weights of vit-masked after 8 epochs"
+    assert of(started_from=early) != of(started_from=early | {"epochs": 16})
+    assert of(command="python train.py vit --weights a.safetensors") == "weights of a file"
     assert settings(with_recipe(base, pretrained=True))["start"] == "pretrained weights"
 
 
@@ -173,6 +184,16 @@ def test_the_table_begins_with_the_run_beside(base):
     assert text.index("base") < text.index("&lt;b&gt;better") and "<b>better" not in text
     assert ingredients.row(found.gains[0])[1:3] == ["99.00", "+1.5"]
     assert 'download="beside-base.md"' in text
+
+
+@pytest.mark.parametrize("others", [0, 1], ids=["alone", "beside another"])
+def test_runs_that_are_left_out_are_named_on_the_page(base, others):
+    odd = make_run(base.path.parent / "odd")
+    runs.write_evaluation(odd.path, replace(odd.evaluation, fingerprint="1" * 16))
+    for _ in range(others):
+        add(base, "better", cats=4)
+    text = ingredients.ablation_html(lambda name: beside(base), "base")
+    assert "odd is not compared with base" in text
 
 
 def test_what_cannot_be_compared_is_said_in_words(base):

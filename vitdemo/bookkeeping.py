@@ -1,4 +1,4 @@
-"""What a training writes down: its run folder from the first moment, epoch by epoch, to its end.
+"""What a training writes down: its run folder from the first moment up to the last epoch.
 
 `runs.py` knows the files; here is what a training puts into them, and when.
 """

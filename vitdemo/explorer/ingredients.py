@@ -126,8 +126,12 @@ def _option(run: Run, name: str) -> str:
 
 def _start(run: Run) -> str:
     if run.origin:
-        return f"weights of {run.origin.get('run', '?')}"
-    return "pretrained weights" if setting(run, "pretrained") else "from nothing"
+        name, epochs = (run.origin.get(word, "?") for word in ("run", "epochs"))
+        return f"weights of {name} after {epochs} epochs"
+    if setting(run, "pretrained"):
+        return "pretrained weights"
+    from_file = "--weights" in str(run.config.get("command", ""))  # of no run
+    return "weights of a file" if from_file else "from nothing"
 
 
 def _words(value: Any) -> str:

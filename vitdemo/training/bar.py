@@ -16,6 +16,10 @@ def sentence(record: dict) -> str:
 
 
 def progress_bar(trainer: Trainer) -> tqdm:
+    """A bar over all pictures of all epochs, which the trainer's `on_step` moves from now on.
+
+    It is silent in all processes but the first.
+    """
     epoch_images = trainer.steps * trainer.batch_size
     bar = tqdm(
         total=trainer.recipe.total_epochs * epoch_images,

@@ -11,7 +11,7 @@ from vitdemo.recipes import Recipe
 
 def learning_rate_factor(recipe: Recipe, epoch: float, total: float) -> float:
     """Share of the peak learning rate at a time in epochs of a stage that lasts `total`."""
-    if recipe.schedule == "one-cycle":  # Smith & Topin 2018, with torch's default proportions
+    if recipe.schedule == "one-cycle":  # Smith & Topin 2017, with torch's default proportions
         rise = 0.3 * total
         if epoch < rise:
             return 0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * epoch / rise))

@@ -10,7 +10,11 @@ from vitdemo.training.inference import Preprocessing
 
 
 def split(pictures: data.Pictures, recipe: Recipe) -> tuple[torch.Tensor, torch.Tensor]:
-    """Indices of the pictures (to train on, to validate on)."""
+    """Indices of the pictures to train on (N,) and to validate on (M,).
+
+    Raises `VitdemoError` where the crop's padding or the number of training pictures does not fit
+    the pictures, `DataError` where a class has too few of them.
+    """
     kept, held = data.stratified_split(pictures.labels, recipe.validation_share, recipe.seed)
     if recipe.crop_padding >= pictures.images.shape[-1]:
         raise VitdemoError(
