@@ -359,7 +359,8 @@ def train_to_the_end(trainer: Trainer, folder: Path, deadline: float | None = No
 
 def too_late(trainer: Trainer, record: dict, deadline: float) -> bool:
     """Whether another epoch like this one would end after the deadline."""
-    late = time.monotonic() + record["epoch_seconds"] > deadline
+    seconds = record["epoch_seconds"] - trainer.compile_seconds
+    late = time.monotonic() + seconds > deadline
     return trainer.processes.agree(late, trainer.device)
 
 

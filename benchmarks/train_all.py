@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-LEAST = 0.5  # minutes that a training is still begun with
+LEAST = 2.5  # minutes that a training is still begun with: it compiles, and ends an epoch
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -7,17 +7,20 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 from safetensors.torch import load_file
 
 import train
 from vitdemo import bookkeeping, runs
 from vitdemo.data import synthetic
 from vitdemo.recipes import RECIPES
-from vitdemo.training import bar
+from vitdemo.training import Processes, bar
 
 THREE = {f"{part}/{name}": 10 for part in ("train", "test") for name in ("ant", "bee", "cow")}
 ROOT = Path(train.__file__).parent
@@ -217,6 +220,15 @@ def test_short_epochs_share_a_checkpoint(smoke, monkeypatch, tmp_path):
     assert smoke()[0] == 0
     assert written == [0, 3]
     assert runs.read_checkpoint(tmp_path / "run")["epoch"] == 3
+
+
+@pytest.mark.parametrize(("compiling", "late"), [(0, True), (100, False)])
+def test_another_epoch_is_not_expected_to_compile(compiling, late):
+    trainer = SimpleNamespace(
+        compile_seconds=compiling, processes=Processes(), device=torch.device("cpu")
+    )
+    deadline = time.monotonic() + 50
+    assert train.too_late(trainer, {"epoch_seconds": 101.0}, deadline) == late
 
 
 def test_a_run_out_of_minutes_can_be_gone_on_with(cli, smoke, tmp_path, tiny_run):

@@ -391,7 +391,12 @@ def test_nothing_is_compiled_again_when_mixing_rests(traced):
     assert_close(untimed(records), untimed(plain.fit()))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
+needs_cuda = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="this machine has no CUDA device"
+)
+
+
+@needs_cuda
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
 @pytest.mark.parametrize(
@@ -400,8 +405,10 @@ def test_nothing_is_compiled_again_when_mixing_rests(traced):
     ids=["vit", "resnet18", "masked"],
 )
 def test_cuda_compiles_the_same_training(mode, recipe):
+    from torch._inductor import cudagraph_trees
+
     # As in a fresh process, where CUDA graphs have not been told of a step yet.
-    torch._inductor.cudagraph_trees.MarkStepBox.mark_step_counter = 0
+    cudagraph_trees.MarkStepBox.mark_step_counter = 0
     notes, options = [], {"device": "cuda", "made_by": trainer_of}
     plain = make_trainer(recipe, **options)
     compiled = make_trainer(recipe, **options, compile=mode, on_note=notes.append)
@@ -412,6 +419,36 @@ def test_cuda_compiles_the_same_training(mode, recipe):
     for ours, theirs in zip(records[:compared], plain.fit(), strict=False):
         assert ours["train_loss"] == pytest.approx(theirs["train_loss"], rel=0.05)
         assert ours["val_loss"] == pytest.approx(theirs["val_loss"], rel=0.1)
+
+
+@needs_cuda
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("policy", ["auto", "trivial", "rand"])
+def test_cuda_compiles_the_same_pixels(policy):
+    trainer = make_trainer(replace(COMPILED, policy=policy, mixup=0.0, cutmix=0.0), device="cuda")
+    trainer._draw_epoch()
+    plain, _ = trainer._batch(0)
+    trainer._augment = training.compiled(training.augment, "default")
+    apart = (trainer._batch(0)[0] - plain).abs()
+    assert apart.max() <= 1  # a grey level, where a quotient is a hair below a whole number
+    assert (apart < 0.01).float().mean() > 0.99
+
+
+@needs_cuda
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("mode", ["off", "default"])
+def test_cuda_steps_wait_for_nothing(mode):
+    trainer = make_trainer(COMPILED, device="cuda", compile=mode)
+    next(trainer.fit())
+    trainer._draw_epoch()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for step in range(trainer.steps):
+            trainer._set_learning_rate(step)
+            trainer._step(step)
+            trainer.ema.update(trainer.model, step=step + 1)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
 
 
 @pytest.mark.parametrize("spec", [TINY, DEIT], ids=lambda spec: spec.family)
@@ -425,6 +462,26 @@ def test_attention_is_written_out_where_its_kernel_is_slow(monkeypatch, spec, bf
 
     assert fused(trainer.model) == {not bfloat16}
     assert fused(trainer.averaged_model()) == {True}  # it only answers
+
+
+def test_the_second_rate_of_an_older_timms_muon_follows_the_schedule():
+    trainer = make_trainer(replace(PLAIN, optimizer="muon"))
+    for group in trainer.optimizer.param_groups:
+        group["adamw_lr"] = 1.0  # timm 1.0.21 to 1.0.26: the peak, for ever
+    rate = trainer._set_learning_rate(0)
+    assert rate != 1.0
+    assert {group["adamw_lr"] for group in trainer.optimizer.param_groups} == {rate}
+
+
+def test_an_overflow_of_half_precision_is_validated_again(monkeypatch):
+    trainer, whole = make_trainer(), training.predict
+
+    def overflowing(*arguments, half=False):
+        return whole(*arguments) + (math.inf if half else 0)
+
+    wanted = trainer._validate()
+    monkeypatch.setattr(training, "predict", overflowing)
+    assert trainer._validate() == wanted
 
 
 def test_the_compilers_rehearsal_leaves_no_trace():

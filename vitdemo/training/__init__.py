@@ -155,6 +155,7 @@ class Trainer:
         self._augment = augment if self.compile == "off" else compiled(augment, self.compile)
         self._forward: nn.Module | None = None  # the model, compiled and shared; made when trained
         self.epoch = 0  # finished ones
+        self.compile_seconds = 0.0  # of the last epoch, which only a stage's first one has
         self.best: Best | None = None
         self.ema = (
             ModelEmaV3(model, decay=recipe.ema_decay, use_warmup=True) if recipe.ema_decay else None
@@ -202,9 +203,9 @@ class Trainer:
             started = time.perf_counter()
             if self._forward is None:
                 self._make_forward()
-            compiled_after = time.perf_counter() - started
+            self.compile_seconds = time.perf_counter() - started
             train_loss, train_accuracy, learning_rate = self._train_epoch()
-            seconds = time.perf_counter() - started - compiled_after
+            seconds = time.perf_counter() - started - self.compile_seconds
             val_loss, val_accuracy = self._validate()
             if not math.isfinite(train_loss + val_loss):
                 raise VitdemoError(
@@ -427,6 +428,8 @@ class Trainer:
         rate = self.peak * learning_rate_factor(self.recipe, time_in_stage, self.stage_epochs)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group.get("lr_scale", 1.0)
+            if "adamw_lr" in group:  # of timm's Muon before 1.0.27, fixed when it was made
+                group["adamw_lr"] = group["lr"]
         return rate
 
     def _report(self, step: int, sums: Tensor) -> None:
@@ -446,7 +449,10 @@ class Trainer:
         model, processes = self.averaged_model(), self.processes
         processes.share_buffers(model)
         mine = slice(processes.rank, None, processes.count)
-        logits = predict(model, self.validation.images[mine], self.preprocessing, half=True)
+        images = self.validation.images[mine]
+        logits = predict(model, images, self.preprocessing, half=True)
+        if not logits.isfinite().all():  # float16 ends at 65,504, where bfloat16 goes on
+            logits = predict(model, images, self.preprocessing)
         labels = self.validation.labels[mine].cpu()
         loss = F.cross_entropy(logits, labels, reduction="sum")
         sums = torch.stack([loss, (logits.argmax(1) == labels).sum()])  # (2,)
