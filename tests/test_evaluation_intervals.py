@@ -126,10 +126,19 @@ def test_all_right_has_no_width_but_may_be_wrong():
     assert (1 - intervals.rule_of_three(20)) ** 20 == pytest.approx(0.05)
 
 
+@pytest.mark.parametrize("hits, n", [(20, 20), (0, 7), (9_900, 10_000)])
+def test_the_doubt_of_a_share_is_half_of_wilsons_interval(hits, n):
+    wanted = stats.binomtest(hits, n).proportion_ci(method="wilson")
+    found = intervals.share_doubt(hits, n)
+    assert found == pytest.approx((wanted.high - wanted.low) / 2, rel=1e-6)
+
+
 @pytest.mark.parametrize("hits, n", [(3, 2), (-1, 2), (0, 0)])
 def test_impossible_shares_are_refused(hits, n):
     with pytest.raises(ValueError, match=r"hits must be 0 to 2|0 pictures"):
         intervals.share_interval(hits, n)
+    with pytest.raises(ValueError, match="no share"):
+        intervals.share_doubt(hits, n)
 
 
 def test_no_pictures_have_no_rule():
@@ -189,12 +198,20 @@ def test_ranking_refuses_nan_and_a_class_without_pictures():
 def test_difference_interval_is_the_paired_normal_one_where_pictures_are_many():
     b, c, n = 312, 120, 1000
     spread = 1.96 * np.sqrt(b + c - (b - c) ** 2 / n) / n
-    found = intervals.difference_interval(b, c, n, resamples=20_000)
+    found = intervals.difference_interval(b, c, n)
     np.testing.assert_allclose(found, [(b - c) / n - spread, (b - c) / n + spread], atol=2e-3)
 
 
-def test_the_same_answers_differ_by_nothing():
-    assert intervals.difference_interval(0, 0, 10).tolist() == [0, 0]
+def test_few_pictures_that_differ_are_not_called_a_difference():
+    low, high = intervals.difference_interval(4, 0, 1000)  # McNemar: p = 0.125
+    assert low < 0 < 4 / 1000 < high
+    low, high = intervals.difference_interval(0, 0, 10)
+    assert -0.3 < low == -high < 0  # equal answers on ten pictures prove little
+
+
+def test_no_pictures_differ_in_nothing():
+    with pytest.raises(ValueError, match="0 pictures"):
+        intervals.difference_interval(0, 0, 0)
 
 
 @pytest.mark.parametrize("only", [(-1, 0), (6, 5)])

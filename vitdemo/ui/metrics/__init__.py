@@ -15,9 +15,9 @@ CLASS_ORDER, WORST_FIRST = "Class order", "Worst F1 first"
 NOBODY = ""  # the choice of no other model
 ALONE = ("no other model", NOBODY)
 INTRO = (
-    "How well a model knows each class, on test pictures it has never seen. Below a number stands "
-    "its **95 % interval**: on other test pictures of the same kind the number would be another, "
-    "19 times in 20 within it."
+    "How well a model knows each class, on test pictures it has never seen. They are a sample: on "
+    "all pictures of their kind a number would be a little different, and a **95 % interval** like "
+    "that below it holds that one 19 times in 20."
 )
 CURVES = (
     "### From sure to unsure\nA model gives every picture a probability of *cat*. Call those cats "

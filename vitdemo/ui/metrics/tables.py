@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable
+from statistics import median
 
 import numpy as np
 
 from vitdemo.errors import VitdemoError
-from vitdemo.evaluation.intervals import rule_of_three
+from vitdemo.evaluation.intervals import rule_of_three, share_doubt
 from vitdemo.evaluation.paired import SIGNIFICANT, McNemar, p_words
 from vitdemo.explorer.metrics import COLUMNS, TITLES, ClassTable, Duel
 from vitdemo.ui import html
@@ -69,10 +70,10 @@ def top_words(table: ClassTable) -> str:
 
 def point_words(table: ClassTable) -> str:
     """Whether one point of accuracy, and of a class's recall, means something."""
-    low, high = table.accuracy_interval
-    whole = 50 * (high - low)
-    widths = table.intervals["recall"][1] - table.intervals["recall"][0]
-    single = 50 * float(np.nanmedian(widths))
+    n = int(table.support.sum())
+    whole = 100 * share_doubt(round(table.accuracy * n), n)
+    shares = zip(table.columns["recall"], map(int, table.support), strict=True)
+    single = 100 * median(share_doubt(round(recall * n), n) for recall, n in shares if n)
     verdict = "1 point more or less says something" if whole < 1 else "1 point says nothing"
     other = "there 1 point says nothing" if single >= 1 else "there too 1 point says something"
     return (
@@ -176,7 +177,8 @@ def csv_of(table: ClassTable, rows: list[int] | range) -> str:
 
 DUEL_WORDS = {
     "Difference": "Recall of the first model less that of the second, in percentage points, with "
-    "its 95 % interval: if 0 is outside, one of them is better on such pictures.",
+    "its 95 % interval, for which half a picture is added to each outcome (Agresti & Min 2005): "
+    "it says how large the difference may be. Whether there is one, p says.",
     "Only the first / only the second": "Pictures that one names rightly and the other does not; "
     "those on which both agree say nothing of which is better.",
     "p": "If neither were better, the chance of a split at least as uneven (McNemar's test, "
