@@ -72,6 +72,15 @@ def test_a_part_of_the_training_pictures_is_said(tmp_path):
     assert row[header.index("Training pictures (thousand)")] == "20.0"
 
 
+@pytest.mark.parametrize(("name", "known"), [("cifar10", True), ("pets", False)])
+def test_what_others_report_stands_beside_runs_on_the_same_data_set_alone(tmp_path, name, known):
+    run = make_run(tmp_path / "resnet18", RESNET)
+    runs.write_config(run.path, run.config | {"data": {"name": name, "fingerprint": "0" * 16}})
+    header, (row,) = compare.cells(compare.model_rows(Explorer([tmp_path], None, CPU)))
+    assert row[header.index("Data set")] == name
+    assert (row[header.index("Reported elsewhere (%)")] == "96.0") == known
+
+
 def test_one_class_alone_has_no_roc_auc_in_its_row(tmp_path):
     run = make_run(tmp_path / "one")
     labels = np.zeros(200, dtype=np.int64)

@@ -88,8 +88,9 @@ NOTES = (
     "<b>ROC-AUC</b>: how surely a picture of the class gets a higher probability of it than "
     "another does. The mean of classes counts every class alike (macro), that of pictures as often "
     "as it has pictures (weighted).</li>"
-    "<li><b>95 % intervals</b> are of the bootstrap: other test pictures of the same kind would "
-    "have given a figure within it 19 times in 20.</li>"
+    "<li><b>95 % intervals</b> hold the figure for all pictures of the same kind 19 times in 20: "
+    "those of a model are drawn (bootstrap), those between two adjusted Wald ones (Agresti &amp; "
+    "Min 2005).</li>"
     "<li><b>McNemar's test</b> (exact) asks whether two models that were equally good would "
     "disagree so unevenly on the same pictures; p is the chance of that.</li>"
     "<li><b>Calibration error</b>: the mean gap between how sure a model is and how often it is "
@@ -100,7 +101,7 @@ NOTES = (
 
 def models_table(runs: Sequence[Run]) -> str:
     header = (
-        *("Run", "Parameters", "Multiply-adds", "Weights", "Epochs", "Minutes"),
+        *("Run", "Data set", "Parameters", "Multiply-adds", "Weights", "Epochs", "Minutes"),
         *("Validation", "Test", "Macro F1", "Macro ROC-AUC", "Calibration error", "Worst class"),
     )
     return table(header, [model_row(run) for run in runs])
@@ -111,6 +112,7 @@ def model_row(run: Run) -> list[str]:
     weights = run.path / WEIGHTS
     return [
         run.name,
+        run.config.get("data", {}).get("name", DASH),
         scaled(run.config.get("parameters"), 1e6, "M"),
         scaled(run.config.get("macs"), 1e6, "M"),
         scaled(weights.stat().st_size if weights.is_file() else None, 1e6, "MB"),

@@ -54,6 +54,7 @@ class ModelRow:
     macs: int | None  # multiply-adds of one picture
     file_bytes: int | None
     tested: Tested | None
+    data: str | None  # name of the data set
     training_pictures: int | None  # of which one epoch sees each once
     epochs: int
     train_seconds: float
@@ -119,6 +120,11 @@ REPORTED: dict[str, tuple[Reported, ...]] = {  # by recipe
 }
 
 
+def reported(row: ModelRow) -> tuple[Reported, ...]:
+    """What others report for the recipe of `row`, where it was trained on the same data set."""
+    return REPORTED.get(row.recipe, ()) if row.data in (None, "cifar10") else ()
+
+
 def model_rows(explorer: Explorer) -> list[ModelRow]:
     """Every readable run, best test accuracy first; those without one come last, by name."""
     rows = [_row(run) for run in explorer.runs()[0]]
@@ -157,6 +163,7 @@ def _row(run: Run) -> ModelRow:
         macs=run.config.get("macs"),
         file_bytes=path.stat().st_size if path.is_file() else None,
         tested=tested,
+        data=run.config.get("data", {}).get("name"),
         training_pictures=run.config.get("split", {}).get("train_pictures"),
         epochs=int(run.history[-1]["epoch"]) if run.history else 0,
         train_seconds=run.train_seconds,
@@ -226,8 +233,10 @@ HEADER = {  # title with its unit -> what it says, in plain words
     "Parameters (million)": "Numbers that training may change: what the model can store.",
     "Multiply-adds (million)": "Products and sums for one picture: the work of one answer.",
     "File (MB)": "Size of its weights on the disk, in float16.",
+    "Data set": "Whose pictures it was trained and tested on: accuracies of two data sets are no "
+    "match for each other.",
     "Test accuracy (%)": "Of 100 test pictures, how many it names rightly.",
-    "95 % interval (%)": "Where the accuracy would lie on other test pictures of the same kind, "
+    "95 % interval (%)": "Such an interval holds the accuracy on all pictures of the same kind "
     "19 times in 20; of two models, look at Per-class metrics for the sharper, paired test.",
     "Macro F1": "Precision and recall in one, 0 to 1, the mean of the classes.",
     "Macro ROC-AUC": "How surely a picture of a class ranks above another one, 0.5 (by chance) "
@@ -262,12 +271,13 @@ def _texts(row: ModelRow, latencies: Sequence[Latency]) -> list[str]:
         _number(row.parameters, 1e6, 2),
         _number(row.macs, 1e6, 0),
         _number(row.file_bytes, 1e6, 1),
+        row.data or DASH,
         *_tested_texts(row.tested),
         _number(row.training_pictures, 1e3, 1),
         str(row.epochs) if row.epochs else DASH,
         _number(row.train_seconds or None, 60, 1),
         *(by_batch.get(batch, DASH) for batch in BATCHES),
-        " / ".join(found.accuracy for found in REPORTED.get(row.recipe, ())) or DASH,
+        " / ".join(found.accuracy for found in reported(row)) or DASH,
         row.device or DASH,
     ]
 
