@@ -45,8 +45,8 @@ def test_every_map_is_that_of_the_model(explorer, image):
     assert maps["probabilities"].sum() == pytest.approx(1, abs=1e-5)
 
 
-def test_the_readme_states_the_shapes_that_are_there(explorer, image):
-    with np.load(save_maps(explorer, "vit", image)) as maps:
+def test_the_readme_states_the_shapes_that_are_there(explorer, image, tmp_path):
+    with np.load(save_maps(explorer, "vit", image, tmp_path)) as maps:
         words = maps[README].decode()
         named = dict(re.findall(r"maps\['(\w+)'\].*: (\(.*\))$", words, re.MULTILINE))
         assert set(named) == set(MEANING) == set(maps.files) - {README}
@@ -54,6 +54,6 @@ def test_the_readme_states_the_shapes_that_are_there(explorer, image):
     assert "the model 'vit'" in words
 
 
-def test_a_resnet_is_refused_in_a_sentence(explorer, image):
+def test_a_resnet_is_refused_in_a_sentence(explorer, image, tmp_path):
     with pytest.raises(RunError, match="no Vision Transformer"):
-        save_maps(explorer, "resnet", image)
+        save_maps(explorer, "resnet", image, tmp_path)

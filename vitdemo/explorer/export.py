@@ -6,7 +6,6 @@ arrays["rollout"].shape  # (L, rows, columns)
 
 import io
 import re
-import tempfile
 import zipfile
 from pathlib import Path
 
@@ -81,11 +80,11 @@ def write_npz(path: Path, run: Run, arrays: dict[str, np.ndarray]) -> None:
     path.write_bytes(buffer.getvalue())
 
 
-def save_maps(explorer: Explorer, name: str, image: Image.Image) -> str:
-    """Write all maps of the run `name` into a new temporary folder; returns the file's path."""
+def save_maps(explorer: Explorer, name: str, image: Image.Image, folder: Path) -> str:
+    """Write all maps of the run `name` into `folder`; returns the file's path."""
     run = explorer.run(name)
     arrays = all_maps(explorer, run, image)
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", run.name).strip("-")
-    path = Path(tempfile.mkdtemp(prefix="vitdemo-")) / f"vitdemo-maps-{plain}.npz"
+    path = folder / f"vitdemo-maps-{plain}.npz"
     write_npz(path, run, arrays)
     return str(path)

@@ -16,7 +16,14 @@ from vitdemo.explorer.export import save_maps
 from vitdemo.explorer.metrics import class_table
 from vitdemo.explorer.why import maps as maps_of_class
 from vitdemo.inputs import load_image, visible_square
-from vitdemo.ui.components import LIGHT_QUEUE, LONG_QUEUE, MODEL_QUEUE, PathImage, for_people
+from vitdemo.ui.components import (
+    LIGHT_QUEUE,
+    LONG_QUEUE,
+    MODEL_QUEUE,
+    PathImage,
+    cache_folder,
+    for_people,
+)
 
 
 def build(explorer: Explorer) -> None:
@@ -62,7 +69,7 @@ def build(explorer: Explorer) -> None:
     @for_people
     def maps_file(picture, run) -> str:
         """All maps of one picture by one model, as an .npz with a README of its shapes."""
-        return save_maps(explorer, run, read(picture))
+        return save_maps(explorer, run, read(picture), cache_folder(file))
 
     @for_people
     def why(picture, run, target, against) -> dict:

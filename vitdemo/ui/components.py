@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 
 import gradio as gr
+from gradio.components import Component
 from gradio.processing_utils import save_pil_to_cache
 from PIL import Image
 
@@ -136,14 +137,25 @@ def for_people(handler: Callable) -> Callable:
 def offer_download(
     label: str, elem_id: str, make: Callable[..., str], inputs: Sequence, queue: dict
 ) -> gr.Button:
-    """A button that has `make(*inputs)` write a file, and saves it under that file's name."""
+    """A button that has `make(folder, *inputs)` write a file and saves it under its name there."""
     button = gr.Button(label, size="sm", elem_id=elem_id)
     made = gr.DownloadButton(visible="hidden", elem_id=f"{elem_id}-file")
     click = f"() => document.querySelector('#{elem_id}-file').click()"
     private = {"api_visibility": "private"}
-    ready = button.click(for_people(make), inputs, made, **private, **queue)
+
+    def written(*values) -> str:
+        return make(cache_folder(made), *values)
+
+    ready = button.click(for_people(written), inputs, made, **private, **queue)
     ready.success(None, js=click, **private)
     return button
+
+
+def cache_folder(component: Component) -> Path:
+    """A new folder for what `component` is to serve, in gradio's cache: there old files go."""
+    cache = Path(component.GRADIO_CACHE)
+    cache.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(dir=cache))
 
 
 def run_radio(runs: Sequence[Run], **options) -> gr.Radio:

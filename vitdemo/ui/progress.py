@@ -1,10 +1,8 @@
 """The Training progress tab: curves of any runs side by side; a growing run updates by itself."""
 
 import itertools
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import gradio as gr
 import numpy as np
@@ -159,8 +157,7 @@ def build(
             epochs_html(shown),
         )
 
-    def write_report(selected):
-        folder = Path(tempfile.mkdtemp(dir=numbers.GRADIO_CACHE))
+    def write_report(folder, selected):
         path = folder / "vitdemo-report.html"
         chosen_runs = [run for run in runs()[0] if run.name in selected]
         path.write_text(report(chosen_runs), encoding="utf-8")

@@ -1,6 +1,7 @@
 """The Look tab: a picture, what each model says of it, and sections that look into one model."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import gradio as gr
 from PIL import Image
@@ -41,7 +42,7 @@ def build(
     answers: Callable[[Image.Image], tuple[list[Answer], list[str]]],
     look: Callable[[str, Image.Image], Look],
     layers: Callable[[str], int],
-    save_maps: Callable[[str, Image.Image], str],
+    save_maps: Callable[[str, Image.Image, Path], str],
     side_by_side: Callable[..., tuple[list[Panel], list[str]]],
     test_picture: Callable[[int], TestPicture],
     test_size: Callable[[], int],
@@ -70,13 +71,13 @@ def build(
         with gr.Tab("Inside", id="inside") as tabs["inside"]:
             inside.build(shared, look=look, **inside_of)
         with gr.Tab("Side by side", id="side") as tabs["side"]:
-            side.build(shared, runs=explained_runs, side_by_side=side_by_side)
+            side.build(shared, tabs["side"], runs=explained_runs, side_by_side=side_by_side)
     with gr.Row():
         copy = gr.Button("Copy a link to this view", size="sm", elem_id="copy-link")
         offer_download(
             "Save all maps of this picture (.npz)",
             "save-maps",
-            lambda image, name: save_maps(name, chosen(image)),
+            lambda folder, image, name: save_maps(name, chosen(image), folder),
             [shared.picture, shared.model],
             MODEL_QUEUE,
         )
