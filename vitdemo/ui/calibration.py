@@ -70,6 +70,8 @@ def verdict(found: Calibration) -> str:
     error, luck = 100 * found.before.error, 100 * found.chance.error
     if error <= luck:
         words = "chance alone could do that: nothing speaks against its probabilities"
+    elif 2 * abs(sure - right) < error:
+        words = "so it is <strong>too sure of some answers and not sure enough of others</strong>"
     elif sure > right:
         words = "so it is <strong>surer than it may be</strong> (overconfident)"
     else:

@@ -178,6 +178,8 @@ def _kind_button(kind: str, count: int, pressed: bool, compared: bool) -> str:
 def kind_words(group: Answered, chosen: Chosen) -> str:
     others = [name for name in group.names if name != chosen.run]
     words = f"{others[0]} is" if len(others) == 1 else f"all {len(others)} other models are"
+    if not others and chosen.filters.kind in ("only_right", "all_wrong"):
+        return f"{chosen.run} alone was tested on these pictures: there is no model beside it."
     count = "one model" if not others else f"{len(group.runs)} models"
     sentence = KINDS[chosen.filters.kind][1]
     return sentence.format(run=chosen.run, others=words, count=count)

@@ -6,7 +6,7 @@ import gradio as gr
 
 from vitdemo import figures
 from vitdemo.errors import VitdemoError
-from vitdemo.evaluation.intervals import share_interval
+from vitdemo.evaluation.intervals import share_doubt
 from vitdemo.explorer.robustness import Step
 from vitdemo.explorer.sample import PICTURES
 from vitdemo.figures import charts
@@ -74,12 +74,11 @@ def build(
         if not runs or not changes:
             yield html.notice("Choose a model and a change above.")
             return
-        try:
-            found = min(sample_size(run, int(count)) for run in runs)
-        except VitdemoError as error:
-            yield html.notice(str(error))
-            return
-        yield from curves(runs, changes, found, measure, progress)
+        found, problems = least(runs, lambda run: sample_size(run, int(count)))
+        if found:
+            yield from curves(runs, changes, found, measure, progress)
+        else:
+            yield html.notices(dict.fromkeys(problems))
 
     tab.select(offer, inputs=names, outputs=names, **QUIET)
     measuring = start.click(
@@ -91,6 +90,17 @@ def build(
         **LONG_QUEUE,
     )
     stop.click(None, cancels=measuring)
+
+
+def least(runs: list[Run], size: Callable[[Run], int]) -> tuple[int, list[str]]:
+    """The smallest size of those that have one, or 0, and a sentence for each that has none."""
+    sizes, problems = [], []
+    for run in runs:
+        try:
+            sizes.append(size(run))
+        except VitdemoError as error:
+            problems.append(str(error))
+    return min(sizes, default=0), problems
 
 
 def curves(
@@ -168,10 +178,10 @@ def doubt(found: dict[str, list[float]], count: int) -> str:
     share = min(
         (share for points in found.values() for share in points), key=lambda s: abs(s - 0.5)
     )
-    low, high = share_interval(round(share * count), count)
+    width = 100 * share_doubt(round(share * count), count)
     return (
         f"Right answers in percent, of {count:,} test pictures: the points are known to "
-        f"±{50 * (high - low):.1f} or better (95 %)."
+        f"±{width:.1f} or better (95 %)."
     )
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 
 from vitdemo import figures
 from vitdemo.errors import ImageError
-from vitdemo.explorer.features import MOST, Sample, Space
+from vitdemo.explorer.features import MOST, PIXELS, Sample, Space
 from vitdemo.figures.dataset import sheet
 from vitdemo.runs import Run
 from vitdemo.ui import html
@@ -28,7 +28,7 @@ WORDS = (
     "the arrow keys) to see its picture; click it to open it in *Look*."
 )
 # Colours that the colour-blind tell apart (Okabe & Ito 2008), and a shape for each: 8 x 5 pairs,
-# none of which comes twice before the fortieth class.
+# none of which comes twice among forty classes; then they begin again.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b08800", "#56b4e9", "#e69f00", "#7a7a7a")
 SHAPES = (
     "circle(46%)",
@@ -39,7 +39,7 @@ SHAPES = (
 )
 EMPTY = "Nothing is laid out yet: it takes some seconds, and the next time it is there at once."
 SHEET = 50  # small pictures in a row of the sheet behind the dots
-NAMED = 40  # classes in the legend, the largest number of pairs of colour and shape
+LOOKS = len(COLOURS) * len(SHAPES)
 SHOWN = 96  # pixels of the picture at a dot
 Plane = tuple[Space, np.ndarray]
 
@@ -85,7 +85,7 @@ def build(
     def find(image, name):
         if image is None:
             raise ImageError("Choose a picture in Look first: none is kept.")
-        return neighbours_html(name, *neighbours(name, image))
+        return neighbours_html(name or PIXELS, *neighbours(name, image))
 
     laid = begin.click(lay_out, [model, count], map_view, **PRIVATE, **LONG_QUEUE)
     stop.click(None, cancels=[laid], **PRIVATE)
@@ -138,7 +138,7 @@ def dot_html(sample: Sample, i: int, place: np.ndarray) -> str:
     words = html.escape(f"{sample.source.classes[label]}, test picture {number}")
     sides = f"{' vd-west' if x > 50 else ''}{' vd-north' if y > 50 else ''}"
     return (
-        f'<button type="button" class="vd-dot k{label % NAMED}{sides}" data-pick="{number}" '
+        f'<button type="button" class="vd-dot k{label}{sides}" data-pick="{number}" '
         f'aria-label="{words}" style="left:{x:.1f}%;top:{y:.1f}%;'
         f'--x:{i % SHEET};--y:{i // SHEET}"></button>'
     )
@@ -161,7 +161,7 @@ def sheet_css(sample: Sample) -> str:
 def class_css(classes: int) -> str:
     """Colour and shape of each class, and its dots alone while it is chosen in the legend."""
     rules = []
-    for k in range(min(classes, NAMED)):
+    for k in range(classes):
         rules.append(
             f".k{k}::before {{ background: {COLOURS[k % len(COLOURS)]}; "
             f"clip-path: {SHAPES[k % len(SHAPES)]}; }}"
@@ -175,12 +175,14 @@ def legend_html(classes: tuple[str, ...], labels: np.ndarray) -> str:
     items = [
         '<label><input type="radio" name="vd-class" id="pick-all" checked> all classes</label>'
     ]
-    for k, name in enumerate(classes[:NAMED]):
+    for k, name in enumerate(classes):
         items.append(
             f'<label><input type="radio" name="vd-class" id="pick-k{k}">'
             f'<i class="vd-key k{k}"></i>{html.escape(name)} '
             f"<small>{int((labels == k).sum()):,}</small></label>"
         )
+    if len(classes) > LOOKS:
+        items.append(f"<small>Colours and shapes come again after {LOOKS} classes.</small>")
     return (
         '<fieldset class="vd-legend-classes"><legend>Class to bring out</legend>'
         f"{''.join(items)}</fieldset>"
