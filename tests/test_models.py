@@ -1,5 +1,7 @@
 """The models against timm's, and against numbers worked by hand."""
 
+from dataclasses import replace
+
 import pytest
 import timm
 import torch
@@ -164,6 +166,11 @@ def test_an_unknown_family_names_the_choices():
 def test_an_unknown_timm_name_is_named():
     with pytest.raises(ModelError, match="'vit_huge_patch1'"):
         build_model(ModelSpec("timm", name="vit_huge_patch1"), 10)
+
+
+def test_a_size_that_leaves_a_part_of_the_picture_out_is_refused():
+    with pytest.raises(ModelError, match="100 pixels into patches of 16"):
+        build_model(replace(DEIT, image_size=100), 10)
 
 
 def test_a_missing_weights_file_is_named(tmp_path):

@@ -24,6 +24,9 @@ SLIDER = gr.Slider(0, 0.95, 0, step=0.05)
         (SLIDER, "half", None),
         (LayerSlider(1, 12, 12), "20", 20),
         (LayerSlider(1, 12, 12), "0", None),
+        (LayerSlider(1, 12, 12), "1e20", None),  # gradio cannot write it as JSON
+        (LayerSlider(1, 12, 12), "nan", None),
+        (LayerSlider(1, 12, 12), "1e999", None),
         (gr.Checkbox(False), "true", True),
         (gr.Checkbox(False), "1", None),
     ],

@@ -66,6 +66,9 @@ def test_imagenets_classes_have_their_names():
     assert run.classes[281] == "tabby, tabby cat"
     assert run.config["parameters"] == 5_717_416
     assert run.preprocessing.size == 224
+    assert run.classes[134] == "crane (class 134)"  # the bird; the machine has the name as well
+    assert run.classes[517] == "crane (class 517)"
+    assert len(set(run.classes)) == 1000
 
 
 def test_a_local_file_of_weights_is_used(tmp_path):

@@ -7,6 +7,8 @@ timm's own download or a local file.
     run.classes[281]  # "tabby, tabby cat"
 """
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,4 +109,12 @@ def _class_names(model: nn.Module) -> tuple[str, ...]:
     if subset is None:
         return tuple(f"class {index}" for index in range(model.num_classes))
     info = ImageNetInfo(subset)
-    return tuple(info.index_to_description(index) for index in range(model.num_classes))
+    return _told_apart([info.index_to_description(i) for i in range(model.num_classes)])
+
+
+def _told_apart(names: Sequence[str]) -> tuple[str, ...]:
+    """A name that several classes have (ImageNet's two cranes) with each one's number."""
+    times = Counter(names)
+    return tuple(
+        name if times[name] == 1 else f"{name} (class {index})" for index, name in enumerate(names)
+    )

@@ -26,13 +26,14 @@ def build_timm(
             through this door: it drops a trained head whose size it does not expect.
         weights: a local file of the weights in timm's names, in place of the download.
 
-    Raises `ModelError` where the name is unknown or the weights cannot be had.
+    Raises `ModelError` where the name is unknown, where the weights cannot be had, or where the
+    patches of a Vision Transformer would leave a part of the picture out.
     """
     if not timm.is_model(name):
         raise ModelError(f"timm has no model '{name}': see timm.list_models('*vit*').")
     overlay = {"file": str(_existing(weights))} if weights is not None else None
     try:
-        return timm.create_model(
+        model = timm.create_model(
             name,
             pretrained=pretrained,
             num_classes=num_classes,
@@ -49,6 +50,13 @@ def build_timm(
             f"({type(error).__name__}: {reason}): check the network, or "
             "pass --weights a local file of them."
         ) from error
+    patch = getattr(getattr(model, "patch_embed", None), "patch_size", (1,))
+    if any(image_size % side for side in patch):
+        raise ModelError(
+            f"'{name}' cannot cut {image_size} pixels into patches of {patch[0]}: choose a "
+            "multiple of that as image size."
+        )
+    return model
 
 
 def start_from(model: nn.Module, weights: Path | str | None) -> nn.Module:

@@ -5,7 +5,6 @@ the address; what it holds is checked here like any other input of a stranger.
 """
 
 import json
-import math
 from collections.abc import Callable
 from urllib.parse import parse_qs
 
@@ -16,7 +15,8 @@ from vitdemo.ui.components import FreeDropdown, LayerSlider
 
 TEST, PHOTO = "test:", "photo:"
 LONGEST = 4000  # characters of an address that are read
-LONGEST_NAME = 100  # of a class
+LONGEST_NAME = 200  # of a class; ImageNet-21k has one of 175
+LARGEST = 10_000  # of a number where the component itself has no limit yet
 
 # Values that are as the page starts are left out, so that addresses stay short.
 _WRITE = """(...values) => {
@@ -65,8 +65,8 @@ def _number(slider: gr.Slider, text: str) -> float | None:
     except ValueError:
         return None
     # A deeper model than the first one has more layers; the nearest that there is gets drawn.
-    top = math.inf if isinstance(slider, LayerSlider) else slider.maximum
-    if not math.isfinite(value) or not slider.minimum <= value <= top:
+    top = LARGEST if isinstance(slider, LayerSlider) else slider.maximum
+    if not slider.minimum <= value <= top:
         return None
     return int(value) if value == int(value) else value
 
