@@ -41,19 +41,18 @@ def main(argv: list[str] | None = None) -> int:
 def train(training: str, root: Path, deadline: float) -> int | None:
     """Exit code of one training; 0 where it is finished already, None where no time is left."""
     words = shlex.split(training)
-    folder = root / words[0]
-    if "--out" in words:
-        folder = Path(words[words.index("--out") + 1])
-    else:
-        words += ["--out", str(folder)]
+    own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    own.add_argument("--out", type=Path, default=root / words[0])
+    named, words = own.parse_known_args(words)
+    folder = named.out
     if is_finished(folder):
         return 0
     minutes = (deadline - time.monotonic()) / 60
     if minutes < LEAST:
         return None
     resume = ["--resume"] if (folder / "config.json").is_file() else []
-    command = [sys.executable, "train.py", *words, *resume, "--minutes", f"{minutes:.2f}"]
-    return subprocess.run(command, cwd=ROOT).returncode
+    where = ["--out", str(folder), *resume, "--minutes", f"{minutes:.2f}"]
+    return subprocess.run([sys.executable, str(ROOT / "train.py"), *words, *where]).returncode
 
 
 def is_finished(folder: Path) -> bool:

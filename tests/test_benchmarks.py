@@ -55,17 +55,18 @@ def test_trainings_go_on_where_they_stand(monkeypatch, tmp_path, capsys):
             (tmp_path / name / file).touch()
     commands = []
 
-    def run(command, cwd):
+    def run(command):
         commands.append(command[2:])
         return subprocess.CompletedProcess(command, 130 if "begun" in command else 0)
 
     monkeypatch.setattr(subprocess, "run", run)
-    words = ["done", "begun", f"new --seed 1 --out {tmp_path / 'other'}"]
+    words = ["done", "begun", f"new --seed 1 --out={tmp_path / 'other'}"]
     assert train_all.main([*words, "--minutes", "5", "--runs", str(tmp_path)]) == 1
     assert [(c[0], "--resume" in c, "--minutes" in c) for c in commands] == [
         ("begun", True, True),
         ("new", False, True),
     ]
+    assert commands[1][1:5] == ["--seed", "1", "--out", str(tmp_path / "other")]
     assert capsys.readouterr().out.splitlines()[:2] == ["done: finished", "begun: to be resumed"]
 
 
