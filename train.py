@@ -21,6 +21,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import NoReturn
@@ -54,6 +55,7 @@ from vitdemo.training.bar import progress_bar, sentence
 from vitdemo.training.pictures import preprocessing_of, split
 from vitdemo.training.pretraining import make_trainer
 
+STOPS = (signal.SIGINT, signal.SIGTERM)
 SYNTHETIC = "synthetic"  # name of the data of --smoke
 TUNABLE = tuple(f for f in fields(Recipe) if f.type in (int, float, str) and f.name not in
                 ("name", "summary", "note"))  # fmt: skip
@@ -162,7 +164,7 @@ def write_report(args: argparse.Namespace) -> int:
     from vitdemo.report import report
 
     path = args.out or Path("report.html")
-    page = report(list(labelled_runs(args.runs)))
+    page = report(runs.told_apart(labelled_runs(args.runs)))
     runs.write_atomically(path, lambda file: file.write(page.encode()))
     print(f"The report is in '{path}': open it in a browser.")
     return 0
@@ -218,7 +220,7 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
     deadline = started + 60 * args.minutes if args.minutes else None
     finished = train_to_the_end(trainer, folder, deadline)
     if not processes.is_first:
-        return 0 if finished else 130
+        return 0  # the first one's exit code counts: torchrun stops all others after a failed one
     if not finished:
         saved_epochs = runs.read_checkpoint(folder)["epoch"]  # it may have ended one more
         print(f"Stopped. {saved_epochs} of {recipe.total_epochs} epochs are saved in '{folder}'; "
@@ -246,7 +248,9 @@ def choose_recipe(args: argparse.Namespace) -> Recipe:
     given = {name: value for name, value in given.items() if value is not None}
     if not args.resume:
         if args.smoke:
-            few = {"epochs": 2, "head_epochs": min(get_recipe(args.recipe).head_epochs, 1)}
+            whole, rest = get_recipe(args.recipe), given.get("epochs", 2) - 1
+            few = {"epochs": 2, "head_epochs": min(whole.head_epochs, 1)}
+            few |= {f: min(getattr(whole, f), rest, 1) for f in ("unmixed_epochs", "whole_epochs")}
             few |= {"batch_size": 16, "warmup_epochs": 0.0, "train_pictures": 0, "teacher": ""}
             given = few | given
         recipe = get_recipe(args.recipe, **given)
@@ -352,9 +356,21 @@ def train_to_the_end(trainer: Trainer, folder: Path, deadline: float | None = No
         except KeyboardInterrupt:
             return False
         finally:
-            saver.flush()
+            with uninterrupted():
+                saver.flush()
     trainer.processes.leave()
     return True
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C and SIGTERM do nothing meanwhile: torchrun sends a second one to who is stopping."""
+    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in STOPS}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def too_late(trainer: Trainer, record: dict, deadline: float) -> bool:
@@ -393,6 +409,7 @@ def write_evaluation(
     def probabilities(pictures: data.Pictures) -> np.ndarray:  # (N, C)
         return predict(model, pictures.images, run.preprocessing).softmax(1).numpy()
 
+    predict(model, test.images[:1000], run.preprocessing)  # the first pass is slower
     started = time.perf_counter()
     said, labels = probabilities(test), test.labels.numpy()
     seconds = (time.perf_counter() - started) / len(test)

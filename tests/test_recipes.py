@@ -5,8 +5,11 @@ from dataclasses import asdict
 
 import pytest
 
-from vitdemo.models import build_model, count_parameters
-from vitdemo.recipes import RECIPES
+from vitdemo.errors import RecipeError
+from vitdemo.models import ModelSpec, build_model, count_parameters
+from vitdemo.recipes import RECIPES, Recipe
+
+MODEL = ModelSpec("resnet18")
 
 ABLATION = {
     "augmented": {"policy"},
@@ -31,6 +34,15 @@ def test_the_best_scratch_models_stay_small_and_end_unmixed(name):
     assert count_parameters(build_model(recipe.model, 10)) <= 5.5e6
     assert recipe.unmixed_epochs == 0.15 * recipe.epochs
     assert not recipe.pretrained
+
+
+@pytest.mark.parametrize("field", ["mixup", "cutmix", "patch_dropout"])
+def test_an_ingredient_without_an_epoch_is_refused(field):
+    rest = "whole_epochs" if field == "patch_dropout" else "unmixed_epochs"
+    with pytest.raises(RecipeError, match=f"{field} is 0.5 and {rest} 3.*none of 3 epochs"):
+        Recipe("r", "", MODEL, head_epochs=1, epochs=2, **{field: 0.5, rest: 3})
+    Recipe("r", "", MODEL, head_epochs=1, epochs=2, **{field: 0.5, rest: 2})
+    Recipe("r", "", MODEL, epochs=2, **{field: 0.0, rest: 3})
 
 
 def test_every_recipe_says_what_was_measured_and_when():

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 import train
-from vitdemo import bookkeeping, runs
+from vitdemo import bookkeeping, runs, training
 from vitdemo.data import synthetic
 from vitdemo.recipes import RECIPES
 from vitdemo.training import Processes, bar
@@ -120,6 +120,16 @@ def test_smoke_takes_a_recipe_of_two_stages_and_fewer_pictures(
     assert stages == ["head", "all", "all"]
 
 
+@pytest.mark.parametrize("more", [(), ("--epochs", "1")], ids=["two epochs", "one"])
+@pytest.mark.parametrize("name", RECIPES)
+def test_smoke_tries_each_ingredient_of_a_recipe(name, more):
+    recipe = train.choose_recipe(train.build_parser().parse_args([name, "--smoke", *more]))
+    rests = (recipe.mixup or recipe.cutmix) and recipe.unmixed_epochs
+    rests = max(rests, recipe.patch_dropout and recipe.whole_epochs)
+    assert rests <= recipe.epochs - 1 <= 1
+    assert recipe.mixup == RECIPES[name].mixup
+
+
 def test_a_recipes_field_can_be_set(smoke, tmp_path):
     assert smoke("--learning-rate", "0.01", "--label-smoothing", "0.2")[0] == 0
     recipe = runs.read_config(tmp_path / "run")["recipe"]
@@ -209,6 +219,15 @@ def test_a_checkpoint_that_waits_is_written_when_the_run_stops(
     assert "2 of 3 epochs" in out
     assert cli(*shlex.split(out.split("python train.py ")[1]))[0] == 0
     assert losses(tmp_path / "run") == losses(tiny_run)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_stops_the_writing_of_a_checkpoint(number):
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with train.uninterrupted():
+        signal.raise_signal(number)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(number)
 
 
 def test_short_epochs_share_a_checkpoint(smoke, monkeypatch, tmp_path):
@@ -305,6 +324,13 @@ def test_a_training_without_labels_can_be_gone_on_with_and_started_from(cli, tmp
     elsewhere.write_bytes(first.read_bytes())
     assert cli("tiny", "--smoke", "--out", tmp_path / "else", "--weights", elsewhere)[0] == 0
     assert "started_from" not in runs.read_config(tmp_path / "else")
+    hub = tmp_path / "hub"  # a model of the hub's: the names of the files are those of a run
+    hub.mkdir()
+    (hub / runs.CONFIG).write_text('{"architecture": "vit"}')
+    (hub / runs.WEIGHTS).write_bytes(first.read_bytes())
+    weights_there = ("--weights", hub / runs.WEIGHTS)
+    assert cli("tiny", "--smoke", "--out", tmp_path / "of-hub", *weights_there)[0] == 0
+    assert "started_from" not in runs.read_config(tmp_path / "of-hub")
     plain = tmp_path / "plain"
     assert cli("tiny", "--smoke", "--out", plain)[0] == 0
     assert losses(tmp_path / "on") != losses(plain)
@@ -333,6 +359,20 @@ def test_a_teacher_is_a_run_of_the_same_pictures(cli, tiny_run, folder_run, tmp_
 
 def test_an_unknown_compile_mode_names_the_choices(smoke):
     assert_refused(smoke("--compile", "fast"), "'fast'", "off, default, reduce-overhead")
+
+
+def test_a_compiler_that_fails_is_not_said_to_have_compiled(smoke, monkeypatch, tmp_path):
+    def fail(function, mode):
+        def compiled(*args):
+            raise RuntimeError("no C compiler")
+
+        return compiled
+
+    monkeypatch.setattr(training, "compiled", fail)
+    code, _, err = smoke("--compile", "default")
+    assert code == 0
+    assert "goes on without it" in err
+    assert runs.read_config(tmp_path / "run")["compile"] == "off"
 
 
 OPTIONS = "--smoke --epochs 3 --batch-size 32 --device cpu --optimizer adamw --clip-norm 1"
@@ -441,6 +481,13 @@ def test_report_writes_one_file_of_the_named_runs(cli, folder_run, tmp_path):
     assert code == 0
     assert str(path) in out
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_report_tells_two_runs_of_one_name_apart(cli, tiny_run, run_copy, tmp_path):
+    path = tmp_path / "both.html"
+    assert run_copy.name == tiny_run.name
+    assert cli("report", tiny_run, run_copy, "--out", path)[0] == 0
+    assert f"{tiny_run.name}, {run_copy.name} ({run_copy.parent})" in path.read_text()
 
 
 def test_report_needs_runs(cli, tmp_path):

@@ -103,7 +103,10 @@ def started_from(weights: Path | None) -> dict:
     if not source:
         return {}
     folder, epoch = source
-    config, history = runs.read_config(folder), runs.read_history(folder)
+    try:
+        config, history = runs.read_config(folder), runs.read_history(folder)
+    except RunError:  # a model of the hub's lies beside a config.json, too
+        return {}
     before = config.get("started_from", {}).get("seconds", 0)
     history = [record for record in history if not epoch or record["epoch"] <= epoch]
     words = ("command", "device", "processes", "git_commit", "started")
@@ -136,12 +139,18 @@ class Saver:
         self.folder, self.trainer = folder, trainer
         self.written = time.monotonic()
         self.waiting: dict | None = None
+        self.compile = trainer.compile
 
     def save(self, record: dict) -> None:
         if record["epoch"] in self.trainer.recipe.kept_epochs:
             weights = self.trainer.averaged_weights()
             runs.write_weights(self.folder, weights, record["epoch"])
         runs.append_record(self.folder, record)
+        if self.trainer.compile != self.compile:  # the compiler failed
+            self.compile = self.trainer.compile
+            config = runs.read_config(self.folder)
+            (config.get("resumed") or [config])[-1]["compile"] = self.compile
+            runs.write_config(self.folder, config)
         if time.monotonic() - self.written < CHECKPOINT_SECONDS:
             self.waiting = detached(self.trainer.state_dict())
             return

@@ -18,6 +18,8 @@ _NOT_NEGATIVE = (
     *("weight_decay", "warmup_epochs", "clip_norm", "head_epochs", "crop_padding", "mixup"),
     *("cutmix", "unmixed_epochs", "whole_epochs", "patience", "train_pictures", "seed", "cutout"),
 )
+# What rests in the last epochs, and for how many.
+_RESTS = {"mixup": "unmixed_epochs", "cutmix": "unmixed_epochs", "patch_dropout": "whole_epochs"}
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,12 @@ class Recipe:
         for field in _NOT_NEGATIVE:
             if not getattr(self, field) >= 0:
                 raise RecipeError(f"{field} is {getattr(self, field)}: it cannot be negative.")
+        for field, rest in _RESTS.items():
+            if getattr(self, field) and getattr(self, rest) >= self.total_epochs:
+                raise RecipeError(
+                    f"{field} is {getattr(self, field)} and {rest} {getattr(self, rest)}, which "
+                    f"leaves none of {self.total_epochs} epochs for it: choose fewer, or 0."
+                )
         _ = self.kept_epochs  # raises
 
     def _refuse_labels(self) -> None:

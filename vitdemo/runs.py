@@ -9,7 +9,7 @@ import io
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -325,19 +325,25 @@ def find_runs(
     Trainings without labels are left out.
     Of two runs with the same name, the later root's is shown with the root behind its name.
     """
-    runs, problems = {}, []
+    runs, problems = [], []
     for root in map(Path, roots):
         for folder in _run_folders(root, problems):
             try:
-                run = read(folder)
+                runs.append(read(folder))
             except PretrainingError:
                 continue
             except (RunError, OSError) as error:
                 problems.append(str(error))
-                continue
-            name = run.name if run.name not in runs else f"{run.name} ({root})"
-            runs[name] = run if name == run.name else replace(run, name=name)
-    return sorted(runs.values(), key=lambda run: run.name), problems
+    return sorted(told_apart(runs), key=lambda run: run.name), problems
+
+
+def told_apart(runs: Iterable[Run]) -> list[Run]:
+    """Of runs with the same name, the later one has its parent folder behind the name."""
+    found = {}
+    for run in runs:
+        name = run.name if run.name not in found else f"{run.name} ({run.path.parent})"
+        found[name] = run if name == run.name else replace(run, name=name)
+    return list(found.values())
 
 
 def _run_folders(root: Path, problems: list[str]) -> list[Path]:
