@@ -223,11 +223,14 @@ def test_a_checkpoint_that_waits_is_written_when_the_run_stops(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_nothing_stops_the_writing_of_a_checkpoint(number):
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with train.uninterrupted():
-        signal.raise_signal(number)
-    with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(number)
+    handler = signal.signal(number, signal.default_int_handler)
+    try:
+        with train.uninterrupted():
+            signal.raise_signal(number)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+    finally:
+        signal.signal(number, handler)
 
 
 def test_short_epochs_share_a_checkpoint(smoke, monkeypatch, tmp_path):
