@@ -385,14 +385,18 @@ OPTIONS += " --policy auto --erasing 0.5 --cutout 4 --mixup 0.4 --cutmix 1 --unm
 WITHOUT_LABELS = " --mixup 0 --cutmix 0 --mask-ratio 0.5"
 
 
+def in_two_processes(*words):
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    torchrun += ["--nproc_per_node=2", "train.py", *words]
+    return subprocess.run(torchrun, cwd=ROOT, capture_output=True, text=True, timeout=300)
+
+
 @pytest.mark.parametrize("more", ["", WITHOUT_LABELS], ids=["with labels", "without"])
 def test_two_processes_train_as_one(cli, tmp_path, more):
     one, two = tmp_path / "one", tmp_path / "two"
     words = ["vit-small-cpu", *(OPTIONS + more).split(), "--threads", "1"]
     assert cli(*words, "--out", one)[0] == 0
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    torchrun += ["--nproc_per_node=2", "train.py", *words, "--out", str(two)]
-    done = subprocess.run(torchrun, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = in_two_processes(*words, "--out", str(two))
     assert done.returncode == 0, done.stderr
     end = "encoder is trained" if more else "test_accuracy"
     assert done.stdout.count(end) == 1  # the first process alone speaks
@@ -402,6 +406,14 @@ def test_two_processes_train_as_one(cli, tmp_path, more):
     assert len(losses(two)) == 3
     for alone, together in zip(losses(one), losses(two), strict=True):
         assert together == pytest.approx(alone, rel=2e-3)  # bfloat16, where the processor has it
+
+
+def test_two_processes_that_stop_in_time_save_what_they_did(tmp_path):
+    words = ["vit-small-cpu", *OPTIONS.split(), "--threads", "1", "--out", str(tmp_path)]
+    done = in_two_processes(*words, "--minutes", "1e-6")
+    assert done.returncode == 1  # torchrun's own for our 130
+    assert "1 of 3 epochs are saved" in done.stdout, done.stderr
+    assert runs.read_checkpoint(tmp_path)["epoch"] == len(losses(tmp_path)) == 1
 
 
 def test_the_printed_command_goes_on_with_a_folder_of_pictures(
