@@ -42,6 +42,7 @@ KINDS = {  # name: (model, prefix tokens, whether the answer is read from the pa
         2,
         True,
     ),
+    "pooled beside a class token": (lambda: build_timm(global_pool="avg"), 1, True),
 }
 ON_TOKENS = ["relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]
 ON_PIXELS = ["integrated_gradients", "occlusion"]
@@ -91,28 +92,35 @@ def build(kind):
 
 
 def reference_readout(matrix, kind):
-    """(B, N, N) nested lists -> (B, P): the class token's row, or the patches' mean row."""
+    """(B, N, N) nested lists -> (B, P): the mean row of the tokens that the heads read."""
     _, prefix, averaged = KINDS[kind]
+    heads = 2 if kind == "distilled" else 1
     rows = []
     for picture in matrix.tolist():
-        read = picture[prefix:] if averaged else picture[:1]
+        read = picture[prefix:] if averaged else picture[:heads]
         rows.append([sum(row[j] for row in read) / len(read) for j in range(prefix, len(picture))])
     return torch.tensor(rows, dtype=torch.float64)
 
 
 def reference_gradient_rollout(attention, gradients):
-    """I + (mean over heads of G * A)+, rows divided by their sum, multiplied up; plain loops."""
+    """I + (mean over heads of G * A)+, rows divided by their sum, multiplied up; plain loops.
+
+    What comes to a token from itself by skips alone is left out.
+    """
     results = []
     B, H, N, _ = attention[0].shape
     for b in range(B):
-        result = [[float(i == j) for j in range(N)] for i in range(N)]
+        result, skipped = [[float(i == j) for j in range(N)] for i in range(N)], [1.0] * N
         for weights, gradient in zip(attention, gradients, strict=True):
             a, g, matrix = weights[b].tolist(), gradient[b].tolist(), []
             for i in range(N):
                 mean = [sum(g[h][i][j] * a[h][i][j] for h in range(H)) / H for j in range(N)]
                 row = [(i == j) + max(value, 0.0) for j, value in enumerate(mean)]
                 matrix.append([value / sum(row) for value in row])
+                skipped[i] /= sum(row)
             result = matmul(matrix, result)
+        for i in range(N):
+            result[i][i] -= skipped[i]
         results.append(result)
     return torch.tensor(results, dtype=torch.float64)
 
@@ -136,8 +144,9 @@ def reference_on_tokens(method, model, images, target, kind):
     if method == "grad_cam":
         return reference_grad_cam(model, images, target, KINDS[kind][1])
     attention, gradients = timm_unfused(model, images, target)
+    N = attention[0].shape[-1]
     matrix = {
-        "relevance": lambda: reference_relevance(attention, gradients),
+        "relevance": lambda: reference_relevance(attention, gradients).sub(torch.eye(N)),
         "gradient_rollout": lambda: reference_gradient_rollout(attention, gradients),
         "attention": lambda: attention[-1].mean(dim=1),
         "rollout": lambda: reference_rollout(
@@ -188,6 +197,15 @@ def test_method_on_tokens_equals_the_reference(method, kind):
     assert result.shape == (2, 4, 4)
     torch.testing.assert_close(result.flatten(1), expected, atol=1e-5, rtol=1e-5)
     assert result.std() > 1e-4  # else little is tested
+
+
+@pytest.mark.parametrize("method", ["relevance", "gradient_rollout"])
+def test_where_no_gradient_comes_back_no_patch_is_shown(method, kind):
+    model = build(kind)
+    for head in (model.head, getattr(model, "head_dist", model.head)):
+        torch.nn.init.zeros_(head.weight)
+    result = attribute(method, model, pictures(model, batch=2).double(), 1)
+    assert torch.equal(result, torch.zeros(2, 4, 4).double())
 
 
 @pytest.mark.parametrize("method", ON_PIXELS)
@@ -283,6 +301,8 @@ def test_gradient_rollout_by_hand():
     # means over heads: [[1, 1], [-2, -0.5]]; with I and without what is negative: [[2, 1], [0, 1]]
     expected = torch.tensor([[[2 / 3, 1 / 3], [0.0, 1.0]]])
     torch.testing.assert_close(gradient_rollout(attention, gradients), expected)
+    expected -= torch.diag(torch.tensor([1 / 3, 1.0]))  # the skip connection's part
+    torch.testing.assert_close(gradient_rollout(attention, gradients, skips=False), expected)
 
 
 def test_token_grad_cam_by_hand():

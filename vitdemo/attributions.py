@@ -205,9 +205,8 @@ class _Subject:
 
     def on_patches(self, matrix: Tensor) -> Tensor:
         """What of each patch reaches the answer: (B, N, N) -> (B, rows, columns)."""
-        prefix = self.model.num_prefix_tokens
-        from_class_token = attention.reads_class_token(self.model)
-        return attention.answer_map(matrix, prefix, from_class_token).unflatten(1, self.grid)
+        prefix, rows = self.model.num_prefix_tokens, attention.answer_rows(self.model)
+        return attention.answer_map(matrix, prefix, rows).unflatten(1, self.grid)
 
     def on_cells(self, pixels: Tensor) -> Tensor:
         """Sum (B, S, S) over each cell: (B, rows, columns)."""
@@ -220,12 +219,13 @@ class _Subject:
 def _relevance(subject: _Subject, on_step: OnStep) -> Tensor:
     found = subject.gradients
     matrix = attention.accumulate_relevance(found.attention, found.attention_gradients)
-    return subject.on_patches(matrix)
+    return subject.on_patches(attention.without_itself(matrix))
 
 
 def _gradient_rollout(subject: _Subject, on_step: OnStep) -> Tensor:
     found = subject.gradients
-    return subject.on_patches(gradient_rollout(found.attention, found.attention_gradients))
+    matrix = gradient_rollout(found.attention, found.attention_gradients, skips=False)
+    return subject.on_patches(matrix)
 
 
 def _grad_cam(subject: _Subject, on_step: OnStep) -> Tensor:
@@ -366,8 +366,8 @@ METHODS = {
         Method(
             "attention",
             "Last layer's attention",
-            "Where the class token looks in the last layer, mean of the heads; it is the same for "
-            "every class, and what it looks at holds what earlier layers brought there.",
+            "Where the answer is gathered from in the last layer, mean of the heads; it is the "
+            "same for every class, and what is gathered holds what earlier layers brought there.",
             ("vit",),
             _last_attention,
             class_specific=False,

@@ -183,12 +183,21 @@ def accumulate_relevance(attention: Sequence[Tensor], gradients: Sequence[Tensor
     return result
 
 
+def without_itself(matrix: Tensor) -> Tensor:
+    """`relevance` (..., N, N) less the identity that it starts from.
+
+    A class token's row over the patches is the same with it; the mean of the patches' rows has
+    1 / P of it in each patch, in which all that attention did drowns.
+    """
+    return matrix - torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+
+
 def class_map(matrix: Tensor, num_prefix_tokens: int) -> Tensor:
     """What of each patch reaches the answer: `matrix` (B, N, N) to (B, P), P = N - prefix tokens.
 
     The class token's row (row 0) over the patches; with no prefix token, the mean of all rows,
-    which are the patches'. A model that averages its patches but has registers needs
-    `class_map(matrix[:, p:, p:], 0)`. Raises `ValueError` where no patch would be left.
+    which are the patches'. Of a model at hand, `answer_map` takes the rows that its answer is read
+    from. Raises `ValueError` where no patch would be left.
     """
     _check_prefix(matrix, num_prefix_tokens)
     if num_prefix_tokens == 0:
@@ -202,15 +211,24 @@ def reads_class_token(model: nn.Module) -> bool:
     return has_one and getattr(model, "global_pool", "token") == "token"
 
 
-def answer_map(matrix: Tensor, num_prefix_tokens: int, from_class_token: bool) -> Tensor:
-    """`class_map` of `matrix` (B, N, N) for a model whose answer is read `from_class_token` or not.
+def answer_rows(model: nn.Module) -> slice:
+    """The tokens that the answer is read from, as rows of a matrix (B, N, N).
 
-    Returns (B, P): the class token's row over the patches, else the mean of the patches' rows.
+    The class token; of a distilled model, whose two heads are averaged, the distillation token
+    too; or all patches.
     """
-    if from_class_token:
-        return class_map(matrix, num_prefix_tokens)
+    if not reads_class_token(model):
+        return slice(model.num_prefix_tokens, None)
+    return slice(0, 1 if getattr(model, "head_dist", None) is None else 2)
+
+
+def answer_map(matrix: Tensor, num_prefix_tokens: int, rows: slice) -> Tensor:
+    """What of each patch reaches the answer: the mean of `rows` of `matrix` (B, N, N), as (B, P).
+
+    `rows` are those of `answer_rows`. Raises `ValueError` where no patch would be left.
+    """
     _check_prefix(matrix, num_prefix_tokens)
-    return class_map(matrix[:, num_prefix_tokens:, num_prefix_tokens:], 0)
+    return matrix[:, rows, num_prefix_tokens:].mean(dim=1)
 
 
 class _Pass(NamedTuple):

@@ -9,22 +9,26 @@ import torch
 from torch import Tensor
 
 
-def gradient_rollout(attention: Sequence[Tensor], gradients: Sequence[Tensor]) -> Tensor:
+def gradient_rollout(
+    attention: Sequence[Tensor], gradients: Sequence[Tensor], *, skips: bool = True
+) -> Tensor:
     """Rollout of attention weighted by its gradient: L of (B, H, N, N) each, to (B, N, N).
 
     In each layer I + (mean over heads of dy/dA * A)+ with rows that sum to one, multiplied from the
     first layer to the last: the "gradient attention rollout" of
     https://github.com/jacobgil/vit-explain. It differs from `relevance` in that heads may cancel
     each other and that no layer can outweigh the skip connection by the size of its gradient.
-    Rows of the result sum to one.
+    Rows of the result sum to one. Without `skips`, what the skip connections alone hand on, a token
+    to itself, is taken away from it: in a model that averages its patches all else drowns in it.
     """
     B, _, N, _ = attention[0].shape
     identity = torch.eye(N, dtype=attention[0].dtype, device=attention[0].device)
-    result = identity.expand(B, -1, -1)
+    result, alone = identity.expand(B, -1, -1), identity.new_ones(B, N)
     for weights, gradient in zip(attention, gradients, strict=True):
         matrix = identity + (gradient * weights).mean(dim=1).clamp(min=0)  # (B, N, N)
-        result = matrix / matrix.sum(dim=-1, keepdim=True) @ result
-    return result
+        total = matrix.sum(dim=-1)  # (B, N)
+        result, alone = matrix / total[..., None] @ result, alone / total
+    return result if skips else result - torch.diag_embed(alone)
 
 
 def token_grad_cam(features: Tensor, gradients: Tensor, num_prefix_tokens: int) -> Tensor:

@@ -58,11 +58,16 @@ class Look:
     logits: Tensor
     grid: tuple[int, int]
     prefix_names: tuple[str, ...]  # of the tokens before the patches
-    from_class_token: bool  # else the answer is read from the mean of the patches
+    answer_rows: slice  # of a matrix (N, N): the tokens that the answer is read from
 
     @property
     def num_prefix_tokens(self) -> int:
         return len(self.prefix_names)
+
+    @property
+    def from_class_token(self) -> bool:
+        """Whether the answer is read from a class token, not from the mean of the patches."""
+        return self.answer_rows.start == 0 and bool(self.prefix_names)
 
     @property
     def bytes(self) -> int:
@@ -85,7 +90,7 @@ class Look:
         return statistics.entropy(self.attention).float().cpu().numpy()
 
     def head_maps(self, layer: int) -> np.ndarray:
-        """Attention of the class token in layer 1..L, (H, rows, columns)."""
+        """Where layer 1..L gathers the answer from, head by head, (H, rows, columns)."""
         return self.answer_maps(self.attention[layer - 1])
 
     def rollout_map(self, layer: int, *, fusion: str, discard_ratio: float) -> np.ndarray:
@@ -99,8 +104,8 @@ class Look:
         return self.answer_maps(matrix)[0]
 
     def answer_maps(self, matrices: Tensor) -> np.ndarray:
-        """What the answer is read from, over the patches: (B, N, N) -> (B, rows, columns)."""
-        maps = attention.answer_map(matrices, self.num_prefix_tokens, self.from_class_token)
+        """What of each patch reaches the answer: (B, N, N) -> (B, rows, columns)."""
+        maps = attention.answer_map(matrices, self.num_prefix_tokens, self.answer_rows)
         return maps.float().cpu().numpy().reshape(-1, *self.grid)
 
 
@@ -220,12 +225,13 @@ class Explorer:
         key = (run.path, run.stamp, hashlib.blake2b(seen.tobytes(), digest_size=16).digest())
         return self._looks.get(key) or self._looks.put(key, self._trace(run, seen, pixels))
 
-    # Not in inference mode: what is kept must serve those who need gradients, too.
+    # Not in inference mode, whoever asks: what is kept must serve those who need gradients, too.
+    @torch.inference_mode(False)
     @torch.no_grad()
     def _trace(self, run: Run, seen: np.ndarray, pixels: Tensor) -> Look:
         model = self.model(run)
         try:
-            trace = attention.trace(model, pixels)
+            trace = attention.trace(model, pixels.clone())
         except TypeError as error:
             raise RunError(f"'{run.name}': {error}") from error
         return Look(
@@ -236,7 +242,7 @@ class Explorer:
             trace.logits[0],  # (C,)
             tuple(model.patch_embed.grid_size),
             prefix_token_names(model),
-            attention.reads_class_token(model),
+            attention.answer_rows(model),
         )
 
     def input(self, preprocessing: Preprocessing, image: Image.Image) -> tuple[np.ndarray, Tensor]:

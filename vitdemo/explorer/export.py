@@ -47,7 +47,7 @@ def all_maps(explorer: Explorer, run: Run, image: Image.Image) -> dict[str, np.n
         "attention": look.attention.float().cpu().numpy(),
         "heads": np.stack([look.head_maps(layer + 1) for layer in range(look.layers)]),
         "rollout": look.answer_maps(steps[:, 0]),
-        "relevance": look.answer_maps(relevance)[0],
+        "relevance": look.answer_maps(attention.without_itself(relevance))[0],
         "class_index": np.array(target),
         "classes": np.array(run.classes),
     }

@@ -294,10 +294,8 @@ def _epoch_map(
     if layer not in range(len(model.blocks)):
         raise RunError(f"'{run.name}' has no layer {layer + 1}: choose 1 to {len(model.blocks)}.")
     trace = attention.trace(model, pixels)
-    from_class_token = attention.reads_class_token(model)
-    maps = attention.answer_map(
-        trace.attention[layer, 0], model.num_prefix_tokens, from_class_token
-    )  # (H, P)
+    rows = attention.answer_rows(model)
+    maps = attention.answer_map(trace.attention[layer, 0], model.num_prefix_tokens, rows)  # (H, P)
     values = numpy(maps.mean(0)).reshape(model.patch_embed.grid_size)
     return EpochMap(epoch, values, softmax(numpy(trace.logits[0])))
 
