@@ -23,8 +23,10 @@ from vitdemo.faithfulness import (
     ranking,
     resampled,
 )
+from vitdemo.models import ModelSpec, build_model
 
 GRID = (4, 4)
+OVERLAPPING = dict(patch_size=4, embed_dim=24, depth=1, num_heads=2, stem="conv")
 
 
 @pytest.fixture(params=KINDS)
@@ -332,8 +334,11 @@ def test_bad_values_are_named():
     maps = {"own": some_map()}
     with pytest.raises(ValueError, match=r"'noise'.*mean, blur, drop\."):
         measure(model, image, 1, maps, fill="noise")
-    with pytest.raises(ValueError, match="Narrow has no tokens"):
+    with pytest.raises(ValueError, match="Narrow has no token for each patch"):
         measure(build_convolutional(), image, 1, maps, fill="drop")
+    stem = build_model(ModelSpec("vit", 16, options=OVERLAPPING), 5)
+    with pytest.raises(ValueError, match="VisionTransformer has no token for each patch alone"):
+        measure(stem, torch.zeros(1, 3, 16, 16), 1, maps, fill="drop")
     with pytest.raises(ValueError, match=r"target 5 .* 0\.\.4"):
         measure(model, image, 5, maps)
     with pytest.raises(ValueError, match=r"target 9 .* 0\.\.4"):

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from vitdemo import attention
 from vitdemo.attributions import CHUNK, OnStep, cells, class_count
-from vitdemo.models import is_vision_transformer
+from vitdemo.models import is_vision_transformer, patches_stand_alone
 
 FILLS = ("mean", "blur", "drop")
 RANDOM_ORDERS = 20
@@ -69,7 +69,8 @@ def measure(
         target: the class whose probability is followed; with `against`, its probability when only
             these two classes are to choose from.
         maps: name -> (rows, columns), all on one grid; for `fill="drop"` on that of the patches.
-        fill: "mean", "blur" or "drop" (a ViT's tokens; all that stays sees only what stays).
+        fill: "mean", "blur" or "drop" (a ViT's tokens; all that stays sees only what stays, so it
+            is refused where a convolutional stem mixes patches before they are tokens).
         steps: K, at most one for each patch, which is the default.
         on_step: called as (done, total); it may raise to end the work.
 
@@ -204,12 +205,19 @@ def band(curves: Tensor) -> Band:
     return Band(curves.mean(dim=0), low, high)
 
 
+def can_drop(model: nn.Module) -> bool:
+    """Whether a patch can be left out of `model`: each token is made of one patch and no other."""
+    return is_vision_transformer(model) and patches_stand_alone(model)
+
+
 def _check(model: nn.Module, maps: Mapping[str, Tensor], fill: str) -> tuple[int, int]:
     """The grid that all maps are on."""
     if fill not in FILLS:
         raise ValueError(f"Unknown fill '{fill}': choose one of {', '.join(FILLS)}.")
-    if fill == "drop" and not is_vision_transformer(model):
-        raise ValueError(f"{type(model).__name__} has no tokens to drop: fill by mean or blur.")
+    if fill == "drop" and not can_drop(model):
+        raise ValueError(
+            f"{type(model).__name__} has no token for each patch alone: fill by mean or blur."
+        )
     grids = {tuple(values.shape) for values in maps.values()}
     if len(grids) != 1 or len(grid := grids.pop()) != 2:
         raise ValueError("Give at least one map, all of them (rows, columns) on one grid.")

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from vitdemo.errors import RunError
 from vitdemo.explorer import Explorer
-from vitdemo.models import is_vision_transformer
+from vitdemo.models import is_vision_transformer, patches_stand_alone
 from vitdemo.runs import Run
 
 COMPONENTS = 3  # principal components of the projected patches that are shown
@@ -33,6 +33,7 @@ class PatchEmbedding:
     projected: np.ndarray
     position: np.ndarray
     num_prefix_tokens: int
+    alone: bool  # each vector is made of its own patch; a convolutional stem mixes in more
 
     @property
     def tokens(self) -> np.ndarray:
@@ -77,7 +78,8 @@ def embed(explorer: Explorer, run: Run, image: Image.Image) -> PatchEmbedding:
     tokens = model._pos_embed(projected)[:, model.num_prefix_tokens :]  # (1, P, D)
     grid = tuple(model.patch_embed.grid_size)
     position = _array(tokens - projected)
-    return PatchEmbedding(run, seen, grid, _array(projected), position, model.num_prefix_tokens)
+    p, alone = model.num_prefix_tokens, patches_stand_alone(model)
+    return PatchEmbedding(run, seen, grid, _array(projected), position, p, alone)
 
 
 def _array(values: Tensor) -> np.ndarray:

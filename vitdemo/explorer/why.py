@@ -156,8 +156,8 @@ def truth(
 
 def fills(model: nn.Module) -> tuple[str, ...]:
     """What can stand for a patch that is gone: only a ViT can do without its token."""
-    is_vit = attributions.kind_of(model) == "vit"
-    return tuple(fill for fill in faithfulness.FILLS if fill != "drop" or is_vit)
+    can_drop = faithfulness.can_drop(model)
+    return tuple(fill for fill in faithfulness.FILLS if fill != "drop" or can_drop)
 
 
 class Kept:

@@ -72,6 +72,17 @@ def is_vision_transformer(model: nn.Module) -> bool:
     return hasattr(model, "blocks") and hasattr(model, "patch_embed")
 
 
+def patches_stand_alone(model: nn.Module) -> bool:
+    """Whether each token of a Vision Transformer is made of its own patch, by one projection.
+
+    A convolutional stem mixes in what lies beside the patch.
+    """
+    embed = model.patch_embed
+    proj = getattr(embed, "proj", None)
+    one_step = isinstance(proj, nn.Conv2d) and proj.kernel_size == proj.stride
+    return one_step and not hasattr(embed, "backbone")  # timm's hybrids project a ResNet's features
+
+
 def add_patch_dropout(model: nn.Module) -> PatchDropout:
     """A layer of `model` that takes patches from each picture while it trains (Liu et al. 2022).
 

@@ -66,9 +66,14 @@ def patches_html(found: PatchEmbedding) -> str:
     maps, shares = found.components()
     parts = [component_figure(found, m, share, i) for i, (m, share) in
              enumerate(zip(maps, shares, strict=True), start=1)]  # fmt: skip
+    made = f"{height} × {width} × 3 = {height * width * 3} numbers a patch become a vector of {D}"
+    if not found.alone:
+        made = (
+            "In place of one projection, this model has convolutions, which see a little beyond "
+            f"each patch: of each comes a vector of {D}"
+        )
     return (
-        f"<p>{height} × {width} × 3 = {height * width * 3} numbers a patch become a vector of {D}; "
-        f"{rows * columns} such tokens{extra} go into the first layer.</p>"
+        f"<p>{made}; {rows * columns} such tokens{extra} go into the first layer.</p>"
         + html.row([cut, *lengths], 200)
         + "<h3>What the projection keeps of this picture</h3><p>Principal components of the "
         "projected patches: patches of one colour here have that part in common (purple below 0, "
