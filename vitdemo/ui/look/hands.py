@@ -14,13 +14,14 @@ from vitdemo.explorer import Look, hands
 from vitdemo.explorer.hands import PRESETS, Changes, Removed, Shift
 from vitdemo.perturb import PERTURBATIONS
 from vitdemo.ui import html
-from vitdemo.ui.components import MODEL_QUEUE, LayerSlider, PickHTML, for_people
+from vitdemo.ui.components import LayerSlider, PickHTML, for_people
 from vitdemo.ui.look import hands_drawing as drawing
 from vitdemo.ui.look.picture import KEPT_SECONDS
 from vitdemo.ui.look.shared import Shared, nearest
 
 SECTION = "hands"
-# Of one picture: a click must find what the click before it left.
+# Of one picture: a click must find what the click before it left, even one that asks the model,
+# whose answer to the picture as it is drawn is mostly known by then.
 PATCH_QUEUE = {"concurrency_id": "patches", "concurrency_limit": 1}
 EACH = {"trigger_mode": "multiple", "show_progress": "hidden", "api_visibility": "private"}
 STEPS = {"rotate": 5, "brightness": 0.05, "blur": 0.5, "noise": 1, "jpeg": 1}
@@ -149,8 +150,8 @@ def wire_patches(shared: Shared, parts: Parts, ask: Handlers) -> None:
     most = [*look_at, shared.layer, parts.count, parts.by, parts.grid, *parts.settings]
     some = [*look_at, parts.count, parts.grid, parts.removed]
     parts.picture.pick(for_people(ask.toggle), parts.removed, parts.removed, **EACH, **PATCH_QUEUE)
-    parts.most.click(for_people(ask.remove_most), most, parts.removed, **EACH, **MODEL_QUEUE)
-    parts.some.click(for_people(ask.remove_some), some, parts.removed, **EACH, **MODEL_QUEUE)
+    parts.most.click(for_people(ask.remove_most), most, parts.removed, **EACH, **PATCH_QUEUE)
+    parts.some.click(for_people(ask.remove_some), some, parts.removed, **EACH, **PATCH_QUEUE)
     parts.back.click(Removed, None, parts.removed, **EACH, **PATCH_QUEUE)
 
 
