@@ -1,22 +1,27 @@
 """What the page says where numbers are unusual: all right, hardly any, too many, one alone."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import gradio as gr
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
-from tests.making import CLASSES, evaluation, make_run
+from tests.making import CLASSES, VIT, evaluation, make_run
 from vitdemo.errors import DataError
 from vitdemo.evaluation.errors import Filters
-from vitdemo.explorer import Explorer, errors
+from vitdemo.explorer import Explorer, errors, why
 from vitdemo.explorer.metrics import table_of
+from vitdemo.explorer.patches import embed
 from vitdemo.ui.calibration import verdict
 from vitdemo.ui.compare.robustness import doubt, least
 from vitdemo.ui.components import cache_folder
 from vitdemo.ui.data import similar
+from vitdemo.ui.data.patches import patches_html
 from vitdemo.ui.errors import kind_words
+from vitdemo.ui.look.why_drawing import map_figure
 from vitdemo.ui.metrics.tables import point_words
 
 
@@ -82,6 +87,33 @@ def test_every_class_can_be_brought_out(count):
         assert f'id="pick-k{k}"' in legend and f"</i>{name} <small>1</small>" in legend
         assert f"#pick-k{k}:checked) .vd-dot:not(.k{k}) " in css
     assert ("come again after 40 classes" in legend) == (count > 40)
+
+
+@pytest.mark.parametrize("stem", ["patch", "conv"])
+def test_tokens_that_overlap_are_not_called_one_patch_each(tmp_path, stem):
+    run = make_run(tmp_path / "vit", replace(VIT, options=VIT.options | {"stem": stem}))
+    explorer = Explorer([tmp_path], None, torch.device("cpu"))
+    picture = Image.fromarray(np.arange(768, dtype=np.uint8).reshape(16, 16, 3))
+    words = patches_html(embed(explorer, run, picture))
+    assert ("4 × 4 × 3 = 48 numbers a patch become a vector of 24; 16 such" in words) == (
+        stem == "patch"
+    )
+    assert ("see a little beyond each patch" in words) == (stem == "conv")
+    found = why.maps(explorer, run, picture)
+    assert ("drop" in found.fills) == (stem == "patch")
+
+
+def test_the_strongest_patch_of_a_signed_map_says_for_which_side(tmp_path):
+    run = make_run(tmp_path / "vit")
+    explorer = Explorer([tmp_path], None, torch.device("cpu"))
+    found = why.maps(explorer, run, Image.new("RGB", (16, 16)))
+    signed = next(m for m in found.maps if m.signed)
+    values = np.zeros((4, 4), np.float32)
+    values[0, 0], values[2, 3] = 0.2, -1
+    figure = map_figure(found, replace(signed, values=values), None)
+    assert "strongest against in row 3, column 4 of 4 × 4" in figure
+    figure = map_figure(found, replace(signed, values=-values), None)
+    assert "strongest for in row 3, column 4 of 4 × 4" in figure
 
 
 def test_files_to_save_lie_where_gradio_clears_up():

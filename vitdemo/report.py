@@ -154,7 +154,7 @@ def learning(runs: Sequence[Run]) -> str:
     )
     names = ", ".join(hues)
     plots = "".join(
-        f'<figure role="img" aria-label="{escape(f"{title} of {names}, by epoch")}">'
+        f'<figure aria-label="{escape(f"{title} of {names}, by epoch")}">'
         f"<figcaption>{escape(title)}</figcaption>"
         f"{figures.svg(curve_plot(curves(drawn, hues, title), unit, zero=zero))}</figure>"
         for title, unit, zero in PLOTS
@@ -335,7 +335,7 @@ def calibration_section(found: Calibration) -> str:
         ),
     )
     plots = "".join(
-        f'<figure role="img" aria-label="{escape(f"{title}, of {found.run}")}">'
+        f'<figure aria-label="{escape(f"{title}, of {found.run}")}">'
         f"<figcaption>{title}</figcaption>{figures.svg(figure)}</figure>"
         for title, figure in drawn
     )

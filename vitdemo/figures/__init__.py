@@ -71,7 +71,10 @@ _numbers = itertools.count()
 
 
 def svg(figure: Figure) -> str:
-    """The figure as inline SVG as wide as its place, in the text colour of the page around it."""
+    """The figure as inline SVG as wide as its place, in the text colour of the page around it.
+
+    Hidden from screen readers, which would spell its ticks: who places it says what it shows.
+    """
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     text = buffer.getvalue()
@@ -82,4 +85,4 @@ def svg(figure: Figure) -> str:
     prefix = f"f{next(_numbers)}-"
     for name in ('id="', 'href="#', "url(#"):
         rest = rest.replace(name, name + prefix)
-    return f"{head}>{rest}"
+    return f'{head} aria-hidden="true">{rest}'

@@ -133,7 +133,7 @@ def plots(found: Calibration) -> str:
         ),
     )
     cells = (
-        f'<figure role="img" aria-label="{title} of {html.escape(found.run)}; its numbers are in '
+        f'<figure aria-label="{title} of {html.escape(found.run)}; its numbers are in '
         f'the table below"><figcaption>{title}</figcaption><p class="vd-curves">{words}</p>'
         f"{figures.svg(figure)}</figure>"
         for title, words, figure in drawn

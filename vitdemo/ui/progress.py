@@ -191,7 +191,7 @@ def plots_html(found: list[Run], shown: list[Run], view: View) -> str:
     hue, names = hues(found), ", ".join(run.name for run in drawn)
     by = "minutes" if view.by_minutes else "epoch"
     cells = (
-        f'<figure role="img" aria-label="{html.escape(f"{plot.title} of {names}, by {by}")}">'
+        f'<figure aria-label="{html.escape(f"{plot.title} of {names}, by {by}")}">'
         f"<figcaption>{html.escape(plot.title)}</figcaption>{plot_svg(plot, drawn, hue, view)}"
         "</figure>"
         for plot in PLOTS

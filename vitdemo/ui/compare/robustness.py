@@ -163,7 +163,7 @@ def part(
     header = [axis_title(about), *(f"{strength:g}" for strength in about.strengths)]
     rows = [(run, *(f"{100 * share:.1f}" for share in points)) for run, points in found.items()]
     return (
-        f'<figure role="img" aria-label="{html.escape(label)}"><figcaption>{about.title}'
+        f'<figure aria-label="{html.escape(label)}"><figcaption>{about.title}'
         f"</figcaption><p>{html.escape(about.sentence)}</p>{figures.svg(figure)}"
         f"{html.table(header, rows)}<p class='vd-quiet'>{doubt(found, count)}</p></figure>"
     )

@@ -91,7 +91,7 @@ def colours_html(pixels: Statistics) -> str:
     link = html.csv_link(("level", "red", "green", "blue"), levels, "vitdemo-colours.csv")
     return (
         f"<h3>Colours of {of} training pictures</h3><div class='vd-plots'>"
-        '<figure role="img" aria-label="Histogram of the red, green and blue levels">'
+        '<figure aria-label="Histogram of the red, green and blue levels">'
         f"<figcaption>How often each level occurs</figcaption>"
         f"{figures.svg(channel_plot(pixels.histograms))}</figure>"
         f"<div>{html.table(('Channel', 'Mean', 'Standard deviation'), rows)}"

@@ -26,9 +26,9 @@ CAVEAT = (
     "A Vision Transformer cuts the picture into **patches** and adds one **class token**, a place "
     "to collect what the answer is read from. In each **layer**, several **heads** decide how much "
     "each of these takes from every other: that is attention. Bright patches are those that the "
-    "class token takes most from (the rest of its 100 % stays with itself). Attention does not "
-    "depend on the class and can mislead: it shows where a model mixes information, not why it "
-    "chose a class."
+    "class token takes most from (the rest of its 100 % goes to tokens that are no patch, such as "
+    "itself). Attention does not depend on the class and can mislead: it shows where a model mixes "
+    "information, not why it chose a class."
 )
 FIRST_SECTION = "heads"
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base

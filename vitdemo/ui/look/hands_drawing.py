@@ -89,7 +89,7 @@ def maps_html(before: Look, after: Look, layer: int, changes: Changes) -> str:
         for look, which in named
     ]
     words = (
-        "Bright patches are those that its class token takes most from, each map by its own "
+        "Bright patches are those that its answer is gathered from most, each map by its own "
         "maximum: where the model looks now, not why it answers."
     )
     head = f"<h3>The attention of {html.escape(after.run.name)} follows</h3>"

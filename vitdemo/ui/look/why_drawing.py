@@ -42,9 +42,11 @@ def chance_of(classes: tuple[str, ...], probabilities: np.ndarray, index: int) -
 
 def map_figure(why: Why, found: ClassMap, known: Truth | None) -> str:
     values, method, side = found.values, found.method, display_side(len(why.seen), 240)
-    row, column = np.unravel_index(values.argmax(), values.shape)
+    row, column = np.unravel_index(np.abs(values).argmax(), values.shape)
+    side_of = (" against" if values[row, column] < 0 else " for") if found.signed else ""
     peak = (
-        f"strongest in row {row + 1}, column {column + 1} of {values.shape[0]} × {values.shape[1]}"
+        f"strongest{side_of} in row {row + 1}, column {column + 1} of "
+        f"{values.shape[0]} × {values.shape[1]}"
     )
     if not np.ptp(values):
         peak = "the same everywhere"
@@ -101,7 +103,7 @@ def meter_html(why: Why, known: Truth | None) -> str:
         ("Insertion: a true map rises at once", known.insertion, 1, "patches back, %"),
     )
     cells = "".join(
-        f'<figure role="img" aria-label="{html.escape(f"{title}. {words(why, known, kind)}")}">'
+        f'<figure aria-label="{html.escape(f"{title}. {words(why, known, kind)}")}">'
         f"<figcaption>{html.escape(title)}</figcaption>"
         f"{figures.svg(plot(known, curves, kind, x_label, value))}</figure>"
         for title, curves, kind, x_label in plots

@@ -81,7 +81,7 @@ def plots(found: Sequence[Ranking], runs: Sequence[str], hue: dict[str, str]) ->
     )  # fmt: skip
     of = f"of {', '.join(hue)}, by {' and '.join(runs)}; its numbers are in the table below"
     cells = (
-        f'<figure role="img" aria-label="{html.escape(f"{title} {of}")}">'
+        f'<figure aria-label="{html.escape(f"{title} {of}")}">'
         f"<figcaption>{title}</figcaption>{figures.svg(figure)}</figure>"
         for title, figure in drawn
     )

@@ -63,7 +63,7 @@ def _plot_html(found: Distances, top: float) -> str:
     )
     plot = figures.svg(distance_plot(found.heads, found.even, top))
     return (
-        f'<figure role="img" aria-label="{html.escape(alt)}"><figcaption>'
+        f'<figure aria-label="{html.escape(alt)}"><figcaption>'
         f"{html.escape(found.run.name)} <small>{html.escape(origin(found.run))}, "
         f"{html.escape(over(found))}</small></figcaption>"
         f"{plot}</figure>"
