@@ -15,9 +15,9 @@ CLASS_ORDER, WORST_FIRST = "Class order", "Worst F1 first"
 NOBODY = ""  # the choice of no other model
 ALONE = ("no other model", NOBODY)
 INTRO = (
-    "How well a model knows each class, on test pictures it has never seen. They are a sample: on "
-    "all pictures of their kind a number would be a little different, and a **95 % interval** like "
-    "that below it holds that one 19 times in 20."
+    "How well a model knows each class, on test pictures it has never seen. They are but a sample "
+    "of all such pictures: below each number stands its **95 % interval**, and of 20 intervals "
+    "made like this, 19 hold the number for all of them."
 )
 CURVES = (
     "### From sure to unsure\nA model gives every picture a probability of *cat*. Call those cats "
