@@ -20,7 +20,7 @@ from vitdemo.ui.components import (
 )
 from vitdemo.ui.look import hands, heads, inside, permalink, picture, rollout, side, why
 from vitdemo.ui.look.opener import Opener
-from vitdemo.ui.look.shared import Shared, limited
+from vitdemo.ui.look.shared import Shared, limited, nearest
 
 CAVEAT = (
     "A Vision Transformer cuts the picture into **patches** and adds one **class token**, a place "
@@ -96,11 +96,15 @@ def build(
         radio, _ = renewed(names, shared.model.value)
         if asked.get("model") in names:
             radio["value"] = asked["model"]
-        values = [
-            gr.skip() if (value := permalink.checked(component, asked.get(name))) is None else value
+        values = {
+            name: permalink.checked(component, asked.get(name))
             for name, component in shared.linked.items()
             if name not in ("model", "section")
-        ]
+        }
+        if depth := first_depth(radio.get("value"), layers, 0):  # of another model than the page's
+            layer = nearest(depth if values["layer"] is None else values["layer"], depth)
+            values["layer"] = gr.update(maximum=depth, value=layer)
+        values = [gr.skip() if value is None else value for value in values.values()]
         section = asked.get("section") if asked.get("section") in tabs else FIRST_SECTION
         opened = picture.named(asked.get("picture"), test_picture)
         return radio, section, gr.Tabs(selected=section), *opened, *values
@@ -151,7 +155,7 @@ def lay_out_choices(image: gr.State, runs: list[Run], layers: Callable[[str], in
     """The model and the layer, which all sections read."""
     with gr.Row():
         model = run_radio(runs, elem_id="model")
-        depth = first_depth(model.value, layers)
+        depth = first_depth(model.value, layers, COMMON_DEPTH)
         layer = LayerSlider(
             1,
             depth,
@@ -167,9 +171,9 @@ def lay_out_choices(image: gr.State, runs: list[Run], layers: Callable[[str], in
     return Shared(image, model, layer, section, linked)
 
 
-def first_depth(name: str | None, layers: Callable[[str], int]) -> int:
-    """The number of layers to begin with: those of the run `name` where it has any."""
+def first_depth(name: str | None, layers: Callable[[str], int], other: int) -> int:
+    """The number of layers to begin with: those of the run `name` where it has any, or `other`."""
     try:
-        return (layers(name) if name else 0) or COMMON_DEPTH
+        return (layers(name) if name else 0) or other
     except VitdemoError:  # whoever asks this model for more says why
-        return COMMON_DEPTH
+        return other
