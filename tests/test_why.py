@@ -196,7 +196,7 @@ def test_every_map_says_what_it_shows_and_its_limit(explorer):
     text, meter = drawn(found, "mean")
     for method in attributions.METHODS.values():
         assert escape(method.title) in text and escape(method.caption) in text
-    assert text.count("best measured") == 1
+    assert text.count("best on average") == 1
     assert why_drawing.UNMEASURED in meter
     truth(explorer, found, picture(0))
     text, meter = drawn(maps(explorer, explorer.run("vit"), picture(0), target="cat"), "mean")

@@ -111,9 +111,9 @@ def test_the_strongest_patch_of_a_signed_map_says_for_which_side(tmp_path):
     values = np.zeros((4, 4), np.float32)
     values[0, 0], values[2, 3] = 0.2, -1
     figure = map_figure(found, replace(signed, values=values), None)
-    assert "strongest against in row 3, column 4 of 4 × 4" in figure
+    assert "strongest in row 3, column 4 of 4 × 4, against it" in figure
     figure = map_figure(found, replace(signed, values=-values), None)
-    assert "strongest for in row 3, column 4 of 4 × 4" in figure
+    assert "strongest in row 3, column 4 of 4 × 4, for it" in figure
 
 
 def test_files_to_save_lie_where_gradio_clears_up():

@@ -20,7 +20,8 @@ def device_name(device: torch.device) -> str:
         return torch.cuda.get_device_name(device)
     if device.type == "mps":
         return f"Apple {platform.machine()} (MPS)"
-    return f"{cpu_name()} ({torch.get_num_threads()} threads)"
+    threads = torch.get_num_threads()
+    return f"{cpu_name()} ({threads} thread{'' if threads == 1 else 's'})"
 
 
 def cpu_name() -> str:

@@ -2,6 +2,7 @@
 
 import csv
 import re
+import shutil
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -320,6 +321,22 @@ def test_a_picture_opens_with_the_model_that_was_asked(errors):
     again.click()
     is_open_in_look(errors, f"Test picture {number}.")
     attends(errors, "first")
+
+
+def test_a_run_without_weights_is_said_to_have_none(open_page, tested_runs, tmp_path):
+    folder, data = tested_runs
+    shutil.copytree(folder, tmp_path / "runs")
+    (tmp_path / "runs" / "second" / "model.safetensors").unlink()
+    with serve("--runs", str(tmp_path / "runs"), "--data", str(data)) as address:
+        page = open_page(address)
+        expect(page.locator("#header")).to_contain_text("figures of 1 more")
+        open_tab(page, "Errors")
+        page.locator("#errors-model").get_by_role("radio", name="second").check()
+        found(page, "errors-pictures", 23)
+        page.locator("#errors-pictures button").first.click()
+        is_open_in_look(page, "The weights of second are not here")
+        attends(page, "first")
+        page.close()
 
 
 def test_pictures_can_be_seen(errors):

@@ -238,8 +238,8 @@ def test_tokens_that_are_no_patch_are_buttons_beside_the_picture(
 
 def test_a_resnet_is_told_to_have_no_attention(page):
     page.locator("#model").get_by_role("radio", name="resnet").check()
-    expect(page.locator("#wall")).to_have_text(
-        "'resnet' is no Vision Transformer: it has no attention to show."
+    expect(page.locator("#wall")).to_contain_text(
+        "'resnet' is no Vision Transformer: it has no attention to show. Grad-CAM"
     )
     expect(page.locator("#asked figure")).to_have_count(0)
     page.locator("#model").get_by_role("radio", name="vit", exact=True).check()

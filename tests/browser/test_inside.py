@@ -72,7 +72,7 @@ def test_heads_are_switched_off_and_on_by_mouse_and_keyboard(inside):
     open_part(inside, "Without a head")
     wall, answers = inside.locator("#head-effects"), inside.locator("#without")
     expect(wall.locator("button")).to_have_count(6)  # 2 layers of 3 heads
-    expect(answers.locator("h3").nth(1)).to_have_text("Without any: no head is off yet")
+    expect(answers.locator("h3").nth(1)).to_have_text("With all heads, as none is off")
     untouched = answers.locator(".vd-card").nth(1).locator("b").all_inner_texts()
     wall.get_by_role("button", name="Layer 2, head 1").click()
     expect(answers.locator("h3").nth(1)).to_have_text("Without layer 2 head 1")
@@ -87,7 +87,7 @@ def test_heads_are_switched_off_and_on_by_mouse_and_keyboard(inside):
     expect(answers.locator("h3").nth(1)).to_have_text("Without layer 2 head 1")
     inside.get_by_role("button", name="All heads on").click()
     expect(wall.locator("[aria-pressed=true]")).to_have_count(0)
-    expect(answers.locator("h3").nth(1)).to_have_text("Without any: no head is off yet")
+    expect(answers.locator("h3").nth(1)).to_have_text("With all heads, as none is off")
 
 
 def test_another_model_has_all_its_heads_on(inside):

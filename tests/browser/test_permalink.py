@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.doing import upload
 from tests.making import make_run
 from tests.serving import serve
 from vitdemo import runs
@@ -34,6 +35,24 @@ def test_choices_are_written_into_the_address(page):
 def test_the_photo_is_written_too(page):
     page.locator(".vd-gallery").first.get_by_role("button").nth(1).click()
     page.wait_for_url(re.compile("picture=photo:cheetah1"))
+
+
+def test_a_copied_link_says_that_it_holds_no_picture_of_ones_own(page, photo):
+    copy, said = page.get_by_role("button", name="Copy a link"), page.locator(".toast-body")
+    copy.click()
+    expect(said.last).to_contain_text("The link is copied.")
+    expect(said.last).not_to_contain_text("Your own picture")
+    before = page.locator("#answers img").first.get_attribute("src")
+    upload(page, photo)
+    expect(page.locator("#answers img").first).not_to_have_attribute("src", before)
+    copy.click()
+    expect(said.last).to_contain_text("Your own picture is not in it")
+
+
+def test_a_picture_that_is_taken_away_stays_in_what_is_shown(page):
+    page.locator("#upload").get_by_role("button", name=re.compile("clear|remove", re.I)).click()
+    expect(page.locator("#note")).to_have_text("Still shown: the picture before.")
+    expect(page.locator("#answers img")).not_to_have_count(0)
 
 
 def test_an_address_opens_what_it_says(open_page, page_url):

@@ -220,7 +220,10 @@ class Explorer:
         """
         model = self.model(run)
         if not is_vision_transformer(model):
-            raise RunError(f"'{run.name}' is no Vision Transformer: it has no attention to show.")
+            raise RunError(
+                f"'{run.name}' is no Vision Transformer: it has no attention to show. Grad-CAM, in "
+                "'Why this class?', shows what it looks at."
+            )
         seen, pixels = self.input(run.preprocessing, image)
         key = (run.path, run.stamp, hashlib.blake2b(seen.tobytes(), digest_size=16).digest())
         return self._looks.get(key) or self._looks.put(key, self._trace(run, seen, pixels))

@@ -150,7 +150,7 @@ PRESETS = {
             Changes(blur=4),
         ),
         Preset(
-            "Saved too small",
+            "Squeezed as JPEG",
             "Blocks of 8 pixels appear, as in a picture that was sent on too often: you hardly "
             "mind. Which model does?",
             Changes(jpeg=8),

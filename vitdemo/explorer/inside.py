@@ -245,6 +245,12 @@ def across_epochs(
         yield _epoch_map(explorer.model(run), run, None, pixels, layer)
 
 
+def with_epochs(explorer: Explorer) -> list[str]:
+    """The runs whose attention `across_epochs` can follow."""
+    vits = (run for run in explorer.explained_runs() if run.spec.family != "resnet18")
+    return [run.name for run in vits if runs.kept_epochs(run)]
+
+
 def by_name(explorer: Explorer) -> dict[str, Callable]:
     """What the page asks here, by the functions' names, of the name of a run in place of a run."""
 
@@ -256,7 +262,8 @@ def by_name(explorer: Explorer) -> dict[str, Callable]:
         *(position_similarity, first_filters, across_epochs),
     )
     asked = {function.__name__: named(function) for function in of_a_run}
-    return asked | {"distances": partial(distances, explorer)}
+    of_all = (distances, with_epochs)
+    return asked | {function.__name__: partial(function, explorer) for function in of_all}
 
 
 def thinned(epochs: list[int], most: int) -> list[int]:

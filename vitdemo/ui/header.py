@@ -34,6 +34,8 @@ def header_html(
     """Title and facts; every damaged or missing thing is named in a line of its own."""
     trained = sum(run.has_weights for run in found)
     models = f"{trained} trained model{'' if trained == 1 else 's'}"
+    if trained < len(found):
+        models += f", figures of {len(found) - trained} more"
     if not found:
         places = " or ".join(f"'{root}'" for root in roots)
         way_out = (

@@ -295,7 +295,7 @@ def words_html(runs: list[Run]) -> str:
 
 
 def milestones_html(runs: list[Run]) -> str:
-    header = ("Run", *(f"{100 * share:.0f} %" for share in MILESTONES), "Best so far")
+    header = ("Run", *(f"{100 * share:.0f} %" for share in MILESTONES), "Best")
     rows = []
     for run in runs:
         known = {found.share: found for found in reached(run)}

@@ -100,11 +100,12 @@ def timings(
 ) -> Iterator[tuple[dict[str, list[Latency]], str]]:
     """After each model, all that is measured by then, and in words how it was."""
     measured, problems, words = dict(measured), [], ""
+    names = [run.name for run in runs]
     for number, run in enumerate(runs):
         progress((number, len(runs)), desc=f"Timing {run.name}", unit="models")
         try:
             measured[run.name] = [latency(run, batch) for batch in compare.BATCHES]
-            words = latency_words(measured[run.name][0])
+            words = latency_words({name: measured[name] for name in names if name in measured})
         except VitdemoError as error:
             problems.append(str(error))
         yield measured, html.notices(problems) + words
@@ -112,8 +113,17 @@ def timings(
         yield measured, html.notice("There is no trained model to time.")
 
 
-def latency_words(found: Latency) -> str:
+def latency_words(measured: dict[str, list[Latency]]) -> str:
+    """The times of each run, which stand far to the right in the table, and how they were taken."""
+    batches = " and ".join(map(str, compare.BATCHES))
+    each = "; ".join(
+        f"{html.escape(name)} "
+        + " and ".join(f"<strong>{found.milliseconds:.1f}</strong>" for found in several)
+        for name, several in measured.items()
+    )
+    found = next(iter(measured.values()))[0]
     return (
+        f"<p>Milliseconds for {batches} pictures at once: {each}.</p>"
         f'<p class="vd-quiet">Median of at least 5 forward passes after {compare.WARM_UP} to warm '
         f"up, on {html.escape(found.device)}, without reading or scaling the pictures. Other work "
         "on the machine at the same time slows it.</p>"

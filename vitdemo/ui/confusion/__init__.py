@@ -49,7 +49,7 @@ def build(
         other = gr.Dropdown(
             [ALONE],
             value=NOBODY,
-            label="Less the cells of",
+            label="Subtract the cells of",
             info="shows how two models differ",
             elem_id="confusion-other",
         )

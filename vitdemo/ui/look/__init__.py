@@ -132,7 +132,7 @@ def build(
     shared.wire(tabs, settled)
     shared.wire_restored(loaded)
     permalink.write_when_changed(shared.linked, [parts.note.change])
-    copy.click(None, js=permalink.COPY, api_visibility="private")
+    copy.click(permalink.tell_copied, shared.section, js=permalink.COPY, api_visibility="private")
     return Opener(
         page_tabs,
         parts.upload,

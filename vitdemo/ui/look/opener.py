@@ -9,11 +9,13 @@ from gradio.components import Component
 
 from vitdemo.explorer import TestPicture
 from vitdemo.runs import Run
+from vitdemo.ui import html
 from vitdemo.ui.components import LIGHT_QUEUE, for_people
 from vitdemo.ui.look import picture
 
 # The keyboard goes where the picture went.
 FOCUS = "() => requestAnimationFrame(() => document.querySelector('#tabs [role=tab]').focus())"
+WITHOUT_WEIGHTS = " The weights of {name} are not here, so what follows is of the models that are."
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,8 @@ class Opener:
     def connect(self, listen: Callable, chosen: Callable, inputs: list[Component]) -> None:
         """On the event `listen`, open the picture that `chosen(*inputs)` gives.
 
-        It returns the picture's number and the name of the run to explain it with, which is
-        ignored where that run has no weights; its last parameter may be a `gr.EventData`.
+        It returns the picture's number and the name of the run to explain it with; where that run
+        has no weights, the picture's note says so. Its last parameter may be a `gr.EventData`.
         """
 
         @for_people
@@ -40,11 +42,10 @@ class Opener:
         def show(*args):
             number, name = chosen(*args)
             known = name in [run.name for run in self.explained_runs()]
-            return (
-                gr.Tabs(selected="look"),
-                *picture.opened(number, self.test_picture(number)),
-                name if known else gr.skip(),
-            )
+            image, note = picture.opened(number, self.test_picture(number))
+            if name and not known:
+                note += WITHOUT_WEIGHTS.format(name=html.escape(name))
+            return gr.Tabs(selected="look"), image, note, name if known else gr.skip()
 
         outputs = [self.tabs, self.upload, self.note, self.model]
         options = {"api_visibility": "private", "show_progress": "hidden"}

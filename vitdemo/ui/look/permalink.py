@@ -34,7 +34,10 @@ _WRITE = """(...values) => {
   history.replaceState(history.state, "", text ? "?" + text : window.location.pathname);
 }"""
 READ = "() => [window.location.search]"
-COPY = "() => { navigator.clipboard.writeText(window.location.href); }"
+COPY = """() => {
+  navigator.clipboard.writeText(window.location.href);
+  return [document.querySelector("#note [data-own]") ? "own" : ""];
+}"""
 
 
 def parse(search: str) -> dict[str, str]:
@@ -76,6 +79,12 @@ def picture_number(text: str | None) -> int | None:
     number = (text or "").removeprefix(TEST)
     is_number = text != number and number.isascii() and number.isdigit() and len(number) < 10
     return int(number) if text and is_number else None
+
+
+def tell_copied(own: str) -> None:
+    """Say that the link is copied, and that a person's "own" picture is not in it."""
+    missing = " Your own picture is not in it: it opens with the page's first one." if own else ""
+    gr.Info(f"The link is copied.{missing}")
 
 
 def script(linked: dict[str, Component]) -> str:

@@ -19,6 +19,13 @@ from vitdemo.ui.look import drawing, permalink
 EXAMPLES_FOLDER = Path(gr.__file__).parent / "media_assets" / "images"
 EXAMPLES = ("lion.jpg", "cheetah1.jpg", "bus.png", "tower.jpg", "groot.jpeg")
 KEPT_SECONDS = 6 * 3600  # after it was chosen; a lesson is shorter
+OLDER = "Still shown: the picture before."
+OWN = "<span data-own></span>"  # the note of a picture that no address can name
+# gradio says that a picture was put in when it is taken away, and names the one that was there.
+IS_THERE = """async () => {
+  await new Promise((drawn) => setTimeout(drawn, 50));
+  return [document.querySelector("#upload img") ? "there" : ""];
+}"""
 SHOWN = 12  # test pictures on offer at a time
 
 INTRO = (
@@ -96,7 +103,7 @@ def wire(
 
     def refused(image):
         # The refused file leaves the page; what stands there is told to be older.
-        older = "Still shown: the picture before." if image is not None else "No picture yet."
+        older = OLDER if image is not None else "No picture yet."
         return None, f"<strong>That file could not be shown.</strong> {older}"
 
     def offer():
@@ -131,7 +138,9 @@ def wire(
             answer, inputs=parts.picture, outputs=parts.answers, **each, **MODEL_QUEUE
         )
 
-    parts.upload.input(lambda: "", outputs=parts.note, **private)
+    parts.upload.input(
+        lambda there: OWN if there else OLDER, parts.note, parts.note, js=IS_THERE, **private
+    )
     parts.photos.select(pick_photo, outputs=shown, **latest)
     parts.tests.select(pick_test, inputs=parts.offered, outputs=shown, **latest)
     parts.others.click(offer, outputs=offered, **private)

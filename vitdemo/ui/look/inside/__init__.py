@@ -17,7 +17,7 @@ PARTS = {
     "distance": ("How far heads look", distance, ("distances",)),
     "positions": ("Positions", positions, ("position_similarity",)),
     "filters": ("First filters", filters, ("first_filters",)),
-    "epochs": ("In training", epochs, ("look", "across_epochs")),
+    "epochs": ("In training", epochs, ("look", "across_epochs", "with_epochs")),
 }
 
 

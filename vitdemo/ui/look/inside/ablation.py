@@ -186,7 +186,7 @@ def compared_html(found: Effects, without: np.ndarray, heads: Collection[Head]) 
     shown, _ = top_k(all_on, min(5, len(classes)))
     first, _ = top_k(without, 1)
     shown = [*shown, *(c for c in first if c not in shown)]  # what it says now belongs to it
-    title = f"Without {listed(heads)}" if heads else "Without any: no head is off yet"
+    title = f"Without {listed(heads)}" if heads else "With all heads, as none is off"
     same = "still says" if first[0] == found.target else "now says"
     verdict = (
         f"{found.run.name} {same} {classes[first[0]]} ({percent(without[first[0]])}; with all "
