@@ -83,7 +83,7 @@ def test_a_patch_attends_to_its_row_and_is_attended_by_its_column(look):
 
 def test_all_patches_together_are_their_mean(look):
     p, columns = look.num_prefix_tokens, look.grid[1]
-    matrix, token = matrices(look)[0, 0], heads.all_patches()
+    matrix, token = matrices(look)[0, 0], heads.all_patches(look)
     row, column = heads.ask(look, token), heads.ask(look, token, incoming=True)
     for r, c in np.ndindex(*look.grid):
         there = p + r * columns + c
@@ -108,7 +108,8 @@ def test_the_mean_of_heads_and_the_rollout_up_to_a_layer(look):
 def test_without_a_choice_the_answers_own_token_is_asked(look):
     token = heads.token_of(look, "")
     pooled = look.run.name in ("average pooled", "pooled with registers")
-    assert token.name == ("all patches together" if pooled else "class token")
+    several = "both tokens together" if look.run.name == "distilled" else "class token"
+    assert token.name == ("all patches together" if pooled else several)
     for layer in (1, 2):
         wanted = look.head_maps(layer)  # (H, rows, columns)
         assert heads.wall(look, token)[layer - 1] == pytest.approx(wanted, abs=1e-6)

@@ -86,7 +86,8 @@ def test_nothing_of_a_runs_name_becomes_markup(explorer):
 def test_there_is_a_button_for_every_head_patch_token_and_step(look):
     markup = all_html(look, question(look, "2,3"))
     picks = re.findall(r'data-pick="([^"]*)"', markup)
-    assert len(picks) == 2 * 3 + 4 * 4 + look.num_prefix_tokens + 1 + 2
+    together = 2 if look.run.name == "distilled" else 1  # both tokens that answer; all patches
+    assert len(picks) == 2 * 3 + 4 * 4 + look.num_prefix_tokens + together + 2
     assert picks.count("2,3") == 2  # the head, and the patch
     assert len(re.findall('aria-pressed="true"', markup)) == 3  # that head, patch and step
     assert len(re.findall("aria-label=", markup)) >= 2 * 3 + 4 * 4 + 2
@@ -99,7 +100,11 @@ def test_a_model_without_a_class_token_says_so(explorer):
         steps = heads.steps(look, token)
         words = text(rollout.large_html(look, steps, 2, token, rollout.ANSWER))
         assert ("has no class token" in words) == said
-        assert rollout.row_token(look, rollout.PATCHES).index is None
+        assert rollout.row_token(look, rollout.PATCHES) == heads.all_patches(look)
+    look = look_at(explorer, "distilled")
+    token = rollout.row_token(look, rollout.ANSWER)
+    words = text(rollout.large_html(look, heads.steps(look, token), 2, token, rollout.ANSWER))
+    assert "read from the mean of the class and the distillation token" in words
 
 
 def test_the_check_tells_a_matrix_whose_rows_are_off(look):

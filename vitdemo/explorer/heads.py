@@ -15,20 +15,24 @@ from vitdemo.explorer import Look
 
 HEAD, MEAN, ROLLOUT = "head", "mean", "rollout"
 SOURCES = (HEAD, MEAN, ROLLOUT)
-ALL_PATCHES = "mean"
+ALL_PATCHES, BOTH = "mean", "both"
 
 
 @dataclass(frozen=True)
 class Token:
-    """Who is asked: a patch, a token before the patches, or all patches together.
+    """Who is asked: a patch, a token before the patches, or several tokens together.
 
-    `code` is its name in a page's address: "3,5" (row, column), "t0", or "mean".
+    `code` is its name in a page's address: "3,5" (row, column), "t0", "both", or "mean".
     """
 
     code: str
     name: str
-    index: int | None  # among the N tokens; None for the mean of all patches
+    index: int | slice  # among the N tokens; of a slice, the mean counts
     place: tuple[int, int] | None = None  # row and column of a patch
+
+    @property
+    def several(self) -> bool:
+        return isinstance(self.index, slice)
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,14 @@ def prefix_tokens(look: Look) -> list[Token]:
     return [Token(f"t{i}", name, i) for i, name in enumerate(look.prefix_names)]
 
 
-def all_patches() -> Token:
-    return Token(ALL_PATCHES, "all patches together", None)
+def all_patches(look: Look) -> Token:
+    return Token(ALL_PATCHES, "all patches together", slice(look.num_prefix_tokens, None))
+
+
+def tokens_together(look: Look) -> list[Token]:
+    """What can be asked together: of a distilled model the two tokens that answer; the patches."""
+    both = Token(BOTH, "both tokens together", look.answer_rows)
+    return [both, all_patches(look)] if look.answer_rows.stop == 2 else [all_patches(look)]
 
 
 def patch(look: Look, row: float, column: float) -> Token:
@@ -69,8 +79,9 @@ def patch(look: Look, row: float, column: float) -> Token:
 
 
 def answering(look: Look) -> Token:
-    """What the answer is read from: the class token, or all patches."""
-    return prefix_tokens(look)[0] if look.from_class_token else all_patches()
+    """What the answer is read from: the class token, both tokens that answer, or all patches."""
+    alone = look.from_class_token and look.answer_rows.stop == 1
+    return prefix_tokens(look)[0] if alone else tokens_together(look)[0]
 
 
 def token_of(look: Look, code: str | None) -> Token:
@@ -78,7 +89,7 @@ def token_of(look: Look, code: str | None) -> Token:
     or one that this model does not have."""
     if found := re.fullmatch(r"(\d{1,4}),(\d{1,4})", code or ""):
         return patch(look, int(found[1]), int(found[2]))
-    known = {token.code: token for token in (*prefix_tokens(look), all_patches())}
+    known = {token.code: token for token in (*prefix_tokens(look), *tokens_together(look))}
     return known.get(code) or answering(look)
 
 
@@ -164,10 +175,8 @@ def steps(
 def _line(look: Look, matrices: Tensor, token: Token, incoming: bool) -> np.ndarray:
     """The token's row, or its column, of each of (..., N, N): (..., N)."""
     along = matrices.mT if incoming else matrices
-    if token.index is None:
-        line = along[..., look.num_prefix_tokens :, :].mean(dim=-2)  # (..., N)
-    else:
-        line = along[..., token.index, :]  # (..., N)
+    line = along[..., token.index, :]  # (..., N), or of several tokens (..., n, N)
+    line = line.mean(dim=-2) if token.several else line
     return line.float().cpu().numpy()
 
 

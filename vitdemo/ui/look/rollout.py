@@ -130,7 +130,7 @@ def build(shared: Shared, *, look: Callable[[str, Image.Image], Look]) -> None:
 
 def row_token(look: Look, read: str) -> heads.Token:
     """Whose row is read: the class token's where there is one and it is asked for."""
-    return heads.answering(look) if read == ANSWER else heads.all_patches()
+    return heads.answering(look) if read == ANSWER else heads.all_patches(look)
 
 
 def strip_html(look: Look, steps: heads.Steps, layer: int) -> str:
@@ -167,7 +167,7 @@ def large_html(look: Look, steps: heads.Steps, layer: int, token: heads.Token, r
     none = (
         "This model has no class token that its answer is read from: the mean of the patches is "
         "shown. "
-        if read == ANSWER and token.index is None
+        if read == ANSWER and not look.from_class_token
         else ""
     )
     words = (
@@ -195,7 +195,9 @@ def check(deviation: float, look: Look) -> str:
 
 
 def _row(token: heads.Token) -> str:
-    return "the mean of the patches" if token.index is None else f"the {token.name}"
+    if token.code == heads.BOTH:
+        return "the mean of the class and the distillation token"
+    return "the mean of the patches" if token.several else f"the {token.name}"
 
 
 def _span(layers: range) -> str:

@@ -180,11 +180,12 @@ def _cells(look: Look, values: np.ndarray, token: heads.Token) -> str:
 def _others(look: Look, prefix: np.ndarray, token: heads.Token) -> str:
     """Buttons for the tokens that are no patch, each with its share, and for all patches."""
     shares = [f" <b>{percent(share)}</b>" for share in prefix]
-    tokens = [*heads.prefix_tokens(look), heads.all_patches()]
+    together = heads.tokens_together(look)
+    tokens = [*heads.prefix_tokens(look), *together]
     buttons = (
         f'<button type="button" data-pick="{other.code}" '
         f'aria-pressed="{str(other == token).lower()}">{html.escape(other.name)}{share}</button>'
-        for other, share in zip(tokens, [*shares, ""], strict=True)
+        for other, share in zip(tokens, [*shares, *[""] * len(together)], strict=True)
     )
     return (
         f'<div class="vd-others" data-columns="{len(tokens)}" role="group" '
@@ -200,7 +201,7 @@ def _title(look: Look, question: Question) -> str:
     }[question.source]
     name = _the(question.token.name)
     direction = f"who attends to {name}" if question.incoming else f"what {name} attends to"
-    if question.token.index is None and not question.incoming:
+    if question.token.several and not question.incoming:
         direction = f"what {name} attend to"
     return f"{direction[0].upper()}{direction[1:]}: {of}"
 
@@ -234,9 +235,9 @@ def _layers(last: int) -> str:
 
 def _the(name: str) -> str:
     """The token's name inside a sentence."""
-    plain = name.startswith(("the ", "all ", "register "))
+    plain = name.startswith(("the ", "all ", "both ", "register "))
     return name if plain else f"the {name}"
 
 
 def _verb(question: Question) -> str:
-    return "take" if question.token.index is None else "takes"
+    return "take" if question.token.several else "takes"
