@@ -4,8 +4,6 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.doing import sources, wait_for_change
-from tests.making import make_run
-from tests.serving import serve
 
 
 @pytest.fixture
@@ -45,18 +43,6 @@ def test_a_model_can_be_taken_away_and_the_class_chosen(side):
     for name in ("vit", "resnet"):
         side.locator("#side-models").get_by_role("checkbox", name=name).uncheck()
     expect(place).to_contain_text("Choose a model above.")
-
-
-def test_a_run_that_came_later_is_offered_when_the_section_is_opened(open_page, tmp_path):
-    make_run(tmp_path / "runs" / "first")
-    with serve("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "none")) as address:
-        page = open_page(address)
-        page.locator("#asked figure").wait_for()
-        make_run(tmp_path / "runs" / "newcomer", seed=1)
-        page.get_by_role("tab", name="Side by side").click()
-        page.locator("#side-models").get_by_role("checkbox", name="newcomer").check()
-        expect(page.locator("#side-by-side h3")).to_have_text(["first", "newcomer"])
-        page.close()  # before its server, or the browser reports a lost connection
 
 
 @pytest.mark.parametrize("width", [390, 1280])

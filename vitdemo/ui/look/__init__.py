@@ -71,7 +71,7 @@ def build(
         with gr.Tab("Inside", id="inside") as tabs["inside"]:
             inside.build(shared, look=look, **inside_of)
         with gr.Tab("Side by side", id="side") as tabs["side"]:
-            side.build(shared, tabs["side"], runs=explained_runs, side_by_side=side_by_side)
+            side.build(shared, runs=explained_runs, side_by_side=side_by_side)
     with gr.Row():
         copy = gr.Button("Copy a link to this view", size="sm", elem_id="copy-link")
         offer_download(

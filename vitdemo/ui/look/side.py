@@ -9,7 +9,6 @@ from vitdemo.evaluation import top_k
 from vitdemo.explorer.side import KINDS, Panel, one_of_each_family
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.components import QUIET, renewed
 from vitdemo.ui.look.drawing import display_side
 from vitdemo.ui.look.shared import Shared
 
@@ -25,15 +24,11 @@ SIDE = 384  # of each map, in pixels
 
 def build(
     shared: Shared,
-    tab: gr.Tab,
     *,
     runs: Callable[[], list[Run]],
     side_by_side: Callable[..., tuple[list[Panel], list[str]]],
 ) -> None:
-    """Lay out and wire the section, in `tab`; `side_by_side(names, image, depth=, kind=, target=)`.
-
-    Its models and classes are those of the runs that are there when it is opened.
-    """
+    """Lay out and wire the section; `side_by_side(names, image, depth=, kind=, target=)`."""
     found = runs()
     gr.Markdown(INTRO)
     chosen = gr.CheckboxGroup(
@@ -70,14 +65,6 @@ def build(
         )
         return panels_html(panels, problems)
 
-    def offer(names, target):
-        found = runs()
-        known = [run.name for run in found]
-        kept = [name for name in names if name in known]
-        boxes = gr.update(choices=known, **({} if kept == names else {"value": kept}))
-        return boxes, renewed([OWN_ANSWER, *class_names(found)], target)[0]
-
-    tab.select(offer, [chosen, target], [chosen, target], **QUIET)
     shared.linked |= {"map": kind, "depth": depth, "class": target}
     settings = [chosen, kind, depth, target]
     shared.when_drawn("side", draw, settings, [view])
