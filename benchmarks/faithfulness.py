@@ -66,8 +66,8 @@ class Subject:
         self.run, self.device, self.steps = run, device, args.steps
         self.model = runs.load_model(run, device).requires_grad_(False)
         self.pictures = drawn(source, args.pictures, run.spec.image_size)
-        can_drop = faithfulness.can_drop(self.model)
-        self.areas = {fill: [] for fill in args.fills if fill != "drop" or can_drop}
+        possible = faithfulness.fills(self.model)
+        self.areas = {fill: [] for fill in args.fills if fill in possible}
 
     def measure(self, at: int) -> None:
         images = self.run.preprocessing(self.pictures.images[at : at + BATCH].to(self.device))

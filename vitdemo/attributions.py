@@ -375,7 +375,7 @@ METHODS = {
         Method(
             "rollout",
             "Attention rollout",
-            "Attention of all layers multiplied up (Abnar & Zuidema 2020); it is the same for "
+            "Attention of the layers multiplied up (Abnar & Zuidema 2020); it is the same for "
             "every class, and treats every head and layer as if it mattered alike.",
             ("vit",),
             _rollout,

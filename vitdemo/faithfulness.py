@@ -205,16 +205,20 @@ def band(curves: Tensor) -> Band:
     return Band(curves.mean(dim=0), low, high)
 
 
-def can_drop(model: nn.Module) -> bool:
-    """Whether a patch can be left out of `model`: each token is made of one patch and no other."""
-    return is_vision_transformer(model) and patches_stand_alone(model)
+def fills(model: nn.Module) -> tuple[str, ...]:
+    """What can stand for a patch that is gone, of `FILLS`.
+
+    Only a ViT can do without its token, and only where that is made of this patch and no other.
+    """
+    can_drop = is_vision_transformer(model) and patches_stand_alone(model)
+    return tuple(fill for fill in FILLS if fill != "drop" or can_drop)
 
 
 def _check(model: nn.Module, maps: Mapping[str, Tensor], fill: str) -> tuple[int, int]:
     """The grid that all maps are on."""
     if fill not in FILLS:
         raise ValueError(f"Unknown fill '{fill}': choose one of {', '.join(FILLS)}.")
-    if fill == "drop" and not can_drop(model):
+    if fill not in fills(model):
         raise ValueError(
             f"{type(model).__name__} has no token for each patch alone: fill by mean or blur."
         )

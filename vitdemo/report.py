@@ -112,7 +112,7 @@ def model_row(run: Run) -> list[str]:
     weights = run.path / WEIGHTS
     return [
         run.name,
-        run.config.get("data", {}).get("name", DASH),
+        run.data_name or DASH,
         scaled(run.config.get("parameters"), 1e6, "M"),
         scaled(run.config.get("macs"), 1e6, "M"),
         scaled(weights.stat().st_size if weights.is_file() else None, 1e6, "MB"),

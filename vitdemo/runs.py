@@ -90,6 +90,11 @@ class Run:
         return f"{count} × {device}" if device and isinstance(count, int) and count > 1 else device
 
     @property
+    def data_name(self) -> str | None:
+        """The data set that it was trained and tested on, as "cifar10"; None: its file is older."""
+        return self.config.get("data", {}).get("name")
+
+    @property
     def origin(self) -> dict:
         """What `config.json` says of the training that this one started from; {}: of none."""
         origin = self.config.get("started_from")

@@ -199,10 +199,8 @@ def class_map(matrix: Tensor, num_prefix_tokens: int) -> Tensor:
     which are the patches'. Of a model at hand, `answer_map` takes the rows that its answer is read
     from. Raises `ValueError` where no patch would be left.
     """
-    _check_prefix(matrix, num_prefix_tokens)
-    if num_prefix_tokens == 0:
-        return matrix.mean(dim=1)  # (B, P)
-    return matrix[:, 0, num_prefix_tokens:]  # (B, P)
+    rows = slice(0, 1 if num_prefix_tokens else None)
+    return answer_map(matrix, num_prefix_tokens, rows)
 
 
 def reads_class_token(model: nn.Module) -> bool:

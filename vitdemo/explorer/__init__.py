@@ -67,7 +67,7 @@ class Look:
     @property
     def from_class_token(self) -> bool:
         """Whether the answer is read from a class token, not from the mean of the patches."""
-        return self.answer_rows.start == 0 and bool(self.prefix_names)
+        return self.answer_rows.stop is not None
 
     @property
     def bytes(self) -> int:

@@ -163,7 +163,7 @@ def _row(run: Run) -> ModelRow:
         macs=run.config.get("macs"),
         file_bytes=path.stat().st_size if path.is_file() else None,
         tested=tested,
-        data=run.config.get("data", {}).get("name"),
+        data=run.data_name,
         training_pictures=run.config.get("split", {}).get("train_pictures"),
         epochs=int(run.history[-1]["epoch"]) if run.history else 0,
         train_seconds=run.train_seconds,

@@ -80,7 +80,7 @@ def patch(look: Look, row: float, column: float) -> Token:
 
 def answering(look: Look) -> Token:
     """What the answer is read from: the class token, both tokens that answer, or all patches."""
-    alone = look.from_class_token and look.answer_rows.stop == 1
+    alone = look.answer_rows.stop == 1  # a class token
     return prefix_tokens(look)[0] if alone else tokens_together(look)[0]
 
 

@@ -92,11 +92,7 @@ def _panel(
     if kind == "rollout":
         values = look.rollout_map(layer, fusion="mean", discard_ratio=0.0)
         title = f"Rollout, layers 1 to {layer} of {look.layers}"
-        caption = (
-            "Attention of these layers multiplied up (Abnar & Zuidema 2020); it is the same for "
-            "every class, and treats every head and layer as if it mattered alike."
-        )
-        return Panel(answer, values, title, caption)
+        return Panel(answer, values, title, METHODS["rollout"].caption)
     caption = (
         "Where the answer is gathered from in this one layer, mean of the heads; it is the same "
         "for every class, and does not say why one was chosen."

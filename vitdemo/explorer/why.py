@@ -117,7 +117,7 @@ def maps(
     shown = (m for m in asked.methods if m.name in found)
     drawn = (ClassMap(m, found[m.name], _is_signed(m, second)) for m in shown)
     answer = run, seen, probabilities, first, second, tuple(drawn), asked.best
-    found = Why(*answer, fills(model), {}, asked.key)
+    found = Why(*answer, faithfulness.fills(model), {}, asked.key)
     truths = {fill: asked.kept.get(_truth_key(found, fill)) for fill in found.fills}
     return replace(found, truths={fill: truth for fill, truth in truths.items() if truth})
 
@@ -152,12 +152,6 @@ def truth(
         )
 
     return _kept(explorer).get_or_make(_truth_key(why, fill), measured)
-
-
-def fills(model: nn.Module) -> tuple[str, ...]:
-    """What can stand for a patch that is gone: only a ViT can do without its token."""
-    can_drop = faithfulness.can_drop(model)
-    return tuple(fill for fill in faithfulness.FILLS if fill != "drop" or can_drop)
 
 
 class Kept:
