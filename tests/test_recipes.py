@@ -18,12 +18,15 @@ ABLATION = {
     "one-cycle": {"schedule"},
     "ema": {"ema_decay"},
     "mixed": {"mixup", "cutmix"},
+    "muon": {"optimizer", "learning_rate", "momentum"},
+    "mimetic": {"model"},
 }
 
 
+@pytest.mark.parametrize("base", ["vit-plain", "vit-plain-cpu"])
 @pytest.mark.parametrize("ingredient", ABLATION)
-def test_an_ablation_changes_one_ingredient(ingredient):
-    plain, other = asdict(RECIPES["vit-plain"]), asdict(RECIPES[f"vit-plain-{ingredient}"])
+def test_an_ablation_changes_one_ingredient(base, ingredient):
+    plain, other = asdict(RECIPES[base]), asdict(RECIPES[f"{base}-{ingredient}"])
     changed = {name for name, value in plain.items() if other[name] != value}
     assert changed - {"name", "summary", "note"} == ABLATION[ingredient]
 

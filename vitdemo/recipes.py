@@ -173,20 +173,35 @@ _BEST = Recipe(
 )
 
 
-def _plain_with(ingredient: str, summary: str, **changes) -> Recipe:
-    """`vit-plain` and one ingredient more: a row of the ablation."""
-    note = "One ingredient beside vit-plain, for the ablation. Not measured here yet."
-    return replace(_PLAIN, name=f"vit-plain-{ingredient}", summary=summary, note=note, **changes)
-
-
-_ABLATION = (
-    _plain_with("augmented", "vit-plain with TrivialAugment", policy="trivial"),
-    _plain_with("longer", "vit-plain for three times as long", epochs=150),
-    _plain_with("decay", "vit-plain with a weight decay of 0.05", weight_decay=0.05),
-    _plain_with("one-cycle", "vit-plain with a one-cycle schedule", schedule="one-cycle"),
-    _plain_with("ema", "vit-plain with averaged weights", ema_decay=0.998),
-    _plain_with("mixed", "vit-plain with MixUp and CutMix", mixup=0.2, cutmix=1.0),
+_PLAIN_CPU = replace(
+    _PLAIN,
+    name="vit-plain-cpu",
+    summary="vit-plain with half the width, 8 px patches and 20 epochs, for a plain CPU",
+    model=_vit(128, 6, 4, patch_size=8),
+    note="So small that a lesson can repeat it and its ablation. Not measured here yet.",
+    epochs=20,
 )
+
+
+def _one_more(base: Recipe) -> tuple[Recipe, ...]:
+    """`base` with one ingredient more, or another one, each: the rows of its ablation."""
+    mimetic = replace(base.model, options=base.model.options | {"init": "mimetic"})
+    ingredients = (
+        ("augmented", "with TrivialAugment", {"policy": "trivial"}),
+        ("longer", "for three times as long", {"epochs": 3 * base.epochs}),
+        ("decay", "with a weight decay of 0.05", {"weight_decay": 0.05}),
+        ("one-cycle", "with a one-cycle schedule", {"schedule": "one-cycle"}),
+        ("ema", "with averaged weights", {"ema_decay": 0.998}),
+        ("mixed", "with MixUp and CutMix", {"mixup": 0.2, "cutmix": 1.0}),
+        ("muon", "with Muon", {"optimizer": "muon", "learning_rate": 2e-3, "momentum": 0.95}),
+        ("mimetic", "with mimetic initialisation", {"model": mimetic}),
+    )
+    note = f"One ingredient beside {base.name}, for the ablation. Not measured here yet."
+    return tuple(
+        replace(base, name=f"{base.name}-{name}", summary=f"{base.name} {how}", note=note, **what)
+        for name, how, what in ingredients
+    )
+
 
 _FINETUNED = Recipe(
     "finetune-deit-tiny",
@@ -314,7 +329,9 @@ _ALL = (
         unmixed_epochs=60,
     ),
     _PLAIN,
-    *_ABLATION,
+    *_one_more(_PLAIN),
+    _PLAIN_CPU,
+    *_one_more(_PLAIN_CPU),
     Recipe(
         "vit-nine-blocks",
         "nine blocks with RandAugment, dropout and Adam",
