@@ -74,3 +74,15 @@ def test_charts_take_the_pages_text_colour():
     figure = charts.strength_plot([0, 1], [charts.Series([1, 0], "#112233", "o")], "times")
     text = figures.svg(figure)
     assert "currentColor" in text and figures.INK not in text
+
+
+def test_gains_are_drawn_in_points_and_a_doubtful_one_is_empty():
+    names = ["better", "worse", "unsure"]
+    figure = charts.gain_plot(names, [0.02, -0.01, 0.001], [0.01, -0.02, -0.01], [0.03, 0, 0.012])
+    figure_low = charts.gain_plot(names[1:2], [-0.01], [-0.02], [-0.001])
+    dots = {gid: line for gid, line in lines(figure).items() if gid}
+    assert [line.get_xdata()[0] for line in dots.values()] == pytest.approx([2, -1, 0.1])
+    filled = [line.get_markerfacecolor() != "none" for line in dots.values()]
+    assert filled == [True, False, False]  # an interval that ends at 0 holds it
+    assert lines(figure_low)["gain-0"].get_marker() == "s"
+    assert [text.get_text() for text in figure.axes[0].texts] == names

@@ -12,7 +12,7 @@ from vitdemo import data, runs
 from vitdemo.errors import DataError, RunError
 from vitdemo.evaluation.errors import KINDS, Filters
 from vitdemo.explorer import Explorer
-from vitdemo.explorer.errors import Chosen, answered, counts, find, pictures
+from vitdemo.explorer.errors import Chosen, answered, counts, find, panel, pictures
 
 CPU = torch.device("cpu")
 ANT_AS_BEE = Filters("all", true=0, said=1)
@@ -58,6 +58,36 @@ def test_a_run_on_other_pictures_is_left_out_in_words(changed):
 def test_the_same_fingerprint_with_other_labels_does_not_go_together(changed, tested_runs):
     labels = runs.read_evaluation(tested_runs[0] / "first").labels
     assert answered(changed(labels=labels[::-1].copy()), "first").names == ["first"]
+
+
+@pytest.fixture
+def three(tested_runs, tmp_path):
+    """ "first" and "second" without weights, and "third" with them, which answers as "second"."""
+    root = shutil.copytree(tested_runs[0], tmp_path / "runs")
+    shutil.copytree(root / "second", root / "third")
+    for name in ("first", "second"):
+        (root / name / runs.WEIGHTS).unlink()
+    return Explorer([root], tested_runs[1], CPU)
+
+
+def test_runs_with_weights_come_first(three):
+    assert [run.name for run in three.evaluated_runs()] == ["third", "first", "second"]
+
+
+def test_every_model_means_those_that_are_here_and_who_is_asked(three):
+    assert panel(three, "first").names == ["third", "first"]
+    assert panel(three, "third").names == ["third"]
+    assert panel(three, "first", "second").names == ["third", "first", "second"]
+    group = panel(three, "second")
+    assert (group.probabilities[0] == answered(three, "second").probabilities[0]).all()
+    # "second" is right alone nowhere, for "third" says the same; against "first" it would be.
+    assert counts(three, Chosen("second", Filters("errors")))["only_right"] == 0
+    assert counts(three, Chosen("first", Filters("errors")))["only_right"] > 0
+
+
+def test_without_any_weights_every_run_has_a_say(three):
+    (three.roots[0] / "third" / runs.WEIGHTS).unlink()
+    assert panel(three, "first").names == ["first", "second", "third"]
 
 
 def test_other_classes_are_never_compared(tested_runs):

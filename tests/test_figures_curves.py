@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from vitdemo.figures import Curve
-from vitdemo.figures.curves import Hover, Mark, curve_plot, hover_svg
+from vitdemo.figures.curves import COLOURS, MARKERS, Hover, Mark, Pen, curve_plot, hover_svg, pens
 
 
 def test_curve_plot_holds_the_numbers_it_was_given():
@@ -67,3 +67,37 @@ def test_hover_strips_meet_half_way_and_cover_the_plot(log):
 
 def test_a_plot_without_points_has_no_strips():
     assert strips(hover_svg(curve_plot([], "loss"), [])) == []
+
+
+NAMES = [f"run {number}" for number in range(40)]
+
+
+@pytest.mark.parametrize("count", [1, 6, 7, len(COLOURS) * len(MARKERS)])
+def test_no_two_runs_share_a_pen(count):
+    for shown in (NAMES[:count], NAMES[-count:], NAMES[::-1][:count]):
+        found = pens(shown, NAMES)
+        assert list(found) == shown
+        assert len(set(found.values())) == count
+
+
+def test_a_run_keeps_its_colour_whatever_else_is_shown():
+    alone = pens(["run 4"], NAMES)["run 4"]
+    assert pens(NAMES[:6], NAMES)["run 4"] == alone == Pen(*COLOURS[4], "o")
+    both = pens(["run 4", "run 10"], NAMES)  # of the same place in the cycle
+    assert list(pens(["run 10", "run 4", "run 3"], NAMES)) == ["run 10", "run 4", "run 3"]
+    assert both["run 4"] == alone and both["run 10"] == Pen(*COLOURS[0], "o")
+
+
+def test_more_runs_than_pens_still_have_one():
+    found = pens(NAMES, NAMES)
+    assert set(found) == set(NAMES)
+    assert len(set(found.values())) == len(COLOURS) * len(MARKERS)
+
+
+def test_a_larger_marker_stands_on_a_few_points():
+    epochs = list(range(100))
+    curve = Pen("red", "blue", "s").curve(epochs, epochs, training=True)
+    (axes,) = curve_plot([curve], "loss").axes
+    (line,) = axes.get_lines()
+    assert (line.get_color(), line.get_marker(), line.get_markevery()) == ("blue", "s", 10)
+    assert list(line.get_ydata()) == epochs

@@ -10,7 +10,7 @@ from tests.making import RESNET, VIT, evaluation, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.explorer import Explorer, compare
-from vitdemo.explorer.ingredients import ablation, differences, settings
+from vitdemo.explorer.ingredients import ablation, ablations, bases, differences, settings
 from vitdemo.ui.compare import ingredients
 
 CPU = torch.device("cpu")
@@ -84,7 +84,15 @@ def test_a_setting_and_what_it_brings_are_one_difference(base):
     assert differences(base, mixed) == ["mixup 0 → 0.2"]
     assert differences(mixed, with_recipe(mixed, unmixed_epochs=9)) == ["unmixed epochs 5 → 9"]
     sgd = with_recipe(base, optimizer="sgd", momentum=0.5)
-    assert differences(base, sgd) == ["optimizer adamw → sgd"]
+    assert differences(base, sgd) == ["optimizer adamw at 0.001 → sgd at 0.001"]
+
+
+def test_each_optimizer_has_a_rate_of_its_own(base):
+    muon = with_recipe(base, optimizer="muon", learning_rate=2e-3)
+    assert differences(base, muon) == ["optimizer adamw at 0.001 → muon at 0.002"]
+    assert differences(muon, with_recipe(muon, learning_rate=3e-3)) == [
+        "learning rate 0.002 → 0.003"
+    ]
 
 
 def test_one_cycle_has_no_warm_up_of_its_own(base):
@@ -165,6 +173,39 @@ def test_a_run_without_an_evaluation_cannot_be_beside_others(base):
         beside(base)
 
 
+# --- which runs belong together ---------------------------------------------------------------
+
+
+def test_an_ablation_is_a_run_and_what_differs_a_little(base):
+    add(base, "a", cats=1, policy="trivial")
+    add(base, "b", cats=1, epochs=100)
+    found = Explorer([base.path.parent], None, CPU)
+    assert ablations(found.runs()[0]) == {}  # two are no ablation
+    add(base, "c", cats=1, ema_decay=0.9)
+    add(base, "two", cats=1, mixup=0.2, cutmix=1.0)
+    add(base, "three", cats=1, mixup=0.2, cutmix=1.0, flip=False)
+    add(base, "twin", cats=1)
+    assert ablations(found.runs()[0]) == {
+        "base": ["base", "a", "b", "c", "two"],
+        "twin": ["twin", "a", "b", "c", "two"],
+    }
+
+
+def test_seeds_make_no_ablation(base):
+    for seed in (1, 2, 3):
+        add(base, f"seed-{seed}", cats=1, seed=seed)
+    assert ablations(Explorer([base.path.parent], None, CPU).runs()[0]) == {}
+
+
+def test_the_base_of_an_ablation_is_offered_first(base):
+    add(base, "worse", cats=0, dogs=3, epochs=1, policy="rand", flip=False)
+    explorer = Explorer([base.path.parent], None, CPU)
+    assert bases(explorer) == ["worse", "base"]
+    for name, change in (("a", {"epochs": 9}), ("b", {"flip": False}), ("c", {"cutout": 8})):
+        add(base, name, cats=3, **change)
+    assert bases(explorer)[:2] == ["base", "worse"]
+
+
 # --- the table -----------------------------------------------------------------------------------
 
 
@@ -194,6 +235,15 @@ def test_runs_that_are_left_out_are_named_on_the_page(base, others):
         add(base, "better", cats=4)
     text = ingredients.ablation_html(lambda name: beside(base), "base")
     assert "odd is not compared with base" in text
+
+
+def test_what_differs_in_one_or_two_settings_is_drawn(base):
+    add(base, "far", cats=4, policy="rand", flip=False, cutout=8)
+    assert "<svg" not in ingredients.ablation_html(lambda name: beside(base), "base")
+    add(base, "near", cats=4, policy="<rand>")
+    text = ingredients.ablation_html(lambda name: beside(base), "base")
+    drawn = text[text.index("<figure") : text.index("</figure>")]
+    assert "policy none → &lt;rand&gt;" in drawn and "cutout" not in drawn
 
 
 def test_what_cannot_be_compared_is_said_in_words(base):

@@ -32,7 +32,7 @@ from vitdemo.explorer.learning import (
 )
 from vitdemo.explorer.metrics import COLUMNS, TITLES, ClassTable, duel_of, table_of
 from vitdemo.figures import Curve, charts
-from vitdemo.figures.curves import COLOURS, curve_plot
+from vitdemo.figures.curves import Pen, curve_plot, pens
 from vitdemo.runs import WEIGHTS, Run
 
 DASH = "–"
@@ -146,17 +146,17 @@ def learning(runs: Sequence[Run]) -> str:
                if not run.history]  # fmt: skip
     if not drawn:
         return "".join(missing)
-    hues = dict(zip((run.name for run in drawn), itertools.cycle(COLOURS), strict=False))
+    names = [run.name for run in drawn]
+    pen, listed = pens(names, names), ", ".join(names)
     legend = "".join(
-        f'<span><b>{escape(name)}</b> <i style="color: {pair[0]}"></i> validation '
-        f'<i class="dashed" style="color: {pair[1]}"></i> training</span>'
-        for name, pair in hues.items()
+        f'<span><b>{escape(name)}</b> <i style="color: {own.colour}"></i> {own.sign} validation '
+        f'<i class="dashed" style="color: {own.lighter}"></i> training</span>'
+        for name, own in pen.items()
     )
-    names = ", ".join(hues)
     plots = "".join(
-        f'<figure aria-label="{escape(f"{title} of {names}, by epoch")}">'
+        f'<figure aria-label="{escape(f"{title} of {listed}, by epoch")}">'
         f"<figcaption>{escape(title)}</figcaption>"
-        f"{figures.svg(curve_plot(curves(drawn, hues, title), unit, zero=zero))}</figure>"
+        f"{figures.svg(curve_plot(curves(drawn, pen, title), unit, zero=zero))}</figure>"
         for title, unit, zero in PLOTS
     )
     return (
@@ -166,27 +166,26 @@ def learning(runs: Sequence[Run]) -> str:
     )
 
 
-def curves(runs: Sequence[Run], hues: dict[str, tuple[str, str]], title: str) -> list[Curve]:
+def curves(runs: Sequence[Run], pen: dict[str, Pen], title: str) -> list[Curve]:
     """The lines of one of `PLOTS`."""
-    found = []
-    for run in runs:
-        epochs = [record["epoch"] for record in run.history]
-        validation, training = hues[run.name]
+    return [
+        pen[run.name].curve([record["epoch"] for record in run.history], values, training=training)
+        for run in runs
+        for values, training in zip(columns(run, title), (False, True), strict=False)
+    ]
 
-        def column(field: str, scale: float = 1, run: Run = run) -> list[float]:
-            return [scale * record[field] for record in run.history]
 
-        if title == "Loss":
-            found.append(Curve(epochs, column("val_loss"), validation))
-            found.append(Curve(epochs, column("train_loss"), training, dashed=True))
-        elif title == "Accuracy":
-            found.append(Curve(epochs, column("val_accuracy", 100), validation))
-            found.append(Curve(epochs, column("train_accuracy", 100), training, dashed=True))
-        elif title.startswith("Generalisation"):
-            found.append(Curve(epochs, gap(run), validation))
-        else:
-            found.append(Curve(epochs, column("learning_rate"), validation))
-    return found
+def columns(run: Run, title: str) -> list[list[float]]:
+    """What one of `PLOTS` draws of a run: on validation pictures, then on training pictures."""
+
+    def column(field: str, scale: float = 1) -> list[float]:
+        return [scale * record[field] for record in run.history]
+
+    if title == "Loss":
+        return [column("val_loss"), column("train_loss")]
+    if title == "Accuracy":
+        return [column("val_accuracy", 100), column("train_accuracy", 100)]
+    return [gap(run) if title.startswith("Generalisation") else column("learning_rate")]
 
 
 def milestones_table(runs: Sequence[Run]) -> str:

@@ -111,3 +111,39 @@ def test_a_report_of_nothing_is_told(progress):
         progress.locator("#runs").get_by_role("checkbox", name=name).uncheck()
     progress.locator("#report").click()
     expect(progress.get_by_text("Choose at least one run").first).to_be_visible()
+
+
+@pytest.fixture
+def many(tmp_path):
+    """A model with its weights, and an ablation of which the figures alone are here."""
+    root = tmp_path / "runs"
+    make_run(root / "model")
+    changes = {"plain": {}, "longer": {"epochs": 9}, "trivial": {"policy": "trivial"}}
+    for name, change in (changes | {"<b>ema": {"ema_decay": 0.9}}).items():
+        run = make_run(root / name, epochs=2)
+        recipe = run.config["recipe"] | {"flip": False, "crop_padding": 0, "cutout": 4} | change
+        runs.write_config(run.path, run.config | {"recipe": recipe})
+        (run.path / runs.WEIGHTS).unlink()
+    return root
+
+
+def test_models_come_first_and_an_ablation_at_a_click(open_page, many, tmp_path):
+    with serve("--runs", str(many), "--data", str(tmp_path / "none")) as address:
+        page = open_page(address)
+        page.get_by_role("tab", name="Training progress").click()
+        drawn = page.locator("#plots .vd-curves strong")
+        expect(drawn).to_have_text(["model"])
+        at_once = page.locator("#runs-at-once")
+        first = at_once.get_by_role("button", name="Trained models 1")
+        expect(first).to_have_attribute("aria-pressed", "true")
+        at_once.get_by_role("button", name="Ablation of plain 4").click()
+        expect(drawn).to_have_text(["<b>ema", "longer", "plain", "trivial"])
+        expect(page.locator("#runs").get_by_role("checkbox", name="model")).not_to_be_checked()
+        expect(first).to_have_attribute("aria-pressed", "false")
+        at_once.get_by_role("button", name="All runs 5").click()
+        expect(drawn).to_have_count(5)
+        page.close()
+
+
+def test_without_a_choice_there_is_nothing_to_choose_at_once(progress):
+    expect(progress.locator("#runs-at-once button")).to_have_count(0)

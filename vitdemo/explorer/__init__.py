@@ -175,7 +175,9 @@ class Explorer:
         return sorted(self.trained_runs(), key=lambda run: run.spec.family == "resnet18")
 
     def evaluated_runs(self) -> list[Run]:
-        return [run for run in self.runs()[0] if run.has_evaluation]
+        """The tested runs by name, those whose weights are here first."""
+        found = [run for run in self.runs()[0] if run.has_evaluation]
+        return sorted(found, key=lambda run: not run.has_weights)
 
     def model(self, run: Run) -> nn.Module:
         """Loaded once for each version of the run's files. Raises `RunError`."""

@@ -5,7 +5,7 @@ fingerprints, classes or labels never meet in one table.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -70,7 +70,7 @@ class Found:
 
 
 def answered(explorer: Explorer, name: str) -> Answered:
-    """The run `name` with all runs that were tested on the same pictures, by name.
+    """The run `name` with all that were tested on the same pictures, as `evaluated_runs` has them.
 
     Raises `RunError` where the evaluation of `name` itself is missing or not sound.
     """
@@ -88,6 +88,20 @@ def answered(explorer: Explorer, name: str) -> Answered:
     return Answered(tuple(runs), probabilities, wanted.labels, tuple(left_out))
 
 
+def panel(explorer: Explorer, *names: str) -> Answered:
+    """What `answered` has of the runs `names` and of those whose weights are here.
+
+    These are "every model" where pictures are chosen: an ablation's runs, of which the figures
+    alone are here, have no say unless one of them is asked for. Without any weights all have one.
+    """
+    group = answered(explorer, names[0])
+    kept = [i for i, run in enumerate(group.runs) if run.has_weights or run.name in names]
+    if not any(run.has_weights for run in group.runs):
+        return group
+    runs = tuple(group.runs[i] for i in kept)
+    return replace(group, runs=runs, probabilities=group.probabilities[kept])
+
+
 def _check_same(main: Run, run: Run) -> None:
     """Raises `RunError` unless both runs were tested on the same pictures in the same order."""
     if run.classes != main.classes:
@@ -99,7 +113,7 @@ def _check_same(main: Run, run: Run) -> None:
 
 def find(explorer: Explorer, chosen: Chosen) -> Found:
     """The pictures that a person wants to see. Raises `RunError` naming what is not there."""
-    group = answered(explorer, chosen.run)
+    group = panel(explorer, *_named(chosen))
     own = _select(group, chosen.run, chosen.filters)
     if chosen.other is None:
         return Found(chosen, group, own, len(own))
@@ -120,8 +134,12 @@ def _select(group: Answered, name: str, filters: Filters) -> np.ndarray:
 
 def counts(explorer: Explorer, chosen: Chosen) -> dict[str, int]:
     """How many pictures of each kind pass the other filters. Raises `RunError`."""
-    group = answered(explorer, chosen.run)
+    group = panel(explorer, *_named(chosen))
     return {kind: len(_select(group, chosen.run, _of_kind(chosen.filters, kind))) for kind in KINDS}
+
+
+def _named(chosen: Chosen) -> list[str]:
+    return [chosen.run, *([chosen.other] if chosen.other else [])]
 
 
 def _of_kind(filters: Filters, kind: str) -> Filters:

@@ -6,17 +6,20 @@
 Both sides answered the same test pictures, so the gain is counted picture by picture.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from vitdemo.evaluation.paired import holm
 from vitdemo.explorer import Explorer
+from vitdemo.explorer.compare import tested_names
 from vitdemo.explorer.errors import answered
 from vitdemo.explorer.learning import DEFAULTS, mixes, setting
 from vitdemo.explorer.metrics import duel_of, table_of
 from vitdemo.runs import Run
 
+NEAR = 2  # settings in which a run of an ablation may differ: MixUp and CutMix are two
+LEAST = 3  # runs that differ in a single setting, which make an ablation
 _SILENT = ("note", "pretrained", "keep")  # decide nothing, or are said in other words
 # Fields that count for nothing unless something else is set.
 _COUNTS: dict[str, Callable[[Run], Any]] = {
@@ -82,11 +85,42 @@ def ablation(explorer: Explorer, name: str) -> Ablation:
     return Ablation(name, table_of(base).accuracy, tuple(found), group.left_out)
 
 
+def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
+    """The ablations there are among runs: base -> the base itself and the runs near it, by name.
+
+    A base is a run that at least `LEAST` others differ from in a single setting; near it is what
+    differs in `NEAR` settings or fewer, but in one at least. A seed is no ingredient.
+    """
+    found = sorted(found, key=lambda run: run.name)
+    groups = {}
+    for base in found:
+        apart = {run.name: _ingredients(base, run) for run in found}
+        if sum(count == 1 for count in apart.values()) >= LEAST:
+            near = [name for name, count in apart.items() if 0 < count <= NEAR]
+            groups[base.name] = [base.name, *near]
+    return groups
+
+
+def _ingredients(base: Run, run: Run) -> int:
+    return sum(not words.startswith("seed ") for words in differences(base, run))
+
+
+def bases(explorer: Explorer) -> list[str]:
+    """The tested runs in the order in which another may stand beside them.
+
+    Bases of ablations come first, that of the largest before all; then the plainest run (the
+    lowest accuracy).
+    """
+    names = tested_names(explorer)
+    groups = ablations(explorer.evaluated_runs())
+    return sorted(names, key=lambda name: -len(groups.get(name, ())))
+
+
 def differences(base: Run, run: Run) -> list[str]:
     """Every setting that `run` has otherwise than `base`, as "policy none → trivial".
 
     What a setting brings with it is not one more: of two optimizers, the momentum of one says
-    nothing beside the betas of the other.
+    nothing beside the betas of the other, and each has a learning rate of its own.
     """
     changes = {}
     if (before := _model(base)) != (after := _model(run)):
@@ -95,6 +129,9 @@ def differences(base: Run, run: Run) -> list[str]:
         options = dict.fromkeys([*base.spec.options, *run.spec.options])
         changes |= {o: tuple(_option(r, o) for r in (base, run)) for o in options}
     first, second = settings(base), settings(run)
+    if first["optimizer"] != second["optimizer"]:
+        for known in (first, second):
+            known["optimizer"] += f" at {known.pop('learning_rate')}"
     changes |= {field: (first[field], second[field]) for field in first if field in second}
     return [
         f"{field.replace('_', ' ')} {before} → {after}"

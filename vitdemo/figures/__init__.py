@@ -58,13 +58,17 @@ def scale_bar(width: int, height: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of a plot: `x` and `y` of equal length; a `faint` one is what another smooths."""
+    """One line of a plot: `x` and `y` of equal length; a `faint` one is what another smooths.
+
+    `marker` is matplotlib's sign of its points.
+    """
 
     x: Sequence[float]
     y: Sequence[float]
     colour: str
     dashed: bool = False
     faint: bool = False
+    marker: str = "o"
 
 
 _numbers = itertools.count()

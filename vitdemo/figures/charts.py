@@ -16,6 +16,7 @@ from vitdemo.evaluation.calibration import Reliability
 from vitdemo.figures import INK, Curve
 
 RIGHT, WRONG, MENDED = "#2f86c9", "#d97706", "#17876a"
+UNSURE = "#7a8594"  # of an interval that holds 0
 MARKERS = "osD^vPX"
 
 
@@ -142,3 +143,36 @@ def _style(axes: Axes, x_label: str, y_label: str) -> None:
     for side, spine in axes.spines.items():
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color(INK)
+
+
+def gain_plot(
+    names: Sequence[str], gains: Sequence[float], low: Sequence[float], high: Sequence[float]
+) -> Figure:
+    """Differences of two shares with their intervals, the first at the top, around a line at 0.
+
+    The marker says what the colour does: a filled dot is above 0, a square below it, an empty dot
+    has an interval that holds it.
+    """
+    figure = Figure(figsize=(5, 0.8 + 0.44 * len(names)), layout="constrained")
+    axes = figure.subplots()
+    axes.axvline(0, color=INK, linewidth=0.8, alpha=0.6)
+    for place, (name, gain, start, end) in enumerate(zip(names, gains, low, high, strict=True)):
+        sure = start > 0 or end < 0
+        colour = UNSURE if not sure else MENDED if gain > 0 else WRONG
+        axes.plot([100 * start, 100 * end], [place, place], color=colour, linewidth=1.8)
+        axes.plot(
+            100 * gain,
+            place,
+            color=colour,
+            marker="s" if sure and gain < 0 else "o",
+            markerfacecolor=colour if sure else "none",
+            markersize=6,
+            gid=f"gain-{place}",
+        )
+        across = axes.get_yaxis_transform()
+        axes.text(0.01, place - 0.25, name, transform=across, color=INK, va="bottom")
+    axes.set_yticks([])
+    axes.set_ylim(len(names) - 0.5, -0.9)
+    _style(axes, "gain in test accuracy, percentage points", "")
+    axes.spines["left"].set_visible(False)
+    return figure

@@ -20,6 +20,50 @@ COLOURS = (
     ("#96740a", "#b08d24"),
     ("#64748b", "#8a98ac"),
 )
+# Markers, and what stands for them in words; the first is drawn so small that it is part of the
+# line. Each serves as many runs as there are colours.
+MARKERS = {"o": "", "s": "■", "^": "▲", "D": "◆"}
+MARKED = 10  # points of a curve that carry a larger marker
+
+
+@dataclass(frozen=True)
+class Pen:
+    """How the curves of a run are told from others: its colour for validation, a lighter one for
+    training, and its marker."""
+
+    colour: str
+    lighter: str
+    marker: str
+
+    @property
+    def sign(self) -> str:
+        return MARKERS[self.marker]
+
+    def curve(
+        self, x: Sequence[float], y: Sequence[float], *, training: bool, faint: bool = False
+    ) -> Curve:
+        """What is measured on training pictures is dashed and lighter."""
+        colour = self.lighter if training else self.colour
+        return Curve(x, y, colour, dashed=training, faint=faint, marker=self.marker)
+
+
+def pens(shown: Sequence[str], order: Sequence[str]) -> dict[str, Pen]:
+    """Name -> its pen for each of the names `shown`, which are among `order`.
+
+    A name keeps the colour of its place in the `order`, whatever else is shown, unless one before
+    it has that colour; then it takes one that is free. Once no colour is, they begin anew with the
+    next marker.
+    """
+    every = [Pen(*pair, marker) for marker in MARKERS for pair in COLOURS]
+    found: dict[str, Pen] = {}
+    for name in shown:
+        own = every[order.index(name) % len(COLOURS)]
+        if own not in found.values():
+            found[name] = own
+    late = [name for name in shown if name not in found]
+    free = [pen for pen in every if pen not in found.values()]
+    found |= dict(zip(late, itertools.chain(free, itertools.cycle(every)), strict=False))
+    return {name: found[name] for name in shown}
 
 
 @dataclass(frozen=True)
@@ -59,8 +103,7 @@ def curve_plot(
             curve.y,
             color=curve.colour,
             linestyle=(0, (4, 2)) if curve.dashed else "solid",
-            marker=None if curve.faint else "o",
-            markersize=3 if len(curve.x) < 60 else 0,
+            **_points(curve),
             linewidth=1 if curve.faint else 1.8,
             alpha=0.4 if curve.faint else 1,
             gid=f"curve-{number}",
@@ -81,6 +124,16 @@ def curve_plot(
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color(INK)
     return figure
+
+
+def _points(curve: Curve) -> dict:
+    """matplotlib's options for the points of a curve: small dots, or a larger marker on a few."""
+    if curve.faint:
+        return {"marker": None}
+    if not MARKERS.get(curve.marker):
+        return {"marker": curve.marker, "markersize": 3 if len(curve.x) < 60 else 0}
+    every = max(1, len(curve.x) // MARKED)
+    return {"marker": curve.marker, "markersize": 6, "markevery": every}
 
 
 def hover_svg(figure: Figure, hovers: Sequence[Hover]) -> str:

@@ -9,9 +9,9 @@ from vitdemo.explorer import Explorer, augmented, dataset, features, hands, insi
 from vitdemo.explorer import errors as choices
 from vitdemo.explorer import metrics as explorer_metrics
 from vitdemo.explorer.calibration import calibration as calibration_by_name
-from vitdemo.explorer.compare import latency, model_rows, sample_size, tested_names, trained_rows
+from vitdemo.explorer.compare import latency, model_rows, sample_size, trained_rows
 from vitdemo.explorer.export import save_maps
-from vitdemo.explorer.ingredients import ablation
+from vitdemo.explorer.ingredients import ablation, ablations, bases
 from vitdemo.explorer.patches import embed
 from vitdemo.explorer.robustness import measure
 from vitdemo.explorer.side import side_by_side
@@ -73,7 +73,7 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                     },
                 )
             with gr.Tab("Training progress", id="training") as tab:
-                progress.build(tab, runs=explorer.runs, report=report)
+                progress.build(tab, runs=explorer.runs, ablations=ablations, report=report)
             with gr.Tab("Per-class metrics", id="metrics") as tab:
                 metrics.build(
                     tab,
@@ -95,7 +95,7 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                 errors.build(
                     tab,
                     evaluated_runs=explorer.evaluated_runs,
-                    answered=partial(choices.answered, explorer),
+                    answered=partial(choices.panel, explorer),
                     counts=partial(choices.counts, explorer),
                     find=partial(choices.find, explorer),
                     pictures=partial(choices.pictures, explorer),
@@ -114,7 +114,7 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                     trained_runs=partial(trained_rows, explorer),
                     latency=partial(latency, explorer),
                     beside={
-                        "tested": partial(tested_names, explorer),
+                        "tested": partial(bases, explorer),
                         "ablation": partial(ablation, explorer),
                     },
                     changed={

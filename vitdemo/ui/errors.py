@@ -9,7 +9,7 @@ from vitdemo.evaluation.errors import Filters, Mutual, mutual_pairs
 from vitdemo.explorer.errors import Answered, Chosen
 from vitdemo.runs import Run
 from vitdemo.ui import gallery, html
-from vitdemo.ui.components import QUIET, Choice, PickHTML, for_people, renewed, run_radio
+from vitdemo.ui.components import QUIET, Choice, PickHTML, for_people, renewed, run_choice
 from vitdemo.ui.look.opener import Opener
 from vitdemo.ui.metrics import NOTHING
 
@@ -57,7 +57,7 @@ def build(
 ) -> None:
     """Lay out and wire the `tab`; `evaluated_runs` reads the run folders as they are now."""
     gr.Markdown(INTRO)
-    model = run_radio(evaluated_runs(), elem_id="errors-model")
+    model = run_choice(evaluated_runs(), elem_id="errors-model")
     kind = gr.Textbox("errors", visible="hidden", label="Which pictures")
     kinds = PickHTML(elem_id="errors-kinds")
     with gr.Row():

@@ -1,6 +1,5 @@
 """The Training progress tab: curves of any runs side by side; a growing run updates by itself."""
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,10 +20,10 @@ from vitdemo.explorer.learning import (
     stages,
 )
 from vitdemo.figures import Curve
-from vitdemo.figures.curves import COLOURS, Hover, Mark, curve_plot, hover_svg
+from vitdemo.figures.curves import Hover, Mark, Pen, curve_plot, hover_svg, pens
 from vitdemo.runs import RECORD_FIELDS, Run
 from vitdemo.ui import html
-from vitdemo.ui.components import LIGHT_QUEUE, QUIET, offer_download
+from vitdemo.ui.components import LIGHT_QUEUE, QUIET, PickHTML, offer_download
 
 SECONDS = 4  # between two looks at the run folders
 INTRO = (
@@ -33,6 +32,7 @@ INTRO = (
     "grows here by itself."
 )
 EPOCHS, MINUTES = "Epochs", "Minutes"
+MODELS, ALL = "Trained models", "All runs"
 LINEAR, LOG = "Linear", "Logarithmic"
 
 
@@ -106,13 +106,19 @@ def build(
     tab: gr.Tab,
     *,
     runs: Callable[[], tuple[list[Run], list[str]]],
+    ablations: Callable[[list[Run]], dict[str, list[str]]],
     report: Callable[[list[Run]], str],
 ) -> None:
-    """Lay out and wire the tab; `runs` reads the run folders, `report` makes one HTML of some."""
+    """Lay out and wire the tab.
+
+    `runs` reads the run folders, `ablations` finds those that belong together, `report` makes one
+    HTML of some.
+    """
     gr.Markdown(INTRO)
     found = runs()[0]
     values = [run.name for run in found]
-    chosen = gr.CheckboxGroup(values, value=values, label="Runs", elem_id="runs")
+    chosen = gr.CheckboxGroup(values, value=first_choice(found), label="Runs", elem_id="runs")
+    at_once = PickHTML(elem_id="runs-at-once")
     with gr.Row():
         smoothing = gr.Slider(
             0,
@@ -149,6 +155,7 @@ def build(
         boxes = gr.update(choices=names, value=selected)
         return (
             boxes if names != seen else gr.skip(),
+            groups_html(groups(found, ablations(found)), selected),
             names,
             now,
             plots_html(found, shown, view),
@@ -168,19 +175,48 @@ def build(
     event = {
         "fn": refresh,
         "inputs": [chosen, known, stamp, smoothing, scale, axis],
-        "outputs": [chosen, known, stamp, plots, words, table, numbers],
+        "outputs": [chosen, at_once, known, stamp, plots, words, table, numbers],
         **QUIET,
     }
+
+    def pick(event: gr.EventData):
+        found = runs()[0]
+        return groups(found, ablations(found)).get(event.pick, gr.skip())
+
     # Not before the tab is opened for the first time: the page's own start has other work to do.
     opened = tab.select(**event)
     opened.then(lambda: gr.Timer(active=True), outputs=timer, **QUIET)
     timer.tick(**event)
     gr.on([chosen.input, smoothing.change, scale.input, axis.input], **event)
+    at_once.pick(pick, outputs=chosen, **QUIET).then(**event)
 
 
-def hues(found: list[Run]) -> dict[str, tuple[str, str]]:
-    """Run name -> its colours for validation and training, whichever runs are chosen."""
-    return dict(zip((run.name for run in found), itertools.cycle(COLOURS), strict=False))
+def first_choice(found: list[Run]) -> list[str]:
+    """The runs that are drawn at first: the models that are here, and what is in training."""
+    return [run.name for run in found if run.has_weights or not run.has_evaluation]
+
+
+def groups(found: list[Run], ablations: dict[str, list[str]]) -> dict[str, list[str]]:
+    """What can be chosen at once, label -> runs; nothing where that is all of them anyway."""
+    names, first = [run.name for run in found], first_choice(found)
+    models = {MODELS: first} if first and first != names else {}
+    known = models | {f"Ablation of {base}": group for base, group in ablations.items()}
+    return known | {ALL: names} if known else {}
+
+
+def groups_html(groups: dict[str, list[str]], selected: list[str]) -> str:
+    chips = "".join(
+        f'<button type="button" data-pick="{html.escape(label)}" '
+        f'aria-pressed="{str(set(names) == set(selected)).lower()}">{html.escape(label)} '
+        f"<b>{len(names)}</b></button>"
+        for label, names in groups.items()
+    )
+    label = 'role="group" aria-label="Runs to choose at once"'
+    return f'<div class="vd-chips" {label} data-columns="auto">{chips}</div>' if chips else ""
+
+
+def pens_of(found: list[Run], shown: list[Run]) -> dict[str, Pen]:
+    return pens([run.name for run in shown], [run.name for run in found])
 
 
 def plots_html(found: list[Run], shown: list[Run], view: View) -> str:
@@ -188,25 +224,25 @@ def plots_html(found: list[Run], shown: list[Run], view: View) -> str:
     drawn = [run for run in shown if run.history]
     if not drawn:
         return empty_words(found, shown)
-    hue, names = hues(found), ", ".join(run.name for run in drawn)
+    pen, names = pens_of(found, drawn), ", ".join(run.name for run in drawn)
     by = "minutes" if view.by_minutes else "epoch"
     cells = (
         f'<figure aria-label="{html.escape(f"{plot.title} of {names}, by {by}")}">'
-        f"<figcaption>{html.escape(plot.title)}</figcaption>{plot_svg(plot, drawn, hue, view)}"
+        f"<figcaption>{html.escape(plot.title)}</figcaption>{plot_svg(plot, drawn, pen, view)}"
         "</figure>"
         for plot in PLOTS
     )
-    return legend_html(drawn, hue) + f'<div class="vd-plots">{"".join(cells)}</div>'
+    return legend_html(drawn, pen) + f'<div class="vd-plots">{"".join(cells)}</div>'
 
 
-def plot_svg(plot: Plot, runs: list[Run], hue: dict[str, tuple[str, str]], view: View) -> str:
+def plot_svg(plot: Plot, runs: list[Run], pen: dict[str, Pen], view: View) -> str:
     figure = curve_plot(
-        curves(plot, runs, hue, view),
+        curves(plot, runs, pen, view),
         plot.unit,
         x_label="minutes" if view.by_minutes else "epoch",
         log=plot.log and view.log,
         zero=plot.zero,
-        marks=marks(runs, hue, view),
+        marks=marks(runs, pen, view),
     )
     return hover_svg(figure, hovers(plot, runs, view))
 
@@ -216,21 +252,21 @@ def along(run: Run, view: View) -> list[float]:
     return minutes(run) if view.by_minutes else [record["epoch"] for record in run.history]
 
 
-def curves(plot: Plot, runs: list[Run], hue: dict[str, tuple[str, str]], view: View) -> list[Curve]:
-    """Each run's columns; what is measured on training pictures is dashed and lighter."""
+def curves(plot: Plot, runs: list[Run], pen: dict[str, Pen], view: View) -> list[Curve]:
+    """Each run's columns; where they are smoothed, the true values faintly behind them."""
     found = []
     for run in runs:
         for name, column in plot.columns:
-            colour, dashed = hue[run.name][name == TRAINING], name == TRAINING
+            own, training = pen[run.name], name == TRAINING
             x, y = along(run, view), column(run)
             if view.smoothing:
-                found.append(Curve(x, y, colour, dashed, faint=True))
+                found.append(own.curve(x, y, training=training, faint=True))
                 y = smoothed(y, view.smoothing)
-            found.append(Curve(x, y, colour, dashed))
+            found.append(own.curve(x, y, training=training))
     return found
 
 
-def marks(runs: list[Run], hue: dict[str, tuple[str, str]], view: View) -> list[Mark]:
+def marks(runs: list[Run], pen: dict[str, Pen], view: View) -> list[Mark]:
     """Where the training of a run changed its manner, as far as it has come."""
     found = []
     for run in runs:
@@ -239,7 +275,7 @@ def marks(runs: list[Run], hue: dict[str, tuple[str, str]], view: View) -> list[
         for stage in stages(run):
             if 0 < stage.after < epochs[-1]:
                 x = np.interp(stage.after, epochs, [start, *along(run, view)])
-                found.append(Mark(float(x), hue[run.name][0]))
+                found.append(Mark(float(x), pen[run.name].colour))
     return found
 
 
@@ -264,15 +300,19 @@ def signature(runs: list[Run], selected: list[str]) -> list:
     return [(run.name, run.stamp, run.name in selected) for run in runs]
 
 
-def legend_html(runs: list[Run], hue: dict[str, tuple[str, str]]) -> str:
+def legend_html(runs: list[Run], pen: dict[str, Pen]) -> str:
     """Which line is which run, once for all plots."""
     items = (
         f"<span><strong>{html.escape(run.name)}</strong>"
-        f'<i style="color: {hue[run.name][0]}"></i>validation'
-        f'<i class="vd-dashed" style="color: {hue[run.name][1]}"></i>training</span>'
+        f'<i style="color: {pen[run.name].colour}"></i>{sign(pen[run.name])}validation'
+        f'<i class="vd-dashed" style="color: {pen[run.name].lighter}"></i>training</span>'
         for run in runs
     )
     return f'<div class="vd-curves">{"".join(items)}</div>'
+
+
+def sign(pen: Pen) -> str:
+    return f'<b style="color: {pen.colour}">{pen.sign}</b>' if pen.sign else ""
 
 
 def empty_words(found: list[Run], shown: list[Run]) -> str:
