@@ -6,13 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from vitdemo import data, runs
 from vitdemo.evaluation import accuracy
+from vitdemo.explorer import Explorer
 from vitdemo.explorer.learning import setting
+from vitdemo.inputs import load_image
 from vitdemo.models import count_macs, count_parameters
 from vitdemo.recipes import RECIPES
 from vitdemo.training import predict
+from vitdemo.ui.look.picture import example_files
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = sorted((ROOT / "assets" / "runs").iterdir())
@@ -97,6 +101,12 @@ def test_the_weights_reproduce_their_evaluation(trained, cifar10):
     said = predict(runs.load_model(trained), first, trained.preprocessing).argmax(1).numpy()
     recorded = trained.evaluation.probabilities[:1000].argmax(1)
     assert (said == recorded).mean() >= 0.995
+
+
+def test_every_model_knows_the_photo_that_the_page_begins_with(trained):
+    explorer = Explorer([trained.path.parent], None, torch.device("cpu"))
+    answer = explorer.answer(trained, load_image(example_files()[0]))
+    assert trained.classes[answer.probabilities.argmax()] == "cat"
 
 
 def test_readme_is_finished_and_its_files_exist():

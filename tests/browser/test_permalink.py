@@ -34,7 +34,7 @@ def test_choices_are_written_into_the_address(page):
 
 def test_the_photo_is_written_too(page):
     page.locator(".vd-gallery").first.get_by_role("button").nth(1).click()
-    page.wait_for_url(re.compile("picture=photo:cheetah1"))
+    page.wait_for_url(re.compile("picture=photo:bus"))
 
 
 def test_a_copied_link_says_that_it_holds_no_picture_of_ones_own(page, photo):

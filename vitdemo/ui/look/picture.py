@@ -15,9 +15,19 @@ from vitdemo.ui import html
 from vitdemo.ui.components import DECODE_QUEUE, MODEL_QUEUE, PathImage, for_people
 from vitdemo.ui.look import drawing, permalink
 
-# gradio's own pictures: examples that need no network.
-EXAMPLES_FOLDER = Path(gr.__file__).parent / "media_assets" / "images"
-EXAMPLES = ("lion.jpg", "cheetah1.jpg", "bus.png", "tower.jpg", "groot.jpeg")
+# Ours and gradio's own pictures: examples that need no network. The first one is a class of
+# CIFAR-10, so that a newcomer begins with something that the models know.
+OURS = Path(__file__).parents[3] / "assets" / "photos"
+GRADIOS = Path(gr.__file__).parent / "media_assets" / "images"
+EXAMPLE_FOLDERS = (OURS, GRADIOS)
+EXAMPLES = (
+    OURS / "cat.jpg",
+    GRADIOS / "bus.png",
+    GRADIOS / "lion.jpg",
+    GRADIOS / "cheetah1.jpg",
+    GRADIOS / "tower.jpg",
+    GRADIOS / "groot.jpeg",
+)
 KEPT_SECONDS = 6 * 3600  # after it was chosen; a lesson is shorter
 OLDER = "Still shown: the picture before."
 OWN = "<span data-own></span>"  # the note of a picture that no address can name
@@ -69,7 +79,7 @@ def lay_out() -> Parts:
             )
             note = gr.HTML("", elem_id="note", apply_default_css=False)
             photos = _gallery(
-                [(file, Path(file).stem.rstrip("1")) for file in files], 5, "Photos", bool(files)
+                [(file, Path(file).stem.rstrip("1")) for file in files], 6, "Photos", bool(files)
             )
         with gr.Column(scale=3, min_width=300):
             answers = gr.HTML(elem_id="answers", apply_default_css=False)
@@ -159,7 +169,7 @@ def opened(number: int, found: TestPicture) -> tuple[Image.Image, str]:
 
 
 def opened_photo(file: str) -> tuple[str, str]:
-    """The values of `upload` and `note` that open one of gradio's photos."""
+    """The values of `upload` and `note` that open one of the photos."""
     return file, f'<span data-source="{permalink.PHOTO}{html.escape(Path(file).stem)}"></span>'
 
 
@@ -194,6 +204,5 @@ def _gallery(items: list, columns: int, label: str, visible: bool) -> gr.Gallery
 
 
 def example_files() -> list[str]:
-    """Paths of the example photos that this version of gradio has."""
-    files = (EXAMPLES_FOLDER / name for name in EXAMPLES)
-    return [str(file) for file in files if file.is_file()]
+    """Paths of the example photos that are here: gradio's differ from version to version."""
+    return [str(file) for file in EXAMPLES if file.is_file()]
