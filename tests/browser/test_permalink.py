@@ -120,3 +120,52 @@ def test_all_maps_are_saved_by_a_click(page):
     assert download.value.suggested_filename == "vitdemo-maps-timm.npz"
     with np.load(download.value.path()) as maps:
         assert maps["attention"].shape == (2, 3, 17, 17)
+
+
+# --- the other tabs ------------------------------------------------------------------------------
+
+
+def tab(page, name):
+    return page.get_by_role("tab", name=name, exact=True)
+
+
+def test_back_returns_to_the_tab_before(page):
+    tab(page, "Compare models").click()
+    page.wait_for_url(re.compile(r"\?(.*&)?tab=compare$"))
+    tab(page, "Data").click()
+    page.wait_for_url(re.compile("tab=data"))
+    page.go_back()
+    expect(tab(page, "Compare models")).to_have_attribute("aria-selected", "true")
+    expect(page.locator("#models tbody tr")).to_have_count(3)
+    page.go_back()
+    expect(tab(page, "Look")).to_have_attribute("aria-selected", "true")
+    assert "tab=" not in page.url
+    page.go_forward()
+    expect(tab(page, "Compare models")).to_have_attribute("aria-selected", "true")
+
+
+@pytest.mark.parametrize("width", [1280, 390], ids=["wide", "narrow"])
+def test_an_address_opens_its_tab_and_draws_it(open_page, page_url, width):
+    page = open_page(f"{page_url}?tab=compare&layer=1", width=width)
+    expect(page.locator("#models tbody tr")).to_have_count(3)
+    assert "tab=compare" in page.url and "layer=1" in page.url
+
+
+def test_a_tab_that_there_is_not_leaves_the_first(open_page, page_url):
+    page = ready(open_page(f"{page_url}?tab=constructor"))
+    expect(tab(page, "Look")).to_have_attribute("aria-selected", "true")
+
+
+def test_back_keeps_what_look_shows_in_its_address(page):
+    page.locator("#model").get_by_role("radio", name="vit", exact=True).check()
+    page.wait_for_url(re.compile("model=vit"))
+    tab(page, "Data").click()
+    page.wait_for_url(re.compile("tab=data"))
+    tab(page, "Look").click()
+    page.wait_for_url(lambda url: "tab=" not in url)
+    page.locator("#model").get_by_role("radio", name="timm", exact=True).check()
+    page.wait_for_url(re.compile("model=timm"))
+    page.go_back()
+    page.wait_for_url(re.compile("tab=data"))
+    page.go_back()
+    page.wait_for_url(lambda url: "tab=" not in url and "model=timm" in url)  # as it is shown

@@ -27,6 +27,7 @@ from vitdemo.ui import (
     look,
     metrics,
     progress,
+    tabs,
 )
 
 # System fonts: the page is whole without a network.
@@ -46,11 +47,11 @@ def build_page(explorer: Explorer) -> gr.Blocks:
     """The whole page over `explorer`; `launch` takes THEME, CSS (paths), JS and HEAD."""
     with gr.Blocks(title="vitdemo", delete_cache=(3600, 3600)) as page:
         header.build(page, runs=explorer.everything, roots=explorer.roots, device=explorer.device)
-        with gr.Tabs(elem_id="tabs") as tabs:
+        with gr.Tabs(elem_id="tabs") as page_tabs:
             with gr.Tab("Look", id="look"):
                 opener = look.build(
                     page,
-                    tabs,
+                    page_tabs,
                     explained_runs=explorer.explained_runs,
                     answers=explorer.answers,
                     look=lambda name, image: explorer.look(explorer.run(name), image),
@@ -150,5 +151,6 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                         ),
                     ],
                 )
+        tabs.remember(page, page_tabs)
         api.build(explorer)
     return page

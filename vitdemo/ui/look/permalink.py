@@ -31,6 +31,7 @@ _WRITE = """(...values) => {
   const source = document.querySelector("#note [data-source]");
   if (source) query.set("picture", source.dataset.source); else query.delete("picture");
   const text = query.toString().replaceAll("%3A", ":");
+  window.vdLook = text; // see tabs.js
   history.replaceState(history.state, "", text ? "?" + text : window.location.pathname);
 }"""
 READ = "() => [window.location.search]"

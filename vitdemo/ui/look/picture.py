@@ -26,7 +26,6 @@ EXAMPLES = (
     GRADIOS / "lion.jpg",
     GRADIOS / "cheetah1.jpg",
     GRADIOS / "tower.jpg",
-    GRADIOS / "groot.jpeg",
 )
 KEPT_SECONDS = 6 * 3600  # after it was chosen; a lesson is shorter
 OLDER = "Still shown: the picture before."
@@ -79,7 +78,7 @@ def lay_out() -> Parts:
             )
             note = gr.HTML("", elem_id="note", apply_default_css=False)
             photos = _gallery(
-                [(file, Path(file).stem.rstrip("1")) for file in files], 6, "Photos", bool(files)
+                [(file, Path(file).stem.rstrip("1")) for file in files], 5, "Photos", bool(files)
             )
         with gr.Column(scale=3, min_width=300):
             answers = gr.HTML(elem_id="answers", apply_default_css=False)

@@ -1,0 +1,40 @@
+// The address names the open tab (?tab=compare), and the browser's Back returns to the one before.
+// Called with "start" once the page is there, and with "write" after another tab has opened.
+(step) => {
+  const labels = LABELS; // of the tabs, by id
+  const first = Object.keys(labels)[0];
+  const strip = document.querySelector("#tabs [role=tablist]");
+  // On a narrow page some tabs are buttons of a menu, which have no id.
+  const menu = () => [...strip.parentElement.querySelectorAll(".overflow-dropdown button")];
+  const asked = () => {
+    const id = new URLSearchParams(window.location.search).get("tab");
+    return Object.hasOwn(labels, id ?? "") ? id : first;
+  };
+  const shown = () => {
+    const tab = strip.querySelector("[aria-selected=true]");
+    const label = menu().find((button) => button.matches(".selected"))?.textContent.trim();
+    return tab?.dataset.tabId ?? Object.keys(labels).find((id) => labels[id] === label) ?? first;
+  };
+  const address = (search, id) => {
+    const query = new URLSearchParams(search);
+    if (id === first) query.delete("tab");
+    else query.set("tab", id);
+    const text = query.toString().replaceAll("%3A", ":");
+    return text ? "?" + text : window.location.pathname;
+  };
+  const open = (id) => {
+    if (id === shown()) return;
+    const inMenu = (button) => button.textContent.trim() === labels[id];
+    (strip.querySelector(`[data-tab-id="${id}"]`) ?? menu().find(inMenu))?.click();
+  };
+  if (step === "start") {
+    open(asked());
+    window.addEventListener("popstate", () => {
+      const id = asked(); // what Look shows has not gone back with it
+      history.replaceState(null, "", address(window.vdLook ?? window.location.search, id));
+      open(id);
+    });
+  } else if (shown() !== asked()) {
+    history.pushState(null, "", address(window.location.search, shown()));
+  }
+}
