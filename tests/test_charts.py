@@ -77,12 +77,19 @@ def test_charts_take_the_pages_text_colour():
 
 
 def test_gains_are_drawn_in_points_and_a_doubtful_one_is_empty():
-    names = ["better", "worse", "unsure"]
-    figure = charts.gain_plot(names, [0.02, -0.01, 0.001], [0.01, -0.02, -0.01], [0.03, 0, 0.012])
-    figure_low = charts.gain_plot(names[1:2], [-0.01], [-0.02], [-0.001])
-    dots = {gid: line for gid, line in lines(figure).items() if gid}
-    assert [line.get_xdata()[0] for line in dots.values()] == pytest.approx([2, -1, 0.1])
-    filled = [line.get_markerfacecolor() != "none" for line in dots.values()]
-    assert filled == [True, False, False]  # an interval that ends at 0 holds it
-    assert lines(figure_low)["gain-0"].get_marker() == "s"
-    assert [text.get_text() for text in figure.axes[0].texts] == names
+    long = "weights of a run " * 9
+    changes = [
+        charts.Change("better", 0.02, 0.01, 0.03, True),
+        charts.Change(r"worse $\x$ $a$", -0.01, -0.02, -0.001, True),
+        charts.Change(long, 0.001, -0.01, 0.012, False),
+    ]
+    figure = charts.gain_plot(changes)
+    dots = [line for gid, line in lines(figure).items() if gid]
+    assert [dot.get_xdata()[0] for dot in dots] == pytest.approx([2, -1, 0.1])
+    assert [dot.get_marker() for dot in dots] == ["o", "s", "o"]
+    assert [dot.get_markerfacecolor() != "none" for dot in dots] == [True, True, False]
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert [text.replace("\n", " ") for text in texts] == [c.words.strip() for c in changes]
+    assert texts[2].count("\n") == 2
+    drawn = figures.svg(figure)  # in which no word of a stranger is taken for a formula
+    assert r"worse $\x$ $a$" in drawn

@@ -1,11 +1,8 @@
 """What the tabs share of gradio."""
 
-from types import SimpleNamespace
-
-import gradio as gr
 import pytest
 
-from vitdemo.ui.components import renewed, run_choice
+from vitdemo.ui.components import renewed
 from vitdemo.ui.look.shared import limited
 
 
@@ -39,11 +36,3 @@ def test_a_slider_within_its_range_is_left_to_the_person():
     update = limited(4, 6)
     assert update["maximum"] == 6
     assert "value" not in update  # which would undo a slide made meanwhile
-
-
-@pytest.mark.parametrize(("count", "kind"), [(0, gr.Radio), (8, gr.Radio), (9, gr.Dropdown)])
-def test_many_runs_are_a_list_that_unfolds(count, kind):
-    found = run_choice([SimpleNamespace(name=f"run {i}") for i in range(count)])
-    assert isinstance(found, kind)
-    assert [value for _, value in found.choices] == [f"run {i}" for i in range(count)]
-    assert found.value == ("run 0" if count else None)

@@ -76,7 +76,10 @@ def test_runs_with_weights_come_first(three):
 
 def test_every_model_means_those_that_are_here_and_who_is_asked(three):
     assert panel(three, "first").names == ["third", "first"]
-    assert panel(three, "third").names == ["third"]
+    assert panel(three, "first").left_out == (
+        "Not counted among the models, for their weights are not here: second.",
+    )
+    assert panel(three, "third").names == ["third", "first", "second"]  # alone it says nothing
     assert panel(three, "first", "second").names == ["third", "first", "second"]
     group = panel(three, "second")
     assert (group.probabilities[0] == answered(three, "second").probabilities[0]).all()

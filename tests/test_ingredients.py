@@ -84,12 +84,16 @@ def test_a_setting_and_what_it_brings_are_one_difference(base):
     assert differences(base, mixed) == ["mixup 0 → 0.2"]
     assert differences(mixed, with_recipe(mixed, unmixed_epochs=9)) == ["unmixed epochs 5 → 9"]
     sgd = with_recipe(base, optimizer="sgd", momentum=0.5)
-    assert differences(base, sgd) == ["optimizer adamw at 0.001 → sgd at 0.001"]
+    assert differences(base, sgd) == [
+        "optimizer adamw, learning rate 0.001 → sgd, learning rate 0.001"
+    ]
 
 
 def test_each_optimizer_has_a_rate_of_its_own(base):
     muon = with_recipe(base, optimizer="muon", learning_rate=2e-3)
-    assert differences(base, muon) == ["optimizer adamw at 0.001 → muon at 0.002"]
+    assert differences(base, muon) == [
+        "optimizer adamw, learning rate 0.001 → muon, learning rate 0.002"
+    ]
     assert differences(muon, with_recipe(muon, learning_rate=3e-3)) == [
         "learning rate 0.002 → 0.003"
     ]
@@ -184,6 +188,7 @@ def test_an_ablation_is_a_run_and_what_differs_a_little(base):
     add(base, "c", cats=1, ema_decay=0.9)
     add(base, "two", cats=1, mixup=0.2, cutmix=1.0)
     add(base, "three", cats=1, mixup=0.2, cutmix=1.0, flip=False)
+    assert ablations(found.runs()[0]) == {"base": ["base", "a", "b", "c", "two"]}
     add(base, "twin", cats=1)
     assert ablations(found.runs()[0]) == {
         "base": ["base", "a", "b", "c", "two"],
@@ -194,7 +199,18 @@ def test_an_ablation_is_a_run_and_what_differs_a_little(base):
 def test_seeds_make_no_ablation(base):
     for seed in (1, 2, 3):
         add(base, f"seed-{seed}", cats=1, seed=seed)
+        add(base, f"trivial-{seed}", cats=1, seed=seed, policy="trivial")
     assert ablations(Explorer([base.path.parent], None, CPU).runs()[0]) == {}
+
+
+def test_runs_on_other_pictures_are_no_part_of_an_ablation(base):
+    for name, change in (("a", {"epochs": 9}), ("b", {"flip": False}), ("c", {"cutout": 8})):
+        add(base, name, cats=1, **change)
+    far = runs.read_run(base.path.parent / "c")
+    found = Explorer([base.path.parent], None, CPU)
+    assert ablations(found.runs()[0]) == {"base": ["base", "a", "b", "c"]}
+    runs.write_config(far.path, far.config | {"data": {"name": "synthetic"}})
+    assert ablations(found.runs()[0]) == {}
 
 
 def test_the_base_of_an_ablation_is_offered_first(base):
@@ -239,6 +255,8 @@ def test_runs_that_are_left_out_are_named_on_the_page(base, others):
 
 def test_what_differs_in_one_or_two_settings_is_drawn(base):
     add(base, "far", cats=4, policy="rand", flip=False, cutout=8)
+    assert "<svg" not in ingredients.ablation_html(lambda name: beside(base), "base")
+    add(base, "other seed", cats=4, seed=1)
     assert "<svg" not in ingredients.ablation_html(lambda name: beside(base), "base")
     add(base, "near", cats=4, policy="<rand>")
     text = ingredients.ablation_html(lambda name: beside(base), "base")

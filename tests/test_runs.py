@@ -341,3 +341,10 @@ def test_a_checkpoint_with_code_in_it_is_refused(tmp_path):
 def test_history_is_json_a_line(tiny_run):
     lines = (tiny_run / runs.HISTORY).read_text().splitlines()
     assert [tuple(json.loads(line)) for line in lines] == [runs.RECORD_FIELDS] * 3
+
+
+@pytest.mark.parametrize("broken", [{"model": {"family": "vit", "options": None}}, {"data": 3}])
+def test_settings_of_another_kind_are_refused_where_they_are_read(run_copy, broken):
+    runs.write_config(run_copy, runs.read_config(run_copy) | broken)
+    with pytest.raises(RunError, match="is not a run's"):
+        runs.read_run(run_copy)

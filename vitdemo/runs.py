@@ -299,7 +299,8 @@ def read_run(folder: Path | str) -> Run:
         preprocessing = Preprocessing(spec.image_size, tuple(norm["mean"]), tuple(norm["std"]))
         classes = tuple(map(str, config["classes"]))
         masked = config["recipe"].get("mask_ratio")
-    except (KeyError, TypeError, AttributeError) as error:
+        dict(spec.options), dict(config.get("data", {}))  # raise where they are something else
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(f"'{folder / CONFIG}' is not a run's: {error!r}.") from error
     if masked:
         raise PretrainingError(

@@ -309,7 +309,8 @@ def test_a_picture_opens_with_the_model_that_was_asked(errors):
     first.click()
     is_open_in_look(errors, f"Test picture {number}.")
     attends(errors, "second")
-    open_tab(errors, "Errors")  # the same picture, for another model
+    errors.go_back()  # to the same picture, for another model
+    expect(errors.get_by_role("tab", name="Errors")).to_have_attribute("aria-selected", "true")
     errors.locator("#errors-model").get_by_role("radio", name="first").check()
     kind(errors, "All pictures").click()
     expect(errors.locator("#errors-pictures-head")).to_contain_text("110 pictures")

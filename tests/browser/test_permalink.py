@@ -152,8 +152,21 @@ def test_an_address_opens_its_tab_and_draws_it(open_page, page_url, width):
 
 
 def test_a_tab_that_there_is_not_leaves_the_first(open_page, page_url):
-    page = ready(open_page(f"{page_url}?tab=constructor"))
+    page = ready(open_page(f"{page_url}?tab=constructor&layer=1"))
     expect(tab(page, "Look")).to_have_attribute("aria-selected", "true")
+    page.wait_for_url(lambda url: "tab=" not in url and "layer=1" in url)
+
+
+def test_a_tab_of_the_menu_is_written_too(open_page, page_url):
+    page = ready(open_page(page_url, width=390))
+    page.get_by_role("button", name="More tabs").first.click()
+    page.locator(".overflow-dropdown button", has_text="Compare models").click()
+    expect(page.locator("#models tbody tr")).to_have_count(3)
+    page.wait_for_url(re.compile("tab=compare"))
+    page.go_back()
+    page.wait_for_url(lambda url: "tab=" not in url)
+    expect(page.locator("#models")).to_be_hidden()
+    expect(page.locator(".vd-map img").first).to_be_visible()
 
 
 def test_back_keeps_what_look_shows_in_its_address(page):

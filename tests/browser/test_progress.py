@@ -118,8 +118,8 @@ def many(tmp_path):
     """A model with its weights, and an ablation of which the figures alone are here."""
     root = tmp_path / "runs"
     make_run(root / "model")
-    changes = {"plain": {}, "longer": {"epochs": 9}, "trivial": {"policy": "trivial"}}
-    for name, change in (changes | {"<b>ema": {"ema_decay": 0.9}}).items():
+    changes = {"<b>plain": {}, "longer": {"epochs": 9}, "trivial": {"policy": "trivial"}}
+    for name, change in (changes | {"ema": {"ema_decay": 0.9}}).items():
         run = make_run(root / name, epochs=2)
         recipe = run.config["recipe"] | {"flip": False, "crop_padding": 0, "cutout": 4} | change
         runs.write_config(run.path, run.config | {"recipe": recipe})
@@ -134,13 +134,16 @@ def test_models_come_first_and_an_ablation_at_a_click(open_page, many, tmp_path)
         drawn = page.locator("#plots .vd-curves strong")
         expect(drawn).to_have_text(["model"])
         at_once = page.locator("#runs-at-once")
-        first = at_once.get_by_role("button", name="Trained models 1")
+        first = at_once.get_by_role("button", name="Models of this page 1")
         expect(first).to_have_attribute("aria-pressed", "true")
-        at_once.get_by_role("button", name="Ablation of plain 4").click()
-        expect(drawn).to_have_text(["<b>ema", "longer", "plain", "trivial"])
+        at_once.get_by_role("button", name="Ablation of <b>plain 4").click()
+        expect(drawn).to_have_text(["<b>plain", "ema", "longer", "trivial"])
         expect(page.locator("#runs").get_by_role("checkbox", name="model")).not_to_be_checked()
         expect(first).to_have_attribute("aria-pressed", "false")
-        at_once.get_by_role("button", name="All runs 5").click()
+        make_run(many / "newcomer", epochs=1)
+        at_once.get_by_role("button", name="All runs").click()
+        expect(drawn).to_have_count(6)
+        page.locator("#runs").get_by_role("checkbox", name="newcomer").uncheck()
         expect(drawn).to_have_count(5)
         page.close()
 

@@ -5,7 +5,7 @@ fingerprints, classes or labels never meet in one table.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from vitdemo.runs import Run
 class Answered:
     """What models said of the same N test pictures: `probabilities` (M, N, C), `labels` (N,).
 
-    `left_out` has a sentence for each run that was evaluated and is not among the M `runs`.
+    `left_out` says in sentences which runs were evaluated and are not among the M `runs`.
     """
 
     runs: tuple[Run, ...]
@@ -92,14 +92,21 @@ def panel(explorer: Explorer, *names: str) -> Answered:
     """What `answered` has of the runs `names` and of those whose weights are here.
 
     These are "every model" where pictures are chosen: an ablation's runs, of which the figures
-    alone are here, have no say unless one of them is asked for. Without any weights all have one.
+    alone are here, have no say unless one of them is asked for. Where that would leave one run
+    alone, all have a say.
     """
     group = answered(explorer, names[0])
     kept = [i for i, run in enumerate(group.runs) if run.has_weights or run.name in names]
-    if not any(run.has_weights for run in group.runs):
+    if len(kept) in (1, len(group.runs)):
         return group
-    runs = tuple(group.runs[i] for i in kept)
-    return replace(group, runs=runs, probabilities=group.probabilities[kept])
+    unheard = ", ".join(run.name for i, run in enumerate(group.runs) if i not in kept)
+    words = f"Not counted among the models, for their weights are not here: {unheard}."
+    return Answered(
+        tuple(group.runs[i] for i in kept),
+        group.probabilities[kept],
+        group.labels,
+        (*group.left_out, words),
+    )
 
 
 def _check_same(main: Run, run: Run) -> None:
@@ -125,7 +132,7 @@ def find(explorer: Explorer, chosen: Chosen) -> Found:
 
 def _select(group: Answered, name: str, filters: Filters) -> np.ndarray:
     if name not in group.names:
-        raise RunError(f"'{name}' was not tested on the same pictures as '{group.names[0]}'.")
+        raise RunError(f"'{name}' was not tested on the same pictures.")
     try:
         return select(group.probabilities, group.labels, group.names.index(name), filters)
     except ValueError as error:

@@ -6,7 +6,7 @@
 Both sides answered the same test pictures, so the gain is counted picture by picture.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from vitdemo.explorer import Explorer
 from vitdemo.explorer.compare import tested_names
 from vitdemo.explorer.errors import answered
 from vitdemo.explorer.learning import DEFAULTS, mixes, setting
+from vitdemo.explorer.memory import once_a_version
 from vitdemo.explorer.metrics import duel_of, table_of
 from vitdemo.runs import Run
 
@@ -88,21 +89,33 @@ def ablation(explorer: Explorer, name: str) -> Ablation:
 def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
     """The ablations there are among runs: base -> the base itself and the runs near it, by name.
 
-    A base is a run that at least `LEAST` others differ from in a single setting; near it is what
-    differs in `NEAR` settings or fewer, but in one at least. A seed is no ingredient.
+    A base is a run with at least `LEAST` settings in which alone another differs from it; near it
+    is what differs in `NEAR` settings or fewer, but in one at least (`is_near`). Runs on another
+    data set are never near.
     """
-    found = sorted(found, key=lambda run: run.name)
+    return _ablations(*sorted(found, key=lambda run: run.name))
+
+
+@once_a_version(8)
+def _ablations(*found: Run) -> dict[str, list[str]]:
     groups = {}
     for base in found:
-        apart = {run.name: _ingredients(base, run) for run in found}
-        if sum(count == 1 for count in apart.values()) >= LEAST:
-            near = [name for name, count in apart.items() if 0 < count <= NEAR]
-            groups[base.name] = [base.name, *near]
+        pictures = base.classes, base.data_name
+        others = [run for run in found if (run.classes, run.data_name) == pictures]
+        apart = {run.name: differences(base, run) for run in others}
+        single = {_without_seed(words) for words in apart.values() if is_near(words, 1)}
+        if len(single) >= LEAST:
+            groups[base.name] = [base.name, *(n for n, words in apart.items() if is_near(words))]
     return groups
 
 
-def _ingredients(base: Run, run: Run) -> int:
-    return sum(not words.startswith("seed ") for words in differences(base, run))
+def is_near(words: Sequence[str], most: int = NEAR) -> bool:
+    """Whether these `differences` are one setting to `most`; a seed is no ingredient."""
+    return 0 < len(_without_seed(words)) <= most
+
+
+def _without_seed(words: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word for word in words if not word.startswith("seed "))
 
 
 def bases(explorer: Explorer) -> list[str]:
@@ -131,7 +144,7 @@ def differences(base: Run, run: Run) -> list[str]:
     first, second = settings(base), settings(run)
     if first["optimizer"] != second["optimizer"]:
         for known in (first, second):
-            known["optimizer"] += f" at {known.pop('learning_rate')}"
+            known["optimizer"] += f", learning rate {known.pop('learning_rate')}"
     changes |= {field: (first[field], second[field]) for field in first if field in second}
     return [
         f"{field.replace('_', ' ')} {before} → {after}"

@@ -5,6 +5,7 @@ go in as 0 to 1 and are drawn as percent. Hues differ for the colour-blind, and 
 lines differ in dashes or markers as well.
 """
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,8 @@ from vitdemo.evaluation.calibration import Reliability
 from vitdemo.figures import INK, Curve
 
 RIGHT, WRONG, MENDED = "#2f86c9", "#d97706", "#17876a"
-UNSURE = "#7a8594"  # of an interval that holds 0
+UNSURE = "#7a8594"
+LETTERS = 62  # of a line across a plot of 5 inches
 MARKERS = "osD^vPX"
 
 
@@ -145,34 +147,48 @@ def _style(axes: Axes, x_label: str, y_label: str) -> None:
         spine.set_color(INK)
 
 
-def gain_plot(
-    names: Sequence[str], gains: Sequence[float], low: Sequence[float], high: Sequence[float]
-) -> Figure:
-    """Differences of two shares with their intervals, the first at the top, around a line at 0.
+@dataclass(frozen=True)
+class Change:
+    """A difference of two shares and its interval; `sure` where it is more than chance."""
 
-    The marker says what the colour does: a filled dot is above 0, a square below it, an empty dot
-    has an interval that holds it.
+    words: str
+    gain: float
+    low: float
+    high: float
+    sure: bool
+
+
+def gain_plot(changes: Sequence[Change]) -> Figure:
+    """Differences with their intervals around a line at 0, the first at the top.
+
+    The marker says what the colour does: a filled dot is surely above 0, a square surely below it,
+    an empty dot could be chance.
     """
-    figure = Figure(figsize=(5, 0.8 + 0.44 * len(names)), layout="constrained")
+    texts = [textwrap.fill(change.words, LETTERS) for change in changes]
+    heights = [1.6 + text.count("\n") for text in texts]  # in lines, the interval's own included
+    places = np.cumsum(heights) - 0.3
+    figure = Figure(figsize=(5, 0.7 + 0.24 * sum(heights)), layout="constrained")
     axes = figure.subplots()
     axes.axvline(0, color=INK, linewidth=0.8, alpha=0.6)
-    for place, (name, gain, start, end) in enumerate(zip(names, gains, low, high, strict=True)):
-        sure = start > 0 or end < 0
-        colour = UNSURE if not sure else MENDED if gain > 0 else WRONG
-        axes.plot([100 * start, 100 * end], [place, place], color=colour, linewidth=1.8)
+    for number, (place, text, change) in enumerate(zip(places, texts, changes, strict=True)):
+        colour = UNSURE if not change.sure else MENDED if change.gain > 0 else WRONG
+        ends = [100 * change.low, 100 * change.high]
+        axes.plot(ends, [place, place], color=colour, linewidth=1.8)
         axes.plot(
-            100 * gain,
+            100 * change.gain,
             place,
             color=colour,
-            marker="s" if sure and gain < 0 else "o",
-            markerfacecolor=colour if sure else "none",
+            marker="s" if change.sure and change.gain < 0 else "o",
+            markerfacecolor=colour if change.sure else "none",
             markersize=6,
-            gid=f"gain-{place}",
+            gid=f"gain-{number}",
         )
         across = axes.get_yaxis_transform()
-        axes.text(0.01, place - 0.25, name, transform=across, color=INK, va="bottom")
+        words = axes.text(0.01, place - 0.4, text, transform=across, color=INK, va="bottom")
+        words.set_parse_math(False)  # names of people's own
+        words.set_in_layout(False)
     axes.set_yticks([])
-    axes.set_ylim(len(names) - 0.5, -0.9)
+    axes.set_ylim(sum(heights) + 0.2, -0.1)
     _style(axes, "gain in test accuracy, percentage points", "")
     axes.spines["left"].set_visible(False)
     return figure

@@ -23,7 +23,7 @@ COLOURS = (
 # Markers, and what stands for them in words; the first is drawn so small that it is part of the
 # line. Each serves as many runs as there are colours.
 MARKERS = {"o": "", "s": "■", "^": "▲", "D": "◆"}
-MARKED = 10  # points of a curve that carry a larger marker
+MARKED = 10  # points of a curve, at most, that carry a larger marker
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _points(curve: Curve) -> dict:
         return {"marker": None}
     if not MARKERS.get(curve.marker):
         return {"marker": curve.marker, "markersize": 3 if len(curve.x) < 60 else 0}
-    every = max(1, len(curve.x) // MARKED)
+    every = max(1, -(-len(curve.x) // MARKED))
     return {"marker": curve.marker, "markersize": 6, "markevery": every}
 
 

@@ -12,7 +12,7 @@ from vitdemo.explorer.calibration import Calibration, Mended
 from vitdemo.figures import charts
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.components import QUIET, renewed, run_choice
+from vitdemo.ui.components import QUIET, renewed, run_radio
 from vitdemo.ui.metrics import NOTHING
 from vitdemo.ui.metrics.tables import explanations, signed
 
@@ -41,7 +41,7 @@ def build(
 ) -> None:
     """Lay out and wire the tab, which draws when it is opened; `calibration` takes a run's name."""
     gr.Markdown(INTRO)
-    model = run_choice(evaluated_runs(), elem_id="calibration-model")
+    model = run_radio(evaluated_runs(), elem_id="calibration-model")
     view = gr.HTML(elem_id="calibration", apply_default_css=False)
 
     def draw(name):

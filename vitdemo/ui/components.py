@@ -33,8 +33,6 @@ QUIET = {
     **LIGHT_QUEUE,
 }
 
-AT_A_GLANCE = 8  # runs, of which one is to be chosen
-
 Choice = str | tuple[str, str]  # of a radio or a dropdown: its value, or (label, value)
 
 
@@ -159,11 +157,12 @@ def cache_folder(component: Component) -> Path:
     return Path(tempfile.mkdtemp(dir=cache))
 
 
-def run_choice(runs: Sequence[Run], **options) -> gr.Radio | gr.Dropdown:
-    """All runs at a glance; in a list that unfolds where they would be a wall."""
+def run_radio(runs: Sequence[Run], **options) -> gr.Radio:
+    """One of the runs. A radio however many there are: a dropdown would answer every blur anew."""
     names = [run.name for run in runs]
-    kind = gr.Radio if len(names) <= AT_A_GLANCE else gr.Dropdown
-    return kind(names, value=names[0] if names else None, label="Model", min_width=300, **options)
+    value = names[0] if names else None
+    look = {"label": "Model", "min_width": 300, "elem_classes": "vd-runs"}
+    return gr.Radio(names, value=value, **look, **options)
 
 
 def renewed(choices: Sequence[Choice], current: str | None) -> tuple[dict, str | None]:

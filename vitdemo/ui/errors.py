@@ -9,7 +9,7 @@ from vitdemo.evaluation.errors import Filters, Mutual, mutual_pairs
 from vitdemo.explorer.errors import Answered, Chosen
 from vitdemo.runs import Run
 from vitdemo.ui import gallery, html
-from vitdemo.ui.components import QUIET, Choice, PickHTML, for_people, renewed, run_choice
+from vitdemo.ui.components import QUIET, Choice, PickHTML, for_people, renewed, run_radio
 from vitdemo.ui.look.opener import Opener
 from vitdemo.ui.metrics import NOTHING
 
@@ -57,7 +57,7 @@ def build(
 ) -> None:
     """Lay out and wire the `tab`; `evaluated_runs` reads the run folders as they are now."""
     gr.Markdown(INTRO)
-    model = run_choice(evaluated_runs(), elem_id="errors-model")
+    model = run_radio(evaluated_runs(), elem_id="errors-model")
     kind = gr.Textbox("errors", visible="hidden", label="Which pictures")
     kinds = PickHTML(elem_id="errors-kinds")
     with gr.Row():
@@ -153,7 +153,7 @@ def class_choices(answered: Callable[[str], Answered], name: str | None) -> list
 
 def kinds_html(group: Answered, chosen: Chosen, counts: dict[str, int]) -> str:
     """A button for each kind with how many pictures it has now, and what the chosen one means."""
-    chips = "".join(
+    buttons = (
         _kind_button(kind, counts[kind], kind == chosen.filters.kind, len(group.runs) > 1)
         for kind in KINDS
     )
@@ -161,18 +161,15 @@ def kinds_html(group: Answered, chosen: Chosen, counts: dict[str, int]) -> str:
         f'<p class="vd-quiet">{html.escape(sentence)}</p>' for sentence in group.left_out
     )
     return (
-        f'<div class="vd-chips" role="group" aria-label="Which pictures" data-columns="auto">'
-        f'{chips}</div><p class="vd-quiet">{html.escape(kind_words(group, chosen))}</p>{left_out}'
+        f"{html.chips('Which pictures', buttons)}"
+        f'<p class="vd-quiet">{html.escape(kind_words(group, chosen))}</p>{left_out}'
     )
 
 
 def _kind_button(kind: str, count: int, pressed: bool, compared: bool) -> str:
     alone = kind in ("only_right", "all_wrong") and not compared
     off = ' disabled title="needs a second model, tested on the same pictures"' if alone else ""
-    return (
-        f'<button type="button" data-pick="{kind}" aria-pressed="{str(pressed).lower()}"{off}>'
-        f"{KINDS[kind][0]} <b>{count:,}</b></button>"
-    )
+    return html.chip(kind, KINDS[kind][0], count, pressed=pressed, more=off)
 
 
 def kind_words(group: Answered, chosen: Chosen) -> str:
@@ -191,22 +188,18 @@ def pairs_html(group: Answered, chosen: Chosen) -> str:
     if not found:
         return ""
     wanted = {chosen.filters.true, chosen.filters.said} if chosen.filters.either_way else set()
-    chips = "".join(_pair_button(pair, group.classes, wanted) for pair in found)
-    return (
-        f'<h3>Classes most often taken for each other</h3><div class="vd-chips" role="group" '
-        f'aria-label="Pairs of classes" data-columns="auto">{chips}</div>'
-    )
+    buttons = (_pair_button(pair, group.classes, wanted) for pair in found)
+    title = "<h3>Classes most often taken for each other</h3>"
+    return title + html.chips("Pairs of classes", buttons)
 
 
 def _pair_button(pair: Mutual, classes: tuple[str, ...], wanted: set) -> str:
     first, second = classes[pair.first], classes[pair.second]
-    pressed = str(wanted == {pair.first, pair.second}).lower()
+    pressed = wanted == {pair.first, pair.second}
     spoken = (
         f"{first} and {second}: {pair.count} pictures, {pair.there} times {first} taken for "
         f"{second}, {pair.back} times {second} for {first}"
     )
-    return (
-        f'<button type="button" data-pick="{pair.first}-{pair.second}" aria-pressed="{pressed}" '
-        f'aria-label="{html.escape(spoken)}" title="{html.escape(spoken)}">'
-        f"{html.escape(f'{first} ↔ {second}')} <b>{pair.count:,}</b></button>"
-    )
+    more = f' aria-label="{html.escape(spoken)}" title="{html.escape(spoken)}"'
+    words = f"{first} ↔ {second}"
+    return html.chip(f"{pair.first}-{pair.second}", words, pair.count, pressed=pressed, more=more)

@@ -112,6 +112,22 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     )
 
 
+def chips(label: str, buttons: Iterable[str]) -> str:
+    """A group of `chip`s for a `PickHTML`, named `label` for screen readers."""
+    return (
+        f'<div class="vd-chips" role="group" aria-label="{escape(label)}" data-columns="auto">'
+        f"{''.join(buttons)}</div>"
+    )
+
+
+def chip(pick: str, words: str, count: int, *, pressed: bool, more: str = "") -> str:
+    """A button that picks `pick` and says how many there are; `more` attributes go in as HTML."""
+    return (
+        f'<button type="button" data-pick="{escape(pick)}" '
+        f'aria-pressed="{str(pressed).lower()}"{more}>{escape(words)} <b>{count:,}</b></button>'
+    )
+
+
 def csv_link(header: Sequence[str], rows: Iterable[Sequence], file_name: str) -> str:
     """A link that saves the table as CSV, without another question to the server."""
     buffer = io.StringIO()

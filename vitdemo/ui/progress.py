@@ -32,7 +32,7 @@ INTRO = (
     "grows here by itself."
 )
 EPOCHS, MINUTES = "Epochs", "Minutes"
-MODELS, ALL = "Trained models", "All runs"
+MODELS, ALL = "Models of this page", "All runs"
 LINEAR, LOG = "Linear", "Logarithmic"
 
 
@@ -145,7 +145,8 @@ def build(
     def refresh(selected, seen, drawn, smoothing, scale, axis):
         found = runs()[0]
         names = [run.name for run in found]
-        selected = [n for n in names if n in selected or n not in seen]
+        begun = first_choice(found)
+        selected = [n for n in names if n in selected or (n in begun and n not in seen)]
         view = View(float(smoothing), scale == LOG, axis == MINUTES)
         now = [*signature(found, selected), view]
         if now == drawn:
@@ -181,38 +182,43 @@ def build(
 
     def pick(event: gr.EventData):
         found = runs()[0]
-        return groups(found, ablations(found)).get(event.pick, gr.skip())
+        names = [run.name for run in found]
+        group = groups(found, ablations(found)).get(event.pick)
+        # With the choices, lest one that has just come be chosen and not offered.
+        boxes = gr.skip() if group is None else gr.update(choices=names, value=group)
+        return boxes, names
 
     # Not before the tab is opened for the first time: the page's own start has other work to do.
     opened = tab.select(**event)
     opened.then(lambda: gr.Timer(active=True), outputs=timer, **QUIET)
     timer.tick(**event)
     gr.on([chosen.input, smoothing.change, scale.input, axis.input], **event)
-    at_once.pick(pick, outputs=chosen, **QUIET).then(**event)
+    at_once.pick(pick, outputs=[chosen, known], **QUIET).then(**event)
 
 
 def first_choice(found: list[Run]) -> list[str]:
-    """The runs that are drawn at first: the models that are here, and what is in training."""
-    return [run.name for run in found if run.has_weights or not run.has_evaluation]
+    """The runs that are drawn at first: the models that are here, and what is in training.
+
+    Where there is neither, all are.
+    """
+    begun = [run for run in found if run.has_weights or not run.has_evaluation]
+    return [run.name for run in begun or found]
 
 
 def groups(found: list[Run], ablations: dict[str, list[str]]) -> dict[str, list[str]]:
     """What can be chosen at once, label -> runs; nothing where that is all of them anyway."""
     names, first = [run.name for run in found], first_choice(found)
-    models = {MODELS: first} if first and first != names else {}
+    models = {MODELS: first} if first != names else {}
     known = models | {f"Ablation of {base}": group for base, group in ablations.items()}
     return known | {ALL: names} if known else {}
 
 
 def groups_html(groups: dict[str, list[str]], selected: list[str]) -> str:
-    chips = "".join(
-        f'<button type="button" data-pick="{html.escape(label)}" '
-        f'aria-pressed="{str(set(names) == set(selected)).lower()}">{html.escape(label)} '
-        f"<b>{len(names)}</b></button>"
+    buttons = (
+        html.chip(label, label, len(names), pressed=set(names) == set(selected))
         for label, names in groups.items()
     )
-    label = 'role="group" aria-label="Runs to choose at once"'
-    return f'<div class="vd-chips" {label} data-columns="auto">{chips}</div>' if chips else ""
+    return html.chips("Runs to choose at once", buttons) if groups else ""
 
 
 def pens_of(found: list[Run], shown: list[Run]) -> dict[str, Pen]:

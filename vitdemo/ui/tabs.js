@@ -27,12 +27,22 @@
     const inMenu = (button) => button.textContent.trim() === labels[id];
     (strip.querySelector(`[data-tab-id="${id}"]`) ?? menu().find(inMenu))?.click();
   };
+  // A tab that there is not is taken out of the address, and what Look shows stays in it.
+  const tidy = () => {
+    const search = window.vdLook ?? window.location.search;
+    history.replaceState(null, "", address(search, asked()));
+  };
   if (step === "start") {
+    tidy();
     open(asked());
     window.addEventListener("popstate", () => {
-      const id = asked(); // what Look shows has not gone back with it
-      history.replaceState(null, "", address(window.vdLook ?? window.location.search, id));
-      open(id);
+      tidy();
+      open(asked());
+      // The keyboard must not stay in a tab that is closed.
+      requestAnimationFrame(() => {
+        if (!document.activeElement?.offsetParent)
+          strip.querySelector("[aria-selected=true]")?.focus();
+      });
     });
   } else if (shown() !== asked()) {
     history.pushState(null, "", address(window.location.search, shown()));

@@ -7,7 +7,7 @@ import gradio as gr
 from vitdemo import figures
 from vitdemo.errors import VitdemoError
 from vitdemo.evaluation.paired import SIGNIFICANT, p_words
-from vitdemo.explorer.ingredients import NEAR, Ablation, Gain
+from vitdemo.explorer.ingredients import Ablation, Gain, is_near
 from vitdemo.figures import charts
 from vitdemo.ui import html
 from vitdemo.ui.compare.export import exports
@@ -29,7 +29,7 @@ WORDS = {
     "first row's run, then here.",
 }
 HEADER = ["Run", "Test accuracy (%)", *WORDS]
-SIGNS = "● better, ■ worse, ○ could be either: the interval holds 0."
+SIGNS = f"● better, ■ worse, ○ could be chance: p (Holm) is not below {SIGNIFICANT:g}."
 NOTHING = "No run has been tested yet: nothing to compare."
 ALONE = "No other run was tested on the same pictures."
 
@@ -67,7 +67,7 @@ def ablation_html(ablation: Callable[[str], Ablation], name: str | None) -> str:
         return html.notice(str(error))
     if not found.gains:
         return html.notice(ALONE) + html.notices(found.left_out)
-    near = [gain for gain in found.gains if 0 < len(gain.differences) <= NEAR]
+    near = [gain for gain in found.gains if is_near(gain.differences)]
     first = [name, f"{100 * found.accuracy:.2f}", *["–"] * 4]
     texts = [first, *map(row, found.gains)]
     return (
@@ -80,18 +80,18 @@ def ablation_html(ablation: Callable[[str], Ablation], name: str | None) -> str:
 def gains_figure(name: str, near: list[Gain]) -> str:
     """What one ingredient or two bought; the numbers stand in the table below it."""
     label = f"Gain in test accuracy beside {name}, with its 95 % interval, by what differs"
-    figure = charts.gain_plot(
-        ["; ".join(gain.differences) for gain in near],
-        [gain.gained for gain in near],
-        [gain.low for gain in near],
-        [gain.high for gain in near],
-    )
+    figure = charts.gain_plot([change(gain) for gain in near])
     return (
         '<div class="vd-plots"><figure '
         f'aria-label="{html.escape(f"{label}; its numbers are below")}">'
         f"<figcaption>{html.escape(label)}</figcaption>{figures.svg(figure)}"
         f'<p class="vd-quiet">{SIGNS}</p></figure></div>'
     )
+
+
+def change(gain: Gain) -> charts.Change:
+    words = "; ".join(gain.differences)
+    return charts.Change(words, gain.gained, gain.low, gain.high, gain.p < SIGNIFICANT)
 
 
 def row(gain: Gain) -> list[str]:

@@ -16,7 +16,7 @@ from vitdemo.ui.components import (
     PickHTML,
     for_people,
     renewed,
-    run_choice,
+    run_radio,
 )
 from vitdemo.ui.confusion import drawing
 from vitdemo.ui.confusion.drawing import COUNTS, UNITS, Matrix
@@ -45,7 +45,7 @@ def build(
     """Lay out and wire the tab; `evaluated_runs` reads the run folders as they are now."""
     gr.Markdown(INTRO)
     with gr.Row():
-        model = run_choice(evaluated_runs(), elem_id="confusion-model")
+        model = run_radio(evaluated_runs(), elem_id="confusion-model")
         other = gr.Dropdown(
             [ALONE],
             value=NOBODY,

@@ -12,7 +12,7 @@ from vitdemo.explorer.patches import PatchEmbedding
 from vitdemo.figures.dataset import signed_map, spread
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.components import MODEL_QUEUE, renewed, run_choice
+from vitdemo.ui.components import MODEL_QUEUE, renewed, run_radio
 from vitdemo.ui.data.section import Section
 
 SIDE = 224
@@ -33,7 +33,7 @@ def build(
     """Lay out the section over the `picture` in Look; `embed` takes a run's name."""
     with gr.Tab("Patches", id="data-patches") as tab:
         gr.Markdown(WORDS)
-        model = run_choice(explained_runs(), elem_id="patches-model")
+        model = run_radio(explained_runs(), elem_id="patches-model")
         view = gr.HTML(elem_id="patches", apply_default_css=False)
 
     def draw(image, name):

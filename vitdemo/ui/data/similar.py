@@ -16,7 +16,7 @@ from vitdemo.explorer.features import MOST, PIXELS, Sample, Space
 from vitdemo.figures.dataset import sheet
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.components import LONG_QUEUE, PickHTML, for_people, renewed, run_choice
+from vitdemo.ui.components import LONG_QUEUE, PickHTML, for_people, renewed, run_radio
 from vitdemo.ui.data.section import PRIVATE, Section
 from vitdemo.ui.look.opener import Opener
 
@@ -58,7 +58,7 @@ def build(
     """
     with gr.Tab("Similar pictures", id="data-similar") as tab:
         gr.Markdown(WORDS)
-        model = run_choice(trained_runs(), elem_id="similar-model")
+        model = run_radio(trained_runs(), elem_id="similar-model")
         with gr.Row():
             count = gr.Slider(
                 200, MOST, MOST, step=100, label="Pictures", elem_id="similar-count", min_width=260

@@ -16,7 +16,7 @@ from vitdemo.ui.components import (
     for_people,
     offer_download,
     renewed,
-    run_choice,
+    run_radio,
 )
 from vitdemo.ui.look import hands, heads, inside, permalink, picture, rollout, side, why
 from vitdemo.ui.look.opener import Opener
@@ -154,7 +154,7 @@ def chosen(image: Image.Image | None) -> Image.Image:
 def lay_out_choices(image: gr.State, runs: list[Run], layers: Callable[[str], int]) -> Shared:
     """The model and the layer, which all sections read."""
     with gr.Row():
-        model = run_choice(runs, elem_id="model")
+        model = run_radio(runs, elem_id="model")
         depth = first_depth(model.value, layers, COMMON_DEPTH)
         layer = LayerSlider(
             1,
