@@ -15,6 +15,7 @@ ABLATION = {
     "augmented": {"policy"},
     "longer": {"epochs"},
     "decay": {"weight_decay"},
+    "rate": {"learning_rate"},
     "one-cycle": {"schedule"},
     "ema": {"ema_decay"},
     "mixed": {"mixup", "cutmix"},

@@ -190,6 +190,7 @@ def _one_more(base: Recipe) -> tuple[Recipe, ...]:
         ("augmented", "with TrivialAugment", {"policy": "trivial"}),
         ("longer", "for three times as long", {"epochs": 3 * base.epochs}),
         ("decay", "with a weight decay of 0.05", {"weight_decay": 0.05}),
+        ("rate", "at a learning rate of 1e-3", {"learning_rate": 1e-3}),
         ("one-cycle", "with a one-cycle schedule", {"schedule": "one-cycle"}),
         ("ema", "with averaged weights", {"ema_decay": 0.998}),
         ("mixed", "with MixUp and CutMix", {"mixup": 0.2, "cutmix": 1.0}),
