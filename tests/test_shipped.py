@@ -11,17 +11,21 @@ import torch
 from vitdemo import data, runs
 from vitdemo.evaluation import accuracy
 from vitdemo.explorer import Explorer
+from vitdemo.explorer.ingredients import ablation, is_near
 from vitdemo.explorer.learning import setting
 from vitdemo.inputs import load_image
 from vitdemo.models import count_macs, count_parameters
 from vitdemo.recipes import RECIPES
 from vitdemo.training import predict
+from vitdemo.ui.compare import ingredients
 from vitdemo.ui.look.picture import example_files
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = sorted((ROOT / "assets" / "runs").iterdir())
 TRAINED = [path for path in SHIPPED if (path / runs.WEIGHTS).exists()]  # of others the figures ship
 AT_LEAST = {"finetune-deit-tiny": 0.96, "resnet18-cpu": 0.90, "vit-small-pretrained": 0.88}
+
+BASE = "vit-plain-cpu"  # of the ablation
 
 
 @pytest.fixture(params=SHIPPED, ids=lambda path: path.name)
@@ -89,6 +93,23 @@ def test_readme_states_the_measured_accuracy_and_time(run):
     assert f"{100 * right:.2f} %" in row
     assert f"{run.config['parameters'] / 1e6:.2f} M" in row
     assert f"| {run.train_seconds / 60:.0f} minutes" in row
+
+
+def test_readme_states_what_each_ingredient_bought():
+    found = ablation(Explorer([ROOT / "assets" / "runs"], None, torch.device("cpu")), BASE)
+    near = [gain for gain in found.gains if is_near(gain.differences)]
+    assert {gain.run for gain in near} == {run.name for run in SHIPPED if BASE + "-" in run.name}
+    lines = (ROOT / "README.md").read_text().splitlines()
+    for gain in near:
+        (row,) = [line for line in lines if line.startswith(f"| `{gain.run}` |")]
+        _, right, gained, interval, *_ = ingredients.row(gain)
+        assert f"| {right} % | {gained} | {interval} |" in row
+
+
+def test_recipes_of_the_ablation_state_what_was_measured(run):
+    if run.name.startswith(BASE):
+        right = accuracy(run.evaluation.probabilities, run.evaluation.labels)
+        assert f"{100 * right:.2f} % of CIFAR-10's test pictures" in RECIPES[run.name].note
 
 
 def test_the_data_set_is_the_one_it_was_evaluated_on(run, cifar10):

@@ -4,6 +4,7 @@ A variant is one more entry in `RECIPES`; `train.py --list` prints them. A recip
 its origin and what it measured, on what hardware.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from vitdemo.augment import POLICIES
@@ -178,12 +179,26 @@ _PLAIN_CPU = replace(
     name="vit-plain-cpu",
     summary="vit-plain with half the width, 8 px patches and 20 epochs, for a plain CPU",
     model=_vit(128, 6, 4, patch_size=8),
-    note="So small that a lesson can repeat it and its ablation. Not measured here yet.",
+    note="So small that a lesson can repeat it and its ablation. 66.24 % of CIFAR-10's test "
+    "pictures; 26 minutes on one core of an AMD EPYC (Genoa) that had other work too, 2026-11-22. "
+    "Its curves and answers ship.",
     epochs=20,
 )
 
 
-def _one_more(base: Recipe) -> tuple[Recipe, ...]:
+_MEASURED_CPU = {
+    "muon": "79.69 % of CIFAR-10's test pictures, 2026-11-22.",
+    "longer": "76.20 % of CIFAR-10's test pictures, 2026-11-22.",
+    "rate": "66.38 % of CIFAR-10's test pictures, 2026-11-22.",
+    "ema": "66.29 % of CIFAR-10's test pictures, 2026-11-22.",
+    "decay": "66.07 % of CIFAR-10's test pictures, 2026-11-22.",
+    "one-cycle": "64.03 % of CIFAR-10's test pictures, 2026-11-22.",
+    "mixed": "61.50 % of CIFAR-10's test pictures, 2026-11-22.",
+    "augmented": "60.81 % of CIFAR-10's test pictures, 2026-11-22.",
+}
+
+
+def _one_more(base: Recipe, measured: Mapping[str, str]) -> tuple[Recipe, ...]:
     """`base` with one ingredient more, or another one, each: the rows of its ablation."""
     mimetic = replace(base.model, options=base.model.options | {"init": "mimetic"})
     ingredients = (
@@ -197,9 +212,15 @@ def _one_more(base: Recipe) -> tuple[Recipe, ...]:
         ("muon", "with Muon", {"optimizer": "muon", "learning_rate": 2e-3, "momentum": 0.95}),
         ("mimetic", "with mimetic initialisation", {"model": mimetic}),
     )
-    note = f"One ingredient beside {base.name}, for the ablation. Not measured here yet."
+    note = f"One ingredient beside {base.name}, for the ablation. "
     return tuple(
-        replace(base, name=f"{base.name}-{name}", summary=f"{base.name} {how}", note=note, **what)
+        replace(
+            base,
+            name=f"{base.name}-{name}",
+            summary=f"{base.name} {how}",
+            note=note + measured.get(name, "Not measured here yet."),
+            **what,
+        )
         for name, how, what in ingredients
     )
 
@@ -330,9 +351,9 @@ _ALL = (
         unmixed_epochs=60,
     ),
     _PLAIN,
-    *_one_more(_PLAIN),
+    *_one_more(_PLAIN, {}),
     _PLAIN_CPU,
-    *_one_more(_PLAIN_CPU),
+    *_one_more(_PLAIN_CPU, _MEASURED_CPU),
     Recipe(
         "vit-nine-blocks",
         "nine blocks with RandAugment, dropout and Adam",
