@@ -62,7 +62,7 @@ def test_the_same_fingerprint_with_other_labels_does_not_go_together(changed, te
 
 @pytest.fixture
 def three(tested_runs, tmp_path):
-    """ "first" and "second" without weights, and "third" with them, which answers as "second"."""
+    """Runs "first" and "second" without weights; "third" with them answers as "second"."""
     root = shutil.copytree(tested_runs[0], tmp_path / "runs")
     shutil.copytree(root / "second", root / "third")
     for name in ("first", "second"):

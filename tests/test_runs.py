@@ -343,7 +343,15 @@ def test_history_is_json_a_line(tiny_run):
     assert [tuple(json.loads(line)) for line in lines] == [runs.RECORD_FIELDS] * 3
 
 
-@pytest.mark.parametrize("broken", [{"model": {"family": "vit", "options": None}}, {"data": 3}])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"model": {"family": "vit", "options": None}},
+        {"model": {"family": "vit", "options": []}},
+        {"data": 3},
+        {"data": []},
+    ],
+)
 def test_settings_of_another_kind_are_refused_where_they_are_read(run_copy, broken):
     runs.write_config(run_copy, runs.read_config(run_copy) | broken)
     with pytest.raises(RunError, match="is not a run's"):

@@ -299,8 +299,9 @@ def read_run(folder: Path | str) -> Run:
         preprocessing = Preprocessing(spec.image_size, tuple(norm["mean"]), tuple(norm["std"]))
         classes = tuple(map(str, config["classes"]))
         masked = config["recipe"].get("mask_ratio")
-        dict(spec.options), dict(config.get("data", {}))  # raise where they are something else
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        for part in (spec.options, config.get("data", {})):
+            part.keys()  # raises where it is something else
+    except (KeyError, TypeError, AttributeError) as error:
         raise RunError(f"'{folder / CONFIG}' is not a run's: {error!r}.") from error
     if masked:
         raise PretrainingError(

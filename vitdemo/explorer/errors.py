@@ -5,7 +5,8 @@ fingerprints, classes or labels never meet in one table.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -25,9 +26,12 @@ class Answered:
     """
 
     runs: tuple[Run, ...]
-    probabilities: np.ndarray
     labels: np.ndarray
     left_out: tuple[str, ...]
+
+    @cached_property
+    def probabilities(self) -> np.ndarray:
+        return np.stack([run.evaluation.probabilities for run in self.runs])
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -84,8 +88,7 @@ def answered(explorer: Explorer, name: str) -> Answered:
             runs.append(run)
         except VitdemoError as error:
             left_out.append(f"{run.name} is not compared with {name}: {error}")
-    probabilities = np.stack([run.evaluation.probabilities for run in runs])  # (M, N, C)
-    return Answered(tuple(runs), probabilities, wanted.labels, tuple(left_out))
+    return Answered(tuple(runs), wanted.labels, tuple(left_out))
 
 
 def panel(explorer: Explorer, *names: str) -> Answered:
@@ -96,17 +99,12 @@ def panel(explorer: Explorer, *names: str) -> Answered:
     alone, all have a say.
     """
     group = answered(explorer, names[0])
-    kept = [i for i, run in enumerate(group.runs) if run.has_weights or run.name in names]
-    if len(kept) in (1, len(group.runs)):
+    heard = tuple(run for run in group.runs if run.has_weights or run.name in names)
+    if len(heard) in (1, len(group.runs)):
         return group
-    unheard = ", ".join(run.name for i, run in enumerate(group.runs) if i not in kept)
+    unheard = ", ".join(run.name for run in group.runs if run not in heard)
     words = f"Not counted among the models, for their weights are not here: {unheard}."
-    return Answered(
-        tuple(group.runs[i] for i in kept),
-        group.probabilities[kept],
-        group.labels,
-        (*group.left_out, words),
-    )
+    return replace(group, runs=heard, left_out=(*group.left_out, words))
 
 
 def _check_same(main: Run, run: Run) -> None:

@@ -20,7 +20,7 @@ from vitdemo.explorer.metrics import duel_of, table_of
 from vitdemo.runs import Run
 
 NEAR = 2  # settings in which a run of an ablation may differ: MixUp and CutMix are two
-LEAST = 3  # runs that differ in a single setting, which make an ablation
+LEAST = 3  # settings in which alone some run differs, which make an ablation
 _SILENT = ("note", "pretrained", "keep")  # decide nothing, or are said in other words
 # Fields that count for nothing unless something else is set.
 _COUNTS: dict[str, Callable[[Run], Any]] = {

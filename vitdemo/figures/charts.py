@@ -170,6 +170,7 @@ def gain_plot(changes: Sequence[Change]) -> Figure:
     figure = Figure(figsize=(5, 0.7 + 0.24 * sum(heights)), layout="constrained")
     axes = figure.subplots()
     axes.axvline(0, color=INK, linewidth=0.8, alpha=0.6)
+    across = axes.get_yaxis_transform()
     for number, (place, text, change) in enumerate(zip(places, texts, changes, strict=True)):
         colour = UNSURE if not change.sure else MENDED if change.gain > 0 else WRONG
         ends = [100 * change.low, 100 * change.high]
@@ -183,7 +184,6 @@ def gain_plot(changes: Sequence[Change]) -> Figure:
             markersize=6,
             gid=f"gain-{number}",
         )
-        across = axes.get_yaxis_transform()
         words = axes.text(0.01, place - 0.4, text, transform=across, color=INK, va="bottom")
         words.set_parse_math(False)  # names of people's own
         words.set_in_layout(False)

@@ -33,6 +33,7 @@ QUIET = {
     **LIGHT_QUEUE,
 }
 
+
 Choice = str | tuple[str, str]  # of a radio or a dropdown: its value, or (label, value)
 
 
@@ -160,9 +161,14 @@ def cache_folder(component: Component) -> Path:
 def run_radio(runs: Sequence[Run], **options) -> gr.Radio:
     """One of the runs. A radio however many there are: a dropdown would answer every blur anew."""
     names = [run.name for run in runs]
-    value = names[0] if names else None
-    look = {"label": "Model", "min_width": 300, "elem_classes": "vd-runs"}
-    return gr.Radio(names, value=value, **look, **options)
+    return gr.Radio(
+        names,
+        value=names[0] if names else None,
+        label="Model",
+        min_width=300,
+        elem_classes="vd-runs",
+        **options,
+    )
 
 
 def renewed(choices: Sequence[Choice], current: str | None) -> tuple[dict, str | None]:

@@ -221,19 +221,16 @@ def groups_html(groups: dict[str, list[str]], selected: list[str]) -> str:
     return html.chips("Runs to choose at once", buttons) if groups else ""
 
 
-def pens_of(found: list[Run], shown: list[Run]) -> dict[str, Pen]:
-    return pens([run.name for run in shown], [run.name for run in found])
-
-
 def plots_html(found: list[Run], shown: list[Run], view: View) -> str:
     """The plots of the runs `shown`, under one legend; or why there is nothing to draw."""
     drawn = [run for run in shown if run.history]
     if not drawn:
         return empty_words(found, shown)
-    pen, names = pens_of(found, drawn), ", ".join(run.name for run in drawn)
+    names = [run.name for run in drawn]
+    pen, listed = pens(names, [run.name for run in found]), ", ".join(names)
     by = "minutes" if view.by_minutes else "epoch"
     cells = (
-        f'<figure aria-label="{html.escape(f"{plot.title} of {names}, by {by}")}">'
+        f'<figure aria-label="{html.escape(f"{plot.title} of {listed}, by {by}")}">'
         f"<figcaption>{html.escape(plot.title)}</figcaption>{plot_svg(plot, drawn, pen, view)}"
         "</figure>"
         for plot in PLOTS
