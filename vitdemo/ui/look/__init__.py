@@ -10,7 +10,7 @@ from vitdemo.errors import ImageError, VitdemoError
 from vitdemo.explorer import Answer, Look, TestPicture
 from vitdemo.explorer.side import Panel
 from vitdemo.runs import Run
-from vitdemo.ui.components import (
+from vitdemo.ui.kit import (
     MODEL_QUEUE,
     LayerSlider,
     for_people,

@@ -14,7 +14,7 @@ from vitdemo.explorer import Look, hands
 from vitdemo.explorer.hands import PRESETS, Changes, Removed, Shift
 from vitdemo.perturb import PERTURBATIONS
 from vitdemo.ui import html
-from vitdemo.ui.components import LayerSlider, PickHTML, for_people
+from vitdemo.ui.kit import LayerSlider, PickHTML, for_people
 from vitdemo.ui.look import hands_drawing as drawing
 from vitdemo.ui.look.picture import KEPT_SECONDS
 from vitdemo.ui.look.shared import Shared, nearest

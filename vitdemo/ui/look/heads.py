@@ -12,7 +12,7 @@ from PIL import Image
 from vitdemo.errors import VitdemoError
 from vitdemo.explorer import Look, heads
 from vitdemo.ui import html
-from vitdemo.ui.components import MODEL_QUEUE, LayerSlider, PickHTML, for_people
+from vitdemo.ui.kit import MODEL_QUEUE, LayerSlider, PickHTML, for_people
 from vitdemo.ui.look import stage, walls
 from vitdemo.ui.look.shared import Shared, limited, nearest
 

@@ -10,7 +10,7 @@ from gradio.components import Component
 from vitdemo.explorer import TestPicture
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.components import LIGHT_QUEUE, for_people
+from vitdemo.ui.kit import LIGHT_QUEUE, for_people
 from vitdemo.ui.look import picture
 
 # The keyboard goes where the picture went.

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 import gradio as gr
 from gradio.components import Component
 
-from vitdemo.ui.components import FreeDropdown, LayerSlider
+from vitdemo.ui.kit import FreeDropdown, LayerSlider
 
 TEST, PHOTO = "test:", "photo:"
 LONGEST = 4000  # characters of an address that are read

@@ -12,7 +12,7 @@ from vitdemo.errors import DataError, VitdemoError
 from vitdemo.explorer import Answer, TestPicture
 from vitdemo.inputs import load_image, visible_square
 from vitdemo.ui import html
-from vitdemo.ui.components import DECODE_QUEUE, MODEL_QUEUE, PathImage, for_people
+from vitdemo.ui.kit import DECODE_QUEUE, MODEL_QUEUE, PathImage, for_people
 from vitdemo.ui.look import drawing, permalink
 
 # Ours and gradio's own pictures: examples that need no network. The first one is a class of

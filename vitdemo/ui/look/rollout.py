@@ -11,7 +11,7 @@ from vitdemo.errors import VitdemoError
 from vitdemo.explorer import Look, heads
 from vitdemo.figures.maps import wall_picture
 from vitdemo.ui import html
-from vitdemo.ui.components import MODEL_QUEUE, LayerSlider, PickHTML, for_people
+from vitdemo.ui.kit import MODEL_QUEUE, LayerSlider, PickHTML, for_people
 from vitdemo.ui.look import stage
 from vitdemo.ui.look.shared import Shared, limited, nearest
 from vitdemo.ui.look.walls import ROLLOUT_LIMITS

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import gradio as gr
 from gradio.components import Component
 
-from vitdemo.ui.components import LIGHT_QUEUE, MODEL_QUEUE, for_people
+from vitdemo.ui.kit import LIGHT_QUEUE, MODEL_QUEUE, for_people
 
 Draw = Callable[..., object]
 

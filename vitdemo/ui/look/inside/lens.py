@@ -14,7 +14,7 @@ from vitdemo import figures
 from vitdemo.explorer.inside import Lens
 from vitdemo.figures.inside import CLASS_COLOURS, sequential
 from vitdemo.ui import html
-from vitdemo.ui.components import MODEL_QUEUE, PickHTML, for_people
+from vitdemo.ui.kit import MODEL_QUEUE, PickHTML, for_people
 from vitdemo.ui.look.drawing import display_side
 from vitdemo.ui.look.inside.parts import Parts
 from vitdemo.ui.look.inside.pieces import caption, folded, paint, percent
