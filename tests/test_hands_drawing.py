@@ -5,13 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from tests.making import make_run
-from vitdemo.explorer.hands import Changes, Removed, Shift
+from vitdemo.explorer.hands import Changes, Shift
 from vitdemo.ui.look import hands_drawing as drawing
-
-PICTURE = Image.new("RGB", (32, 32), (10, 20, 30))
 
 
 @pytest.fixture(scope="module")
@@ -24,15 +21,6 @@ def shift(run, before, after):
     for row, values in zip(rows, (before, after), strict=True):
         row[list(values)] = list(values.values())
     return Shift(run, *rows)
-
-
-def test_each_patch_is_a_button_that_knows_its_place():
-    found = drawing.picture_html(PICTURE, Changes(removed=Removed((2, 3), (4,))))
-    picks = re.findall(r'data-pick="([^"]+)" aria-pressed="(\w+)" aria-label="([^"]+)"', found)
-    assert [pick for pick, _, _ in picks] == [f"2,3,{i}" for i in range(6)]
-    assert [pressed for _, pressed, _ in picks] == ["false"] * 4 + ["true", "false"]
-    assert picks[4][2] == "Remove row 2, column 2"
-    assert 'alt="The picture that all models get: 1 of 6 patches removed"' in found
 
 
 def test_points_are_signed_and_small_ones_are_none(run):

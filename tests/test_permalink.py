@@ -3,8 +3,9 @@
 import gradio as gr
 import pytest
 
+from vitdemo.ui.components.picture import Asked
 from vitdemo.ui.kit import FreeDropdown, LayerSlider
-from vitdemo.ui.look import permalink
+from vitdemo.ui.look import permalink, picture
 
 RADIO = gr.Radio(["mean", "max"], value="mean")
 SLIDER = gr.Slider(0, 0.95, 0, step=0.05)
@@ -49,7 +50,26 @@ def test_a_class_is_taken_before_its_model_is_known_and_cut():
      ("test:²", None), ("photo:lion", None), ("test:99999999999", None)],
 )  # fmt: skip
 def test_a_test_picture_is_named_by_its_number(text, number):
-    assert permalink.picture_number(text) == number
+    assert picture.test_number(text) == number
+
+
+@pytest.mark.parametrize(
+    ("search", "wish"),
+    [
+        ("", Asked("photo:cat")),
+        ("?picture=test:17", Asked("test:17")),
+        ("?picture=photo:lion&crop=0.25", Asked("photo:lion", None, 0.25)),
+        ("?crop=nan", Asked("photo:cat")),
+        ("?crop=-3", Asked("photo:cat", None, 0.0)),
+        ("?picture=" + "x" * 999, Asked("x" * permalink.LONGEST_NAME)),
+    ],
+)
+def test_an_address_names_a_picture_and_its_crop(search, wish):
+    assert permalink.wish(search, ["photo:cat", "photo:lion"]) == wish
+
+
+def test_without_photos_an_empty_address_names_none():
+    assert permalink.wish("", []) is None
 
 
 def test_the_query_is_read_and_cut():

@@ -7,7 +7,7 @@ import torch
 
 from tests.making import KINDS, random_model
 from vitdemo.attention import trace
-from vitdemo.attention.statistics import distance, entropy
+from vitdemo.attention.statistics import distance, entropy, token_similarity
 
 
 @pytest.fixture(params=KINDS)
@@ -105,3 +105,11 @@ def test_rows_that_give_patches_nothing_stay_where_they_are():
 def test_distance_names_a_grid_that_does_not_fit(grid, prefix):
     with pytest.raises(ValueError, match=rf"{prefix} prefix tokens and 2 x {grid[1]}.* 5 tokens"):
         distance(torch.full((1, 5, 5), 0.2), grid, prefix)
+
+
+def test_tokens_are_as_alike_as_their_directions():
+    tokens = torch.tensor([[[1.0, 0.0], [3.0, 0.0], [0.0, 2.0], [-1.0, 0.0], [0.0, 0.0]]])
+    wanted = torch.tensor(
+        [[1, 1, 0, -1, 0], [1, 1, 0, -1, 0], [0, 0, 1, 0, 0], [-1, -1, 0, 1, 0], [0, 0, 0, 0, 0.0]]
+    )
+    torch.testing.assert_close(token_similarity(tokens)[0], wanted)

@@ -7,10 +7,11 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Page, expect, sync_playwright
 
+from tests.browser.doing import LISTEN, wait_until_drawn
 from tests.making import KINDS, RESNET, make_run, timm_spec
 from tests.serving import serve
 
-PATIENCE = 60_000  # milliseconds, on two busy cores
+PATIENCE = 15_000  # milliseconds, on two busy cores
 expect.set_options(timeout=PATIENCE)
 
 
@@ -31,11 +32,15 @@ def open_page(browser):
     """open_page(address, ...) -> the page there; `script` runs in it before its own."""
     opened, faults = [], []
 
-    def open_page(address: str, width: int = 1280, scheme: str = "light", script: str = "") -> Page:
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    def open_page(
+        address: str, width: int = 1280, scheme: str = "light", script: str = "", height: int = 900
+    ) -> Page:
+        viewport = {"width": width, "height": height}
+        page = browser.new_page(viewport=viewport, color_scheme=scheme)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
         page.set_default_timeout(PATIENCE)
+        page.add_init_script(LISTEN)
         page.add_init_script(script)
         page.goto(address)
         opened.append(page)
@@ -50,19 +55,25 @@ def open_page(browser):
 @pytest.fixture
 def page(open_page, page_url) -> Page:
     page = open_page(page_url)
-    page.locator("#asked figure").wait_for()
+    wait_until_drawn(page)
     return page
 
 
 @pytest.fixture(scope="session")
-def kinds_url(tmp_path_factory):
-    """The address of a page over a model of each kind, one of 14 x 14 patches, and a ResNet."""
+def kinds(tmp_path_factory):
+    """A folder with a run of each kind of model, one of 14 x 14 patches, and a ResNet."""
     root = tmp_path_factory.mktemp("kinds")
     specs = {name.replace(" ", "-"): spec for name, spec in KINDS.items()}
     specs |= {"fourteen": timm_spec(image_size=112), "resnet": RESNET}
     for seed, (name, spec) in enumerate(specs.items()):
         make_run(root / name, spec, seed=seed)
-    with serve("--runs", str(root), "--data", str(root / "none")) as address:
+    return root
+
+
+@pytest.fixture(scope="session")
+def kinds_url(kinds):
+    """The address of a page over the models of `kinds`."""
+    with serve("--runs", str(kinds), "--data", str(kinds / "none")) as address:
         yield address
 
 

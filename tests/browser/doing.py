@@ -1,20 +1,54 @@
 """What a person does on the page, for its tests: look at a place, wait for it, upload."""
 
-import re
-
+import numpy as np
 from PIL import Image
 from playwright.sync_api import Page
 
+# Runs before the page's own scripts: what the attention view draws is kept for the tests.
+LISTEN = "window.drawn = []; document.addEventListener('vitdemo:drawn', e => drawn.push(e.detail))"
+
+
+def wait_until_drawn(page: Page, **expected) -> dict:
+    """The last draw of the attention view, once it has these properties (`layer=2`, ...)."""
+    page.wait_for_function(
+        """expected => {
+            const last = window.drawn.at(-1);
+            return last && Object.entries(expected).every(([name, value]) => last[name] === value);
+        }""",
+        arg=expected,
+    )
+    return drawn(page)
+
+
+def drawn(page: Page) -> dict:
+    """The last draw: run, layer, head, token, direction, source, and values (P,) as an array."""
+    last = page.evaluate("({...drawn.at(-1), values: Array.from(drawn.at(-1).values)})")
+    return last | {"values": np.array(last["values"])}
+
+
+def wait_for_another(page: Page, before: dict) -> dict:
+    """The last draw, once its values are others."""
+    page.wait_for_function(
+        "before => drawn.at(-1).values.some((value, i) => value !== before[i])",
+        arg=before["values"].tolist(),
+    )
+    return drawn(page)
+
 
 def sources(page: Page, place: str) -> list[str]:
-    """The pictures of a place, as they are drawn."""
-    return page.locator(f"{place} figure img").evaluate_all("all => all.map(i => i.src)")
+    """The pictures of a place, as they are drawn: images by address, canvases by content."""
+    return (
+        page.locator(f"{place} figure")
+        .locator("img, canvas")
+        .evaluate_all("all => all.map(i => i.tagName === 'CANVAS' ? i.toDataURL() : i.src)")
+    )
 
 
 def wait_for_change(page: Page, place: str, before: list[str]) -> list[str]:
     page.wait_for_function(
         """([place, before]) => {
-            const now = [...document.querySelectorAll(place + ' figure img')].map(i => i.src);
+            const all = document.querySelectorAll(place + ' figure :is(img, canvas)');
+            const now = [...all].map(i => i.tagName === 'CANVAS' ? i.toDataURL() : i.src);
             return now.length && JSON.stringify(now) !== JSON.stringify(before);
         }""",
         arg=[place, before],
@@ -23,16 +57,16 @@ def wait_for_change(page: Page, place: str, before: list[str]) -> list[str]:
 
 
 def upload(page: Page, path) -> None:
-    clear = page.locator("#upload").get_by_role("button", name=re.compile("clear|remove", re.I))
-    if clear.count():
-        clear.first.click()
-    page.locator("#upload input[type=file]").first.set_input_files(path)
+    page.locator("#picture input[type=file]").set_input_files(path)
 
 
-def saved(page, figure):
-    """The picture that a figure's button saves, and its name."""
+def choose_model(page: Page, name: str) -> None:
+    page.locator("#model select").select_option(name)
+
+
+def saved(page, button):
+    """The picture that a button saves, and its name."""
     with page.expect_download() as download:
-        button = figure.get_by_role("button", name="Save as PNG")
         button.focus()
         button.press("Enter")
     with Image.open(download.value.path()) as image:

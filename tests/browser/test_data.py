@@ -35,7 +35,7 @@ def own(tmp_path_factory):
 @pytest.fixture
 def page(open_page, own):
     page = open_page(own)
-    page.locator("#answers .vd-card").first.wait_for()
+    page.locator("#answers .card").first.wait_for()
     return page
 
 
@@ -45,7 +45,7 @@ def open_tab(page, *names):
 
 
 def test_every_tab_shows_a_data_set_of_ones_own(page):
-    expect(page.locator("#answers")).to_contain_text("3 classes are all there is to say")
+    expect(page.locator("#answers")).to_contain_text("The models know 3 classes")
     expect(page.locator("#answers")).to_contain_text("<b>ant")
     open_tab(page, "Training progress")
     expect(page.locator("#final")).to_contain_text("own")
@@ -115,9 +115,9 @@ def test_a_dot_shows_its_picture_and_opens_it_in_look(page):
     assert faded.evaluate("dot => getComputedStyle(dot).opacity") == "0.12"
     page.locator(f".vd-plane >> nth=1 >> [data-pick='{number}']").focus()
     page.keyboard.press("Enter")
-    expect(page.locator("#note")).to_contain_text(f"Test picture {number}")
-    expect(page.locator("#note")).to_contain_text(label.split(",")[0])
-    expect(page.locator("#upload")).to_be_visible()
+    expect(page.locator("#picture .about")).to_contain_text(f"Test picture {number}")
+    expect(page.locator("#picture .about")).to_contain_text(label.split(",")[0])
+    expect(page.locator("#attention .large")).to_be_visible()
 
 
 def test_neighbours_of_the_picture_open_too(page):
@@ -128,25 +128,21 @@ def test_neighbours_of_the_picture_open_too(page):
     expect(near.first).to_contain_text("cosine")
     number = near.nth(2).get_attribute("data-pick")
     near.nth(2).click()
-    expect(page.locator("#note")).to_contain_text(f"Test picture {number}")
+    expect(page.locator("#picture .about")).to_contain_text(f"Test picture {number}")
 
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_tab_is_no_wider_than_the_window(open_page, own, width):
     page = open_page(own, width)
-    page.locator("#answers .vd-card").first.wait_for()
-    if width < 600:
-        page.locator(".overflow-menu > button").first.click()
-        page.locator(".overflow-dropdown").get_by_text("Data", exact=True).click()
-    else:
-        open_tab(page, "Data")
+    page.locator("#answers .card").first.wait_for()
+    open_tab(page, "Data")
     page.locator("#classes figure").nth(3).wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_without_a_data_set_it_says_how_to_get_one_and_the_rest_works(open_page, page_url):
     page = open_page(page_url)
-    page.locator("#answers .vd-card").first.wait_for()
+    page.locator("#answers .card").first.wait_for()
     open_tab(page, "Data")
     expect(page.locator("#data-missing")).to_contain_text("python train.py download")
     expect(page.locator("#data-download")).to_be_visible()
@@ -162,7 +158,7 @@ def test_without_a_data_set_it_says_how_to_get_one_and_the_rest_works(open_page,
 
 def test_a_download_without_a_network_is_one_sentence(open_page, page_url):
     page = open_page(page_url)
-    page.locator("#answers .vd-card").first.wait_for()
+    page.locator("#answers .card").first.wait_for()
     open_tab(page, "Data")
     page.locator("#data-download").click()
     expect(page.get_by_text("CIFAR-10 could not be downloaded").first).to_be_visible()

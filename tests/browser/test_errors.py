@@ -7,6 +7,7 @@ import shutil
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.doing import drawn, wait_for_another, wait_until_drawn
 from tests.making import ANSWERS
 from tests.serving import serve
 
@@ -50,13 +51,13 @@ def numbers(page: Page, place: str) -> list[int]:
 
 def is_open_in_look(page: Page, words: re.Pattern | str) -> None:
     expect(page.get_by_role("tab", name="Look")).to_have_attribute("aria-selected", "true")
-    expect(page.locator("#note")).to_contain_text(words)
-    expect(page.locator("#asked figure")).to_be_visible()
+    expect(page.locator("#picture .about")).to_contain_text(words)
+    expect(page.locator("#attention .large")).to_be_visible()
 
 
 def attends(page: Page, name: str) -> None:
     """The large map of Look is that of the model `name`."""
-    expect(page.locator("#asked img").first).to_have_attribute("alt", re.compile(f"^{name}: "))
+    wait_until_drawn(page, run=name)
 
 
 def press_tab_until(page: Page, place: str) -> None:
@@ -101,8 +102,8 @@ def test_a_model_chosen_while_its_tab_opens_stays_chosen(page, tab, model, shows
 
 
 def test_two_clicks_lead_from_a_cell_to_the_attention(page):
-    page.locator("#asked figure").wait_for()
-    before = page.locator("#asked img").first.get_attribute("src")
+    wait_until_drawn(page)
+    before = drawn(page)
     open_tab(page, "Confusion matrix")
     cell(page, 0, 1).click()
     found(page, "cell-pictures", FIRST[0, 1])
@@ -111,7 +112,7 @@ def test_two_clicks_lead_from_a_cell_to_the_attention(page):
     number = picture.get_attribute("data-pick")
     picture.click()
     is_open_in_look(page, f"Test picture {number}. Its true class: <b>ant.")
-    expect(page.locator("#asked img").first).not_to_have_attribute("src", before)
+    wait_for_another(page, before)
     attends(page, "first")
 
 

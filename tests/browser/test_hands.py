@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Page, expect
 
-from tests.browser.doing import upload
+from tests.browser.doing import choose_model, upload
 
 UNTOUCHED = "Now: untouched."
 
@@ -57,7 +57,7 @@ def test_its_tab_opens_it(page):
 
 def test_all_models_stand_ready_beside_the_untouched_picture(section):
     expect(section.locator("#hands-answers section")).to_have_count(3)
-    expect(section.locator("#hands-picture [data-pick]")).to_have_count(64)
+    expect(section.locator("#hands-picture .cells button")).to_have_count(64)
     expect(section.locator("#hands-maps figure")).to_have_count(2)
     expect(now(section)).to_have_text(UNTOUCHED)
     expect(section.locator("#hands-answers .vd-points").first).to_have_text("±0.0")
@@ -81,6 +81,20 @@ def test_the_answers_of_all_models_move_at_once(section):
         points = card.locator(".vd-points").all_inner_texts()
         assert any(text != "±0.0" for text in points)
     expect(section.locator("#hands-answers [role=status]")).to_contain_text("of 3 models keep")
+
+
+def test_a_hole_is_seen_before_any_answer_and_asks_one_question(section):
+    section.wait_for_timeout(500)
+    asked = []
+    section.on("request", lambda r: "/queue/join" in r.url and asked.append(r.url))
+    hole = section.evaluate("""() => {
+        const button = document.querySelector("#hands-picture .cells button");
+        button.click();
+        return [button.getAttribute("aria-pressed"), getComputedStyle(button).backgroundColor];
+    }""")
+    assert hole[0] == "true" and hole[1] not in ("", "rgba(0, 0, 0, 0)")
+    expect(now(section)).to_have_text("Now: 1 of 64 patches removed.")
+    assert len(asked) == 1
 
 
 def test_of_quick_clicks_none_is_lost(section):
@@ -156,7 +170,7 @@ def test_the_models_own_grid_brings_all_patches_back(section):
     patch(section, 1, 1).click()
     expect(removed(section)).to_have_count(1)
     section.get_by_role("radio", name="the model's own").check()
-    expect(section.locator("#hands-picture [data-pick]")).to_have_count(16)
+    expect(section.locator("#hands-picture .cells button")).to_have_count(16)
     expect(removed(section)).to_have_count(0)
     patch(section, 4, 4).click()
     expect(now(section)).to_have_text("Now: 1 of 16 patches removed.")
@@ -165,13 +179,13 @@ def test_the_models_own_grid_brings_all_patches_back(section):
 def test_another_model_shows_its_own_attention_of_the_same_change(section):
     patch(section, 2, 2).click()
     expect(removed(section)).to_have_count(1)
-    section.locator("#model").get_by_role("radio", name="vit", exact=True).check()
+    choose_model(section, "vit")
     expect(section.locator("#hands-maps")).to_contain_text("The attention of vit follows")
     expect(removed(section)).to_have_count(1)
 
 
 def test_a_model_without_attention_answers_and_says_so(section):
-    section.locator("#model").get_by_role("radio", name="resnet", exact=True).check()
+    choose_model(section, "resnet")
     expect(section.locator("#hands-maps")).to_contain_text("no Vision Transformer")
     patch(section, 2, 2).click()
     expect(removed(section)).to_have_count(1)
@@ -184,7 +198,7 @@ def test_the_changed_picture_can_be_saved(section):
     section.get_by_role("button", name="A grainy night").click()
     expect(now(section)).to_contain_text("noise 25")
     with section.expect_download() as download:
-        section.locator("#hands-picture").get_by_role("link").click()
+        section.get_by_role("button", name="Download PNG").click()
     saved = Image.open(io.BytesIO(download.value.path().read_bytes()))
     assert (saved.format, saved.size, saved.mode) == ("PNG", (32, 32), "RGB")
     assert np.asarray(saved).mean() < 100  # darker than the photo
@@ -236,7 +250,7 @@ def test_the_address_holds_the_changes(open_page, page_url):
     expect(now(page)).to_have_text(
         "Now: 4 × 4 pieces shuffled, rotation -90 degrees, blur 2 % of the side."
     )
-    expect(page.locator("#hands-picture [data-pick]")).to_have_count(16)
+    expect(page.locator("#hands-picture .cells button")).to_have_count(16)
     page.get_by_role("button", name="Reset all").click()
     expect(now(page)).to_have_text(UNTOUCHED)
     page.wait_for_url(lambda url: "pieces" not in url and "seed" not in url)

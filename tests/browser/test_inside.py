@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from tests.browser.doing import sources, upload, wait_for_change
+from tests.browser.doing import choose_model, sources, upload, wait_for_change
 from tests.making import make_run, random_model
 from tests.serving import serve
 from vitdemo import runs
@@ -25,10 +25,6 @@ def open_part(page, title):
     page.locator("#part").get_by_role("radio", name=title).check()
 
 
-def choose_model(page, name):
-    page.locator("#model").get_by_role("radio", name=name, exact=True).check()
-
-
 def patches(page):
     return page.locator("#lens-patches .vd-patches td").evaluate_all("all => all.map(c => c.title)")
 
@@ -37,9 +33,9 @@ def test_the_lens_ends_in_the_answer(inside):
     strip = inside.locator("#lens table")
     expect(strip.locator("thead button")).to_have_count(3)  # timm's 2 layers, and before them
     last = strip.locator("tbody tr td:last-child").evaluate_all("all => all.map(c => c.title)")
-    cards = inside.locator("#answers .vd-card")
-    top = cards.filter(has=inside.get_by_role("heading", name="timm")).locator("tr").first
-    name, value = top.locator("th").inner_text(), top.locator("b").inner_text()
+    cards = inside.locator("#answers .card")
+    top = cards.filter(has=inside.get_by_role("heading", name="timm")).locator("li").first
+    name, value = top.locator("span").inner_text(), top.locator("b").inner_text()
     assert f"After layer 2: {name} {value}" in last
     expect(inside.locator("#lens .vd-badge")).to_have_text("Approximate")
 

@@ -43,7 +43,7 @@ def open_tab(open_page, address):
 
     def open_tab(name, **options):
         page = open_page(address, **options)
-        page.locator("#answers .vd-card").first.wait_for()
+        page.locator("#answers .card").first.wait_for()
         go_to(page, name)
         return page
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.doing import sources, upload, wait_for_change
+from tests.browser.doing import choose_model, sources, upload, wait_for_change
 from tests.making import make_run
 from tests.serving import serve
 from vitdemo.models import ModelSpec
@@ -82,7 +82,7 @@ def test_a_new_picture_leaves_no_old_score(why_page, photo):
 
 def test_a_resnet_has_its_own_maps_and_no_tokens_to_drop(why_page):
     why_page.get_by_role("radio", name="Token dropped").check()
-    why_page.locator("#model").get_by_role("radio", name="resnet", exact=True).check()
+    choose_model(why_page, "resnet")
     expect(why_page.locator(f"{MAPS} figure")).to_have_count(1)
     expect(why_page.locator(MAPS)).to_contain_text("Grad-CAM")
     expect(why_page.get_by_role("radio", name="Token dropped")).to_have_count(0)

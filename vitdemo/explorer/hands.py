@@ -43,10 +43,6 @@ class Removed:
         """These on `grid`: none, where they were taken from another."""
         return self if self.grid == grid else Removed(grid)
 
-    def toggled(self, cell: int) -> "Removed":
-        left = tuple(other for other in self.cells if other != cell)
-        return Removed(self.grid, left if cell in self.cells else (*self.cells, cell))
-
     def plus(self, cells: Sequence[int]) -> "Removed":
         return Removed(self.grid, tuple(dict.fromkeys((*self.cells, *cells))))
 
@@ -266,14 +262,3 @@ def at_random(removed: Removed, count: int, seed: int) -> list[int]:
     rows, columns = removed.grid
     order = np.random.default_rng(seed).permutation(rows * columns).tolist()
     return [cell for cell in order if cell not in removed.cells][:count]
-
-
-def picked(text: str) -> tuple[tuple[int, int], int]:
-    """ "8,8,12" of a button -> (grid, cell). Raises `DataError` for what no button says."""
-    try:
-        rows, columns, cell = (int(part) for part in text.split(","))
-    except (AttributeError, TypeError, ValueError) as error:
-        raise DataError("That is no patch of the picture: click on one.") from error
-    if not (0 < rows <= MOST_ROWS and 0 < columns <= MOST_ROWS and 0 <= cell < rows * columns):
-        raise DataError("That is no patch of the picture: click on one.")
-    return (rows, columns), cell

@@ -453,7 +453,9 @@ async function receive() {
     const size = value.prefix.length + value.grid[0] * value.grid[1];
     take({ ...value, rows, rolled, size, attention: [all], files: value.attention.map((file) => file.url), coming: new Set(), similar: null, tokens: tokensOf(value) });
     look.similar = await matrices(value.similar.url);
-    if (mine === newest) drawSoon();
+    if (mine !== newest) return;
+    where.dataset.state = "whole";
+    drawSoon();
   } catch (error) {
     if (mine !== newest) return;
     where.dataset.state = look ? "late" : "empty";

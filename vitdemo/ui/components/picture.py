@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 from gradio.processing_utils import check_all_files_in_cache
-from PIL import Image
+from PIL import Image, ImageOps
 
 from vitdemo.errors import ImageError
 from vitdemo.ui.components import drawn_by, served
@@ -99,7 +99,8 @@ def _encoded(whole: Image.Image) -> bytes:
     if max(whole.size) <= 128:
         whole.save(buffer, format="PNG")
     else:
-        small = whole.copy() if max(whole.size) <= PREVIEW else whole
-        small.thumbnail((PREVIEW, PREVIEW), Image.Resampling.BILINEAR, reducing_gap=1.5)
+        within = (PREVIEW, PREVIEW)
+        large = max(whole.size) > PREVIEW
+        small = ImageOps.contain(whole, within, Image.Resampling.BILINEAR) if large else whole
         small.save(buffer, format="JPEG", quality=85)
     return buffer.getvalue()

@@ -213,7 +213,6 @@ def build(
     view.layer(None, None, shared.layer, js=LAYER, **private)
     shared.layer.change(None, shared.layer, None, js=SET_LAYER, **private)
     shared.wire_tabs(tabs)
-    shared.wire_restored(loaded)
     permalink.write_when_changed(shared.linked)
     copy.click(permalink.tell_copied, shared.section, js=permalink.COPY, api_visibility="private")
 

@@ -1,8 +1,8 @@
 """The section "Hands on" of Look: change the picture, and watch every model's answer move."""
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import gradio as gr
@@ -14,17 +14,15 @@ from vitdemo.explorer import Look, hands
 from vitdemo.explorer.hands import PRESETS, Changes, Removed, Shift
 from vitdemo.perturb import PERTURBATIONS
 from vitdemo.ui import html
-from vitdemo.ui.components.maps import Maps, Row
-from vitdemo.ui.kit import LayerSlider, PickHTML, for_people
+from vitdemo.ui.components.canvas import Canvas, Changed
+from vitdemo.ui.components.maps import Maps
+from vitdemo.ui.kit import MODEL_QUEUE, LayerSlider, for_people
 from vitdemo.ui.look import hands_drawing as drawing
-from vitdemo.ui.look.picture import KEPT_SECONDS
 from vitdemo.ui.look.shared import Shared, nearest
 
 SECTION = "hands"
-# Of one picture: a click must find what the click before it left, even one that asks the model,
-# whose answer to the picture as it is drawn is mostly known by then.
-PATCH_QUEUE = {"concurrency_id": "patches", "concurrency_limit": 1}
-EACH = {"trigger_mode": "multiple", "show_progress": "hidden", "api_visibility": "private"}
+# The browser holds which patches are gone, so of many clicks the last one knows all of them.
+LAST = {"trigger_mode": "always_last", "show_progress": "hidden", "api_visibility": "private"}
 STEPS = {"rotate": 5, "brightness": 0.05, "blur": 0.5, "noise": 1, "jpeg": 1}
 MOST = 32  # patches removed with one click
 OWN = "own"
@@ -43,11 +41,10 @@ INTRO = (
 class Parts:
     """The components of the section that events connect."""
 
-    removed: gr.State  # patches of this user's picture that are gone: a `Removed`
-    code: gr.Textbox  # the same for the page's address; hidden
+    code: gr.Textbox  # patches that are gone, for the page's address; hidden
     presets: list[gr.Button]
     note: gr.HTML
-    picture: PickHTML
+    picture: Canvas
     grid: gr.Radio
     count: gr.Slider
     by: gr.Radio
@@ -65,7 +62,7 @@ class Parts:
     @property
     def settings(self) -> list[Component]:
         """All that decides the changed picture, in the order of `Changes.wished`."""
-        return [self.pieces, *self.sliders, self.seed, self.removed]
+        return [self.pieces, *self.sliders, self.seed, self.picture, self.code]
 
 
 @dataclass(frozen=True)
@@ -82,13 +79,17 @@ class Handlers:
 
     def wished(self, image, name, choice, settings) -> tuple[Image.Image, Changes]:
         """The untouched canvas, and the changes; patches removed on another grid are back."""
-        *others, removed = settings
-        removed = (removed or Removed()).on(self.grid(choice, name))
-        return self.canvas(image), Changes.wished(*others, removed)
+        *others, removed, code = settings  # nothing is drawn yet: what the address says
+        removed = Removed.decoded(code) if removed is None else removed
+        return self.canvas(image), Changes.wished(*others, removed.on(self.grid(choice, name)))
 
-    def draw(self, image, name, layer, choice, *settings) -> tuple[str, str, Row | str, str]:
-        """HTML of the changed picture, all answers, the chosen model's attention; `code`."""
-        before, changes = self.wished(image, name, choice, settings)
+    def draw(self, image, name, layer, choice, *settings) -> tuple:
+        """The changed picture, all answers, the chosen model's attention; `code`."""
+        if image is None or name is None:
+            return (gr.skip(),) * 4
+        return self.drawn(name, layer, *self.wished(image, name, choice, settings))
+
+    def drawn(self, name, layer, before: Image.Image, changes: Changes) -> tuple:
         after = hands.change(before, changes)
         found, problems = self.shifts(before, after)
         try:
@@ -98,25 +99,33 @@ class Handlers:
         else:
             maps = drawing.maps_row(*looks, nearest(layer, looks[0].layers), changes)
         answers = drawing.shifts_html(found, problems, changes)
-        return drawing.picture_html(after, changes), answers, maps, changes.removed.code
+        return Changed(after, changes), answers, maps, changes.removed.code
 
-    def toggle(self, removed, event: gr.EventData) -> Removed:
-        grid, cell = hands.picked(event.pick)
-        return (removed or Removed()).on(grid).toggled(cell)
+    def without(self, choose: Callable[..., Sequence[int]]) -> Callable:
+        """A handler that takes the patches of `choose(found, layer, removed, count, by)` too."""
 
-    def remove_most(self, image, name, layer, count, by, choice, *settings):
-        if image is None or name is None:
-            return gr.skip()
-        before, changes = self.wished(image, name, choice, settings)
-        found = self.look(name, hands.change(before, changes))
-        removed, layer = changes.removed, nearest(layer, found.layers)
-        return removed.plus(hands.most_attended(found, layer, removed, many(count), by))
+        def handler(image, name, count, by, layer, choice, *settings):
+            if image is None or name is None:
+                return (gr.skip(),) * 4
+            before, changes = self.wished(image, name, choice, settings)
+            removed = changes.removed
 
-    def remove_some(self, image, name, count, choice, removed):
-        if image is None or name is None:
-            return gr.skip()
-        removed = (removed or Removed()).on(self.grid(choice, name))
-        return removed.plus(hands.at_random(removed, many(count), random.randrange(2**31)))
+            def look() -> Look:
+                return self.look(name, hands.change(before, changes))
+
+            cells = choose(look, layer, removed, many(count), by)
+            return self.drawn(name, layer, before, replace(changes, removed=removed.plus(cells)))
+
+        return for_people(handler)
+
+
+def most_attended(look, layer, removed: Removed, count: int, by: str) -> Sequence[int]:
+    found = look()
+    return hands.most_attended(found, nearest(layer, found.layers), removed, count, by)
+
+
+def at_random(_look, _layer, removed: Removed, count: int, _by) -> Sequence[int]:
+    return hands.at_random(removed, count, random.randrange(2**31))
 
 
 def build(
@@ -136,38 +145,35 @@ def build(
     shared.linked |= dict(zip(hands.SLIDERS, parts.sliders, strict=True))
     shared.linked |= {"pieces": parts.pieces, "seed": parts.seed, "patches": parts.grid}
     shared.linked["removed"] = parts.code
-    shared.when_restored(Removed.decoded, parts.code, parts.removed)
     drawn = [parts.picture, parts.shifts, parts.maps, parts.code]
     inputs = [shared.layer, parts.grid, *parts.settings]
+    changed = [shared.layer, parts.grid, parts.pieces, *parts.sliders, parts.seed]
     shared.when_drawn(SECTION, ask.draw, inputs, drawn)
-    shared.when_changed(SECTION, ask.draw, inputs, drawn)  # the patches' state is one of them
-    wire_patches(shared, parts, ask)
-    wire_presets(parts)
+    shared.when_changed(SECTION, ask.draw, inputs, drawn, by=changed)
+    asked = [shared.picture, shared.model]
+    again = {"inputs": [*asked, *inputs], "outputs": drawn, **LAST, **MODEL_QUEUE}
+    parts.picture.toggle(for_people(ask.draw), **again)
+    for button, choose in ((parts.most, most_attended), (parts.some, at_random)):
+        settings = [parts.count, parts.by, *inputs]
+        handler = ask.without(choose)
+        button.click(handler, [*asked, *settings], drawn, **LAST, **MODEL_QUEUE)
+    back = parts.back.click(lambda: (None, ""), None, [parts.picture, parts.code], **LAST)
+    back.success(for_people(ask.draw), **again)
+    wire_presets(parts, lambda event: event.success(for_people(ask.draw), **again))
 
 
-def wire_patches(shared: Shared, parts: Parts, ask: Handlers) -> None:
-    """Clicks that take patches away and bring them back; each sets the state, which redraws."""
-    look_at = [shared.picture, shared.model]
-    most = [*look_at, shared.layer, parts.count, parts.by, parts.grid, *parts.settings]
-    some = [*look_at, parts.count, parts.grid, parts.removed]
-    parts.picture.pick(for_people(ask.toggle), parts.removed, parts.removed, **EACH, **PATCH_QUEUE)
-    parts.most.click(for_people(ask.remove_most), most, parts.removed, **EACH, **PATCH_QUEUE)
-    parts.some.click(for_people(ask.remove_some), some, parts.removed, **EACH, **PATCH_QUEUE)
-    parts.back.click(Removed, None, parts.removed, **EACH, **PATCH_QUEUE)
-
-
-def wire_presets(parts: Parts) -> None:
-    """Buttons that set several changes at once."""
-    outputs = [parts.pieces, *parts.sliders, parts.removed, parts.grid, parts.note]
+def wire_presets(parts: Parts, draw: Callable) -> None:
+    """Buttons that set several changes at once; `draw(event)` shows what came of them."""
+    outputs = [parts.pieces, *parts.sliders, parts.picture, parts.code, parts.grid, parts.note]
     for button in parts.presets:
         values = partial(values_of, PRESETS[button.value].changes, PRESETS[button.value].sentence)
-        button.click(values, None, outputs, **EACH, **PATCH_QUEUE)
-    parts.reset.click(
-        lambda: [*values_of(Changes(), ""), 0], None, [*outputs, parts.seed], **EACH, **PATCH_QUEUE
+        draw(button.click(values, None, outputs, **LAST))
+    draw(
+        parts.reset.click(
+            lambda: [*values_of(Changes(), ""), 0], None, [*outputs, parts.seed], **LAST
+        )
     )
-    parts.draw_again.click(
-        lambda: random.randrange(hands.LAST_SEED + 1), None, parts.seed, **EACH, **PATCH_QUEUE
-    )
+    parts.draw_again.click(lambda: random.randrange(hands.LAST_SEED + 1), None, parts.seed, **LAST)
 
 
 def values_of(changes: Changes, sentence: str) -> list:
@@ -175,12 +181,12 @@ def values_of(changes: Changes, sentence: str) -> list:
     grid = str(changes.removed.grid[0]) if changes.removed.cells else gr.skip()
     sliders = [getattr(changes, name) for name in hands.SLIDERS]
     note = f'<p class="vd-look-for">{html.escape(sentence)}</p>' if sentence else ""
-    return [changes.pieces, *sliders, changes.removed, grid, note]
+    # Drawn from the code, as an address is.
+    return [changes.pieces, *sliders, None, changes.removed.code, grid, note]
 
 
 def lay_out() -> Parts:
     """The components in reading order: what to try, the picture, the answers, the changes."""
-    removed = gr.State(Removed(), time_to_live=KEPT_SECONDS)
     code = gr.Textbox("", visible="hidden", label="Removed patches")
     gr.Markdown(INTRO)
     with gr.Row(elem_classes="vd-presets"):
@@ -188,7 +194,7 @@ def lay_out() -> Parts:
     note = gr.HTML("", elem_id="hands-note", apply_default_css=False)
     with gr.Row():
         with gr.Column(scale=4, min_width=300):
-            picture = PickHTML(elem_id="hands-picture")
+            picture = Canvas(elem_id="hands-picture")
             grid = gr.Radio(
                 GRIDS,
                 value="8",
@@ -218,7 +224,7 @@ def lay_out() -> Parts:
                 draw_again = gr.Button("Another draw", size="sm", min_width=100)
                 reset = gr.Button("Reset all", size="sm", min_width=100, elem_id="hands-reset")
     return Parts(
-        removed, code, presets, note, picture, grid, count, by, most, some, back, shifts, maps,
+        code, presets, note, picture, grid, count, by, most, some, back, shifts, maps,
         pieces, sliders, seed, draw_again, reset,
     )  # fmt: skip
 

@@ -1,37 +1,11 @@
-"""The changed picture with its patches as buttons, the answers before and after, and the maps."""
+"""The answers before and after a change, and the maps that follow it."""
 
 import numpy as np
-from PIL import Image
 
 from vitdemo.explorer import Look
 from vitdemo.explorer.hands import Changes, Shift, attended
 from vitdemo.ui import html
 from vitdemo.ui.components.maps import Panel, Row, peak
-
-
-def picture_html(picture: Image.Image, changes: Changes) -> str:
-    """The changed picture, a toggle button over each patch, and a link that saves it as PNG."""
-    removed = changes.removed
-    rows, columns = removed.grid
-    uri = html.image_uri(np.asarray(picture))
-    buttons = "".join(
-        f'<button type="button" data-pick="{rows},{columns},{cell}" '
-        f'aria-pressed="{str(cell in removed.cells).lower()}" '
-        f'aria-label="Remove row {cell // columns + 1}, column {cell % columns + 1}"></button>'
-        for cell in range(rows * columns)
-    )
-    words = html.escape(changes.words())
-    side = picture.size[0]
-    return (
-        f'<div class="vd-hands"><div class="vd-hands-picture">'
-        f'<img src="{uri}" alt="The picture that all models get: {words}">'
-        f'<div role="group" aria-label="Patches: press one to remove it or bring it back" '
-        f'data-columns="{columns}" style="--rows: {rows}; --columns: {columns}">{buttons}</div>'
-        f"</div><p>Click on a patch to remove it, again to bring it back; arrow keys move. "
-        f"<small>Now: {words}.</small></p>"
-        f'<a class="vd-download" download="changed.png" href="{uri}">Download PNG '
-        f"({side} × {side})</a></div>"
-    )
 
 
 def shifts_html(shifts: list[Shift], problems: list[str], changes: Changes) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import gradio as gr
 from gradio.components import Component
 
-from vitdemo.ui.kit import LIGHT_QUEUE, MODEL_QUEUE, for_people
+from vitdemo.ui.kit import MODEL_QUEUE, for_people
 
 Draw = Callable[..., object]
 # The browser alone answers a change of layer, but for sections that ask a model about it.
@@ -50,7 +50,6 @@ class Shared:
     section: gr.Textbox  # id of the open section; hidden, so that the browser can read it
     linked: dict[str, Component] = field(default_factory=dict)  # what the page's address holds
     drawers: list[Drawer] = field(default_factory=list)
-    restorers: list[tuple] = field(default_factory=list)  # function, its input, its output
 
     def when_drawn(
         self,
@@ -96,15 +95,6 @@ class Shared:
             api_visibility="private",
             **MODEL_QUEUE,
         )
-
-    def when_restored(self, convert: Callable, source: Component, target: Component) -> None:
-        """Set `target` to `convert(source)` once `source` holds what the page's address says."""
-        self.restorers.append((convert, source, target))
-
-    def wire_restored(self, loaded: gr.events.Dependency) -> None:
-        """Call what `when_restored` was given after `loaded`, which reads the address."""
-        for convert, source, target in self.restorers:
-            loaded.success(convert, source, target, api_visibility="private", **LIGHT_QUEUE)
 
     @property
     def inputs(self) -> list[Component]:

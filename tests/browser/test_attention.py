@@ -1,0 +1,482 @@
+"""The attention view, held against `attention.trace` in Python on every kind of model."""
+
+import csv
+import io
+import re
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import expect
+
+from tests.browser.doing import (
+    LISTEN,
+    choose_model,
+    drawn,
+    saved,
+    upload,
+    wait_for_another,
+    wait_until_drawn,
+)
+from tests.making import make_run, timm_spec
+from tests.serving import serve
+from vitdemo import attention
+from vitdemo.attention import statistics
+from vitdemo.explorer import Explorer
+from vitdemo.inputs import load_image, visible_square
+
+CLOSE = 1e-3  # float16 on the way
+PRESSED = "[aria-pressed=true]"
+WHOLE = "#attention [data-state=whole]"  # all files of a picture and model have come
+
+
+@pytest.fixture(scope="module")
+def look_of(kinds):
+    """look_of(run name, picture file) -> the trace in Python."""
+    explorer = Explorer([kinds], kinds / "none", torch.device("cpu"))
+    return lambda name, file: explorer.look(
+        explorer.run(name), visible_square(load_image(file), at=0.5)
+    )
+
+
+def expected(look, detail: dict) -> np.ndarray:
+    """What the view must have drawn, from the trace alone."""
+    layer, p = detail["layer"], look.num_prefix_tokens
+    matrix = {
+        "head": lambda: look.attention[layer - 1, detail["head"] - 1],
+        "mean": lambda: look.attention[layer - 1].mean(0),
+        "rollout": lambda: attention.rollout(look.attention[:layer, None], num_prefix_tokens=p)[0],
+        "similar": lambda: statistics.token_similarity(look.tokens[layer]),
+    }[detail["source"]]()  # (N, N)
+    if detail["direction"] == "incoming" and detail["source"] != "similar":
+        matrix = matrix.T
+    code = detail["token"]
+    if found := re.fullmatch(r"(\d+),(\d+)", code):
+        rows = [p + (int(found[1]) - 1) * look.grid[1] + int(found[2]) - 1]
+    elif code.startswith("t"):
+        rows = [int(code[1:])]
+    else:
+        rows = [0, 1] if code == "both" else list(range(p, matrix.shape[0]))
+    return matrix[rows].mean(0)[p:].numpy()
+
+
+def holds(page, look) -> dict:
+    """The last draw equals the trace."""
+    detail = drawn(page)
+    assert detail["run"] == look.run.name
+    np.testing.assert_allclose(detail["values"], expected(look, detail), atol=CLOSE)
+    return detail
+
+
+def opened(open_page, url, query: str = "", **options):
+    page = open_page(f"{url}?{query}", **options)
+    wait_until_drawn(page)
+    return page
+
+
+def point(page, row: int, column: int, side: int, *, inside: float = 0.5):
+    """Move the pointer over a patch of the large map; returns where it is."""
+    box = page.locator("#attention .large").bounding_box()
+    x = box["x"] + (column - 1 + inside) * box["width"] / side
+    y = box["y"] + (row - 1 + inside) * box["height"] / side
+    page.mouse.move(x, y)
+    return x, y
+
+
+def thumbnail(page, layer: int, head: int):
+    return page.locator("#attention .wall").get_by_role(
+        "button", name=f"Layer {layer}, head {head}:"
+    )
+
+
+def show(page, source: str) -> None:
+    page.locator("#attention .source").select_option(source)
+
+
+@pytest.mark.parametrize("model", ["class-token", "distilled", "registers", "average-pooled"])
+def test_every_map_equals_the_trace(open_page, kinds_url, look_of, photo, model):
+    page = opened(open_page, kinds_url, f"model={model}")
+    first = drawn(page)
+    upload(page, photo)
+    wait_for_another(page, first)
+    look = look_of(model, photo)
+    holds(page, look)
+    large = page.locator("#attention .large")
+    for source in ("head 2", "mean", "rollout", "similar"):
+        show(page, source)
+        name = source.split()[0]
+        for layer in (1, 2):
+            page.locator("#layer input[type=number]").fill(str(layer))
+            page.locator("#layer input[type=number]").press("Enter")
+            for direction in ("attends to", "is attended by"):
+                if name != "similar":  # which goes both ways alike
+                    page.get_by_role("button", name=direction).click()
+                large.press("Escape")  # back to what the answer is read from
+                wait_until_drawn(page, source=name, layer=layer)
+                holds(page, look)
+                point(page, 2, 3, 4)
+                assert wait_until_drawn(page, token="2,3")["layer"] == layer
+                holds(page, look)
+                page.mouse.move(0, 0)
+    page.get_by_role("button", name="average patch").click()
+    wait_until_drawn(page, token="mean")
+    holds(page, look)
+
+
+def test_another_model_and_another_picture_never_mix(open_page, kinds_url, look_of, photo):
+    page = opened(open_page, kinds_url, "model=class-token&of=mean")
+    before = drawn(page)
+    upload(page, photo)
+    choose_model(page, "registers")
+    wait_until_drawn(page, run="registers")
+    np.testing.assert_raises(AssertionError, np.testing.assert_equal, before, drawn(page))
+    holds(page, look_of("registers", photo))
+    choose_model(page, "class-token")
+    wait_until_drawn(page, run="class-token")
+    holds(page, look_of("class-token", photo))
+
+
+def test_pointing_and_choosing_ask_the_server_nothing(open_page, kinds_url):
+    page = opened(open_page, kinds_url, "model=fourteen")
+    page.locator(WHOLE).wait_for()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    for patch in range(1, 15):
+        point(page, patch, patch, 14)
+        wait_until_drawn(page, token=f"{patch},{patch}")
+    page.mouse.down()
+    page.mouse.up()
+    page.mouse.move(0, 0)
+    assert wait_until_drawn(page, token="14,14")["source"] == "rollout"
+    thumbnail(page, 1, 3).click()
+    wait_until_drawn(page, source="head", layer=1, head=3)
+    for source in ("mean", "rollout", "similar", "head 1"):
+        show(page, source)
+        wait_until_drawn(page, source=source.split()[0])
+    page.get_by_role("button", name="is attended by").click()
+    wait_until_drawn(page, direction="incoming")
+    page.locator("#layer input[type=range]").fill("2")
+    wait_until_drawn(page, layer=2)
+    page.locator("#attention summary", has_text="Display").click()
+    page.locator("#attention .order").select_option("entropy")
+    page.get_by_role("checkbox", name="one colour scale").check()
+    page.get_by_role("checkbox", name="map alone").check()
+    page.locator("#attention .opacity").fill("0.3")
+    page.locator("#attention .numbers > summary").click()
+    page.wait_for_timeout(300)
+    assert asked == []
+
+
+def test_a_draw_is_quick(open_page, tmp_path):
+    """12 layers of 3 and of 12 heads on 197 tokens: the limits are for two idle cores, and twice
+    as much is let pass here, where others work beside."""
+    deep = {"patch_size": 8, "depth": 12}
+    specs = {
+        "three": timm_spec(image_size=112, **deep),
+        "twelve": timm_spec(image_size=112, **deep, embed_dim=96, num_heads=12),
+    }
+    for name, spec in specs.items():
+        make_run(tmp_path / "runs" / name, spec)
+    with serve("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "none")) as address:
+        for name, limit in (("three", 16), ("twelve", 33)):
+            page = opened(open_page, address, f"model={name}")
+            page.locator(WHOLE).wait_for()
+            times = page.evaluate(
+                """async () => {
+                    const large = document.querySelector("#attention .large");
+                    const box = large.getBoundingClientRect(), times = [];
+                    for (let i = 0; i < 40; i++) {
+                        const place = { clientX: box.left + 3 + 7 * i % box.width, clientY: box.top + 9 * i % box.height };
+                        const drawn = new Promise((done) => document.addEventListener("vitdemo:drawn", done, { once: true }));
+                        const frame = new Promise((done) => requestAnimationFrame(() => done(performance.now())));
+                        large.dispatchEvent(new PointerEvent("pointermove", place));
+                        const started = await frame;
+                        await drawn;
+                        times.push(performance.now() - started);
+                    }
+                    return times.sort((a, b) => a - b);
+                }"""  # noqa: E501
+            )
+            assert times[20] < 2 * limit, f"{name}: {times[20]:.1f} ms"
+            page.close()
+
+
+def test_a_large_models_layers_come_when_they_are_looked_at(open_page, tmp_path):
+    spec = timm_spec(image_size=112, depth=12, embed_dim=96, num_heads=12)  # 11 MB of attention
+    run = make_run(tmp_path / "runs" / "large", spec)
+    with serve("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "none")) as address:
+        fetched = []
+        page = open_page("about:blank")
+        page.on("response", lambda r: "/attention/" in r.url and fetched.append(r.url))
+        page.goto(f"{address}?of=mean")
+        wait_until_drawn(page, layer=12)
+        page.locator(WHOLE).wait_for()
+        # Rows of the answer, the rollout, similar tokens, and the layer that is looked at.
+        assert len(fetched) == 4
+        explorer = Explorer([tmp_path / "runs"], None, torch.device("cpu"))
+        cat = visible_square(load_image("assets/photos/cat.jpg"))
+        look = explorer.look(explorer.run(run.name), cat)
+        holds(page, look)
+        thumbnail(page, 3, 7).click()
+        wait_until_drawn(page, layer=3, head=7)
+        holds(page, look)
+        point(page, 5, 6, 14)
+        wait_until_drawn(page, token="5,6")
+        holds(page, look)
+        assert len(fetched) == 5
+        waiting = page.locator("#attention .wall .waits")
+        expect(waiting).to_have_count(10 * 12 + 10)  # 12 heads and their mean of ten layers
+        page.mouse.move(0, 0)
+        expect(waiting).to_have_count(0)
+        page.close()
+
+
+@pytest.mark.parametrize("width", [1280, 768, 390])
+@pytest.mark.parametrize(("model", "side"), [("class-token", 4), ("fourteen", 14)])
+def test_a_click_hits_the_patch_under_the_mouse(open_page, kinds_url, model, side, width):
+    page = opened(open_page, kinds_url, f"model={model}", width=width)
+    for row, column, inside in [(1, 1, 0.2), (side, side, 0.8), (2, side - 1, 0.5)]:
+        page.locator("#attention .large").scroll_into_view_if_needed()
+        x, _ = point(page, row, column, side, inside=inside)
+        page.mouse.down()
+        page.mouse.up()
+        page.mouse.move(0, 0)
+        wait_until_drawn(page, token=f"{row},{column}")
+        ring = page.locator("#attention .ring.chosen").bounding_box()
+        assert ring["x"] - 1 <= x <= ring["x"] + ring["width"] + 1
+        expect(page.locator("#attention .title")).to_contain_text(
+            f"the patch in row {row}, column {column}"
+        )
+
+
+def test_leaving_returns_to_the_chosen_token(open_page, kinds_url):
+    page = opened(open_page, kinds_url, "model=class-token")
+    point(page, 4, 4, 4)
+    wait_until_drawn(page, token="4,4")
+    expect(page.locator("#attention .pointed")).to_contain_text("Row 4, column 4 gets")
+    page.mouse.move(0, 0)
+    wait_until_drawn(page, token="t0")
+    expect(page.locator("#attention .ring.under")).to_be_hidden()
+
+
+def test_the_keyboard_alone_points_and_chooses(open_page, kinds_url):
+    page = opened(open_page, kinds_url, "model=class-token")
+    large = page.locator("#attention .large")
+    large.focus()
+    page.keyboard.press("ArrowDown")  # the first press shows where the arrow keys stand
+    wait_until_drawn(page, token="3,3")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowLeft")
+    wait_until_drawn(page, token="2,2")
+    page.keyboard.press("Enter")
+    expect(page.locator("#attention .ring.chosen")).to_be_visible()
+    page.wait_for_url(re.compile("token=2,2"))
+    page.keyboard.press("Escape")
+    wait_until_drawn(page, token="t0")
+    wall = page.locator("#attention .wall")
+    wall.locator("button[tabindex='0']").focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    wait_until_drawn(page, source="head", layer=1, head=2)
+    expect(page.locator("#layer input[type=number]")).to_have_value("1")
+    expect(thumbnail(page, 1, 2)).to_be_focused()
+
+
+@pytest.fixture
+def plain_page(browser):
+    """plain_page(address, **options) -> a page in a context of its own, whatever its console says."""
+    contexts = []
+
+    def plain_page(address: str, **options):
+        contexts.append(browser.new_context(**options))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(60_000)
+        page.add_init_script(LISTEN)
+        page.goto(address)
+        wait_until_drawn(page)
+        return page
+
+    yield plain_page
+    for context in contexts:
+        context.close()
+
+
+def test_a_tap_chooses(plain_page, kinds_url):
+    options = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
+    page = plain_page(f"{kinds_url}?model=class-token", **options)
+    large = page.locator("#attention .large")
+    large.scroll_into_view_if_needed()
+    box = large.bounding_box()
+    page.touchscreen.tap(box["x"] + box["width"] * 0.9, box["y"] + box["height"] * 0.1)
+    wait_until_drawn(page, token="1,4")
+
+
+def test_the_wall_is_ordered_by_the_numbers_it_tells(open_page, kinds_url):
+    page = opened(open_page, kinds_url, "model=class-token")
+    page.locator("#attention summary", has_text="Display").click()
+    page.get_by_role("checkbox", name="across layers").is_disabled()
+    for order, word in (("distance", "distance"), ("entropy", "entropy")):
+        page.locator("#attention .order").select_option(order)
+        page.get_by_role("checkbox", name="across layers").check()
+        labels = page.locator("#attention .wall button").evaluate_all(
+            "all => all.map(b => b.getAttribute('aria-label'))"
+        )
+        assert len(labels) == 6
+        values = [float(re.search(rf"{word} ([\d.]+)", label)[1]) for label in labels]
+        assert values == sorted(values)
+    page.get_by_role("checkbox", name="across layers").uncheck()
+    expect(page.locator("#attention .wall button")).to_have_count(8)  # and the rollout of each
+
+
+def test_one_colour_scale_is_of_all_heads(open_page, kinds_url):
+    page = opened(open_page, kinds_url, "model=class-token&scale=true&of=head&head=1&layer=1")
+    wait_until_drawn(page, source="head", layer=1)
+    top = page.locator("#attention .top").inner_text()
+    thumbnail(page, 2, 3).click()
+    wait_until_drawn(page, head=3, layer=2)
+    assert page.locator("#attention .top").inner_text() == top
+
+
+def test_settings_of_the_rollout_travel_like_a_layer(open_page, kinds_url, look_of):
+    page = opened(open_page, kinds_url, "model=class-token&fusion=max&discard=0.5")
+    look = look_of("class-token", "assets/photos/cat.jpg")
+    wanted = attention.rollout(look.attention[:, None], fusion="max", discard_ratio=0.5)[0]
+    expect(page.locator("#attention .title")).to_contain_text("max")
+    np.testing.assert_allclose(drawn(page)["values"], wanted[0, 1:], atol=CLOSE)
+    point(page, 1, 2, 4)
+    wait_until_drawn(page, token="1,2")
+    np.testing.assert_allclose(drawn(page)["values"], wanted[2, 1:], atol=CLOSE)
+    page.mouse.move(0, 0)
+    page.get_by_role("button", name="Settings of the rollout").click()
+    page.locator("#first-layer input[type=range]").fill("2")
+    expect(page.locator("#attention .title")).to_contain_text("50 % discarded")
+    wanted = attention.rollout(
+        look.attention[:, None], fusion="max", discard_ratio=0.5, start_layer=1
+    )[0]
+    page.wait_for_function(
+        "wanted => Math.abs(drawn.at(-1).values[0] - wanted) < 1e-3", arg=float(wanted[0, 1])
+    )
+    thumbnail(page, 1, 1).click()
+    show(page, "rollout")
+    expect(page.locator("#attention .pointed")).to_contain_text("begins with layer 2")
+
+
+def test_numbers_as_a_table_and_csv(open_page, kinds_url):
+    page = opened(open_page, kinds_url, "model=class-token")
+    page.locator("#attention .numbers > summary").click()
+    cells = page.locator("#attention .tables table").first.locator("td")
+    expect(cells).to_have_count(16)
+    shares = 100 * drawn(page)["values"]
+    assert [float(text) for text in cells.all_inner_texts()] == pytest.approx(shares, abs=0.006)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download CSV").last.click()
+    rows = list(csv.reader(io.StringIO(download.value.path().read_text())))
+    assert rows[0] == ["head", "attention distance (patches)", "entropy (bits)"]
+    assert len(rows) == 7
+
+
+def test_map_and_wall_are_saved_with_the_picture_under_them(open_page, kinds_url):
+    page = opened(open_page, kinds_url, "model=class-token&opacity=0.2")
+    page.locator("#attention summary", has_text="Display").click()
+    box = page.locator("#attention .large").bounding_box()
+    image, name = saved(page, page.get_by_role("button", name="Save map as PNG"))
+    assert abs(image.width - 2 * box["width"]) <= 2
+    assert name.startswith("vitdemo-class-token-attention-rollout-of-layers-1-to-2")
+    assert len(image.getcolors(1 << 24)) > 100  # the map alone has 16
+    image, _ = saved(page, page.get_by_role("button", name="Save wall as PNG"))
+    assert len(image.getcolors(1 << 24)) > 100
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        ("class-token", ["class token"]),
+        ("distilled", ["class token", "distillation token", "both tokens together"]),
+        ("registers", ["class token", *(f"register {i}" for i in range(1, 5))]),
+        ("average-pooled", []),
+    ],
+)
+def test_tokens_that_are_no_patch_are_buttons(open_page, kinds_url, model, names):
+    page = opened(open_page, kinds_url, f"model={model}&of=mean")
+    buttons = page.locator("#attention .tokens button")
+    expect(buttons).to_have_count(len(names) + 1)
+    for button, name in zip(buttons.all(), [*names, "average patch"], strict=True):
+        assert button.inner_text().startswith(name)
+    pressed = {"distilled": names[-1:], "average-pooled": ["average patch"]}.get(model, names[:1])
+    expect(page.locator(f"#attention .tokens {PRESSED}")).to_contain_text(pressed[0])
+    last = buttons.nth(max(len(names) - 1, 0))
+    last.click()
+    expect(last).to_have_attribute("aria-pressed", "true")
+
+
+def test_a_map_whose_patches_get_little_says_so(open_page, kinds_url, look_of):
+    page = opened(open_page, kinds_url, "model=class-token&of=mean")
+    look = look_of("class-token", "assets/photos/cat.jpg")
+    shares = look.attention[..., 0, 1:].sum(-1)  # (L, H): what the class token gives to patches
+    seen = set()
+    for layer, head in np.ndindex(*shares.shape):
+        thumbnail(page, layer + 1, head + 1).click()
+        wait_until_drawn(page, layer=layer + 1, head=head + 1, source="head")
+        words = page.locator("#attention .pointed").inner_text()
+        little = bool(shares[layer, head] < 0.2)
+        assert ("with care" in words) == little
+        seen.add(little)
+    assert seen == {True, False}
+
+
+def test_a_model_without_attention_says_so(open_page, kinds_url):
+    page = opened(open_page, kinds_url, "model=class-token")
+    choose_model(page, "resnet")
+    expect(page.locator("#attention .sentence")).to_contain_text("no attention to show. Grad-CAM")
+    expect(page.locator("#attention .large")).to_be_hidden()
+    choose_model(page, "class-token")
+    expect(page.locator("#attention .large")).to_be_visible()
+    expect(page.locator("#attention .sentence")).to_be_hidden()
+
+
+def test_a_patch_of_a_finer_model_becomes_the_nearest(open_page, kinds_url):
+    page = opened(open_page, kinds_url, "model=fourteen&token=12,3")
+    wait_until_drawn(page, token="12,3")
+    choose_model(page, "registers")
+    wait_until_drawn(page, run="registers", token="4,3")
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["token=99,99&layer=99&head=99&of=head", "token=t9&head=-3&layer=0&of=<b>&opacity=7&order=x"],
+)
+def test_what_cannot_be_becomes_the_nearest_that_can(open_page, kinds_url, query):
+    page = opened(open_page, kinds_url, f"model=class-token&{query}")
+    detail = drawn(page)
+    assert detail["layer"] in (1, 2) and 1 <= detail["head"] <= 3
+    assert detail["token"] in ("4,4", "t0")
+
+
+def test_the_address_opens_the_same_question(open_page, kinds_url):
+    query = "model=distilled&layer=1&of=head&head=2&token=3,4&direction=incoming&order=entropy"
+    page = opened(open_page, kinds_url, query)
+    title = "Layer 1, head 2: who attends to the patch in row 3, column 4"
+    expect(page.locator("#attention .title")).to_have_text(title)
+    expect(page.locator("#attention .order")).to_have_value("entropy")
+    page.locator("#attention .tokens [data-code=t1]").click()
+    page.wait_for_url(re.compile("token=t1"))
+
+
+def test_an_old_address_of_the_rollout_opens_it(open_page, kinds_url):
+    page = opened(open_page, kinds_url, "model=class-token&section=rollout&layer=1&read=patches")
+    detail = wait_until_drawn(page, layer=1)
+    assert (detail["source"], detail["token"]) == ("rollout", "mean")
+
+
+def test_without_the_server_what_is_drawn_stays_usable(plain_page, kinds_url, photo):
+    page = plain_page(f"{kinds_url}?model=class-token")
+    page.locator(WHOLE).wait_for()
+    page.context.set_offline(True)
+    point(page, 1, 1, 4)
+    wait_until_drawn(page, token="1,1")
+    thumbnail(page, 1, 1).click()
+    wait_until_drawn(page, layer=1, head=1, source="head")
+    upload(page, photo)
+    expect(page.locator("#picture .say")).to_contain_text("the server does not answer")

@@ -1,0 +1,219 @@
+"""What goes to the browser and what comes back: small values, files, and nothing believed."""
+
+from pathlib import Path
+
+import gradio as gr
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tests.making import KINDS, make_run, timm_spec
+from vitdemo.attention.packed import unpack
+from vitdemo.errors import ImageError
+from vitdemo.explorer import Answer, Explorer
+from vitdemo.explorer.hands import Changes, Removed
+from vitdemo.inputs import load_image
+from vitdemo.ui.components import FOLDER
+from vitdemo.ui.components.answers import Answered, Answers, notes
+from vitdemo.ui.components.attention import AttentionView, Drawn
+from vitdemo.ui.components.canvas import Canvas, Changed
+from vitdemo.ui.components.maps import Maps, Panel, Row
+from vitdemo.ui.components.offers import Group, Offered, Offers
+from vitdemo.ui.components.picture import Asked, Picture, Shown, asked
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """Where gradio keeps files meanwhile."""
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    return tmp_path
+
+
+def look_of(root: Path, spec, image: Image.Image):
+    explorer = Explorer([root], None, CPU)
+    return explorer.look(make_run(root / "run", spec), image)
+
+
+def content(file: dict) -> np.ndarray:
+    return unpack(Path(file["path"]).read_bytes())
+
+
+@pytest.mark.parametrize("part", sorted(FOLDER.glob("*.html")) + sorted(FOLDER.glob("*.css")))
+def test_no_template_holds_a_value(part):
+    """gradio runs what a template gives as JavaScript: `${...}` of a name would be run."""
+    text = part.read_text(encoding="utf-8")
+    assert "${" not in text and "{{" not in text and "`" not in text and "\\" not in text
+
+
+# --- attention -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_attention_travels_as_files_of_its_matrices(cache, tmp_path, kind):
+    look = look_of(tmp_path, KINDS[kind], Image.new("RGB", (40, 40), (200, 30, 90)))
+    rolled = torch.rand(2, *look.attention.shape[-2:])
+    value = AttentionView().postprocess(Drawn(look, rolled, 1, " (min)"))
+    assert (value["run"], value["layers"], value["heads"], value["grid"]) == ("run", 2, 3, [4, 4])
+    assert value["prefix"] == list(look.prefix_names)
+    assert value["rows"] is None and value["rollout"]["words"] == " (min)"
+    (whole,) = value["attention"]
+    np.testing.assert_allclose(content(whole), look.attention, atol=1e-3)
+    np.testing.assert_allclose(content(value["rollout"]["file"])[:, 0], rolled, atol=1e-3)
+    np.testing.assert_allclose(content(value["similar"])[:, 0], look.similarity, atol=1e-3)
+    seen = np.asarray(load_image(value["seen"]["path"]))
+    np.testing.assert_array_equal(seen, look.seen)
+
+
+def test_a_large_models_attention_travels_layer_by_layer(cache, tmp_path):
+    spec = timm_spec(image_size=112, depth=12, embed_dim=96, num_heads=12)
+    look = look_of(tmp_path, spec, Image.new("RGB", (40, 40)))
+    value = AttentionView().postprocess(Drawn(look, look.similarity))
+    assert len(value["attention"]) == 12
+    np.testing.assert_allclose(content(value["attention"][7])[0], look.attention[7], atol=1e-3)
+    np.testing.assert_allclose(content(value["rows"]), look.attention[:, :, :1], atol=1e-3)
+
+
+def test_the_same_question_makes_no_new_file_and_another_rollout_one(cache, tmp_path):
+    look = look_of(tmp_path, KINDS["class token"], Image.new("RGB", (40, 40)))
+    view, first = AttentionView(), torch.zeros(2, 17, 17)
+    view.postprocess(Drawn(look, first))
+    files = sorted((cache / "attention").iterdir())
+    times = [file.stat().st_mtime_ns for file in files]
+    view.postprocess(Drawn(look, first))
+    assert sorted((cache / "attention").iterdir()) == files
+    assert all(f.stat().st_mtime_ns >= t for f, t in zip(files, times, strict=True))
+    view.postprocess(Drawn(look, first + 1, 1, " (max)"))
+    assert len(list((cache / "attention").iterdir())) == len(files) + 1
+
+
+def test_a_model_without_attention_is_a_sentence():
+    assert AttentionView().postprocess("No attention.") == {"sentence": "No attention."}
+    assert AttentionView().postprocess(None) is None
+
+
+# --- the picture ---------------------------------------------------------------------------------
+
+
+def event(**data) -> gr.EventData:
+    return gr.EventData(None, data)
+
+
+@pytest.mark.parametrize(
+    ("data", "wish"),
+    [
+        ({"source": "photo:cat", "at": 0.2}, Asked("photo:cat", None, 0.2)),
+        ({"source": "test:17", "path": "/etc/passwd"}, Asked("test:17")),
+        ({"source": "test:17", "at": 7}, Asked("test:17", None, 1.0)),
+        ({"source": "test:17", "at": float("nan")}, Asked("test:17")),
+        ({"source": "test:17", "at": "x"}, Asked("test:17")),
+        ({"source": "test:17", "at": True}, Asked("test:17")),
+    ],
+)
+def test_what_a_browser_asks_for_is_checked(data, wish):
+    assert asked(event(**data)) == wish
+
+
+@pytest.mark.parametrize(
+    "data",
+    [{}, {"source": 3}, {"source": "x" * 999}, {"source": "own"}, {"source": "own", "path": 3},
+     {"source": "own", "path": "/etc/passwd"}, {"source": "own", "path": "../../etc/passwd"}],
+)  # fmt: skip
+def test_no_file_but_an_uploaded_one_is_opened(cache, data):
+    with pytest.raises(ImageError):
+        asked(event(**data))
+
+
+def test_an_uploaded_file_is_asked_for_by_its_path(cache):
+    (cache / "mine.png").write_bytes(b"x")
+    path = str(cache / "mine.png")
+    assert asked(event(source="own", path=path, at=0.1)) == Asked("own", path, 0.1)
+
+
+def test_a_small_picture_reaches_the_browser_exactly_and_a_large_one_small(cache):
+    pixels = np.random.default_rng(0).integers(0, 256, (32, 48, 3), dtype=np.uint8)
+    small = Shown(Asked("test:3"), Image.fromarray(pixels), "Test picture 3.", "cat")
+    value = Picture().postprocess(small)
+    np.testing.assert_array_equal(np.asarray(load_image(value["picture"]["path"])), pixels)
+    assert (value["size"], value["label"], value["source"]) == ([48, 32], "cat", "test:3")
+    large = Shown(Asked("own"), Image.new("RGB", (3000, 1000)), "Your picture.")
+    value = Picture().postprocess(large)
+    assert load_image(value["picture"]["path"]).size == (640, 213)
+    assert large.whole.size == (3000, 1000)  # what the models get is not touched
+
+
+def test_what_is_offered_is_one_sheet_a_group(cache):
+    pictures = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), dtype=np.uint8)
+    group = Group(pictures, ["test:1", "test:2", "test:3"], ["a", "b", "c"])
+    value = Offers().postprocess(Offered(None, group, "no photos"))
+    assert (value["photos"], value["sentence"]) == (None, "no photos")
+    sheet = np.asarray(load_image(value["tests"]["sheet"]["path"]))
+    np.testing.assert_array_equal(sheet[:, 8:16], pictures[1])
+
+
+# --- answers, maps, the changed picture ----------------------------------------------------------
+
+
+def test_the_likeliest_classes_come_first(tmp_path):
+    run = make_run(tmp_path / "vit")
+    shares = np.arange(10, dtype=np.float32) / 45
+    answer = Answer(run, np.zeros((16, 16, 3), np.uint8), shares, (4, 4))
+    (card,) = Answers().postprocess(Answered([answer], [], "cat"))["models"]
+    assert card["classes"] == list(run.classes[:-4:-1])
+    assert card["probabilities"] == sorted(card["probabilities"], reverse=True)
+    assert card["about"].startswith("0.0 M parameters · 97.5 % of test pictures right")
+
+
+def test_why_a_clear_picture_gets_no_hundred_percent_is_said(tmp_path):
+    run = make_run(tmp_path / "vit")
+    run.config["recipe"]["label_smoothing"] = 0.1
+    words = notes([run, run])
+    assert "10 classes: airplane" in words[0]
+    assert "label smoothing 0.1: its targets end at 91 %" in words[1]
+    run.config["recipe"]["label_smoothing"] = 0.0
+    assert len(notes([run])) == 1
+
+
+def test_a_map_is_sent_as_its_numbers(cache):
+    values = np.array([[0.123456, 1], [2, -3.5]])
+    panel = Panel("t", values, np.zeros((4, 4, 3), np.uint8), "alt", signed=True)
+    (sent,) = Maps().postprocess(Row([panel], "intro"))["panels"]
+    assert (sent["grid"], sent["values"]) == ([2, 2], [0.1235, 1.0, 2.0, -3.5])
+
+
+@pytest.mark.parametrize(
+    ("payload", "removed"),
+    [
+        ({"grid": [8, 8], "removed": [3, 3, 9]}, Removed((8, 8), (3, 9))),
+        ({"grid": [2, 2], "removed": [-1, 4, 1]}, Removed((2, 2), (1,))),
+        ({"grid": [999, 2], "removed": []}, None),
+        ({"grid": [2, 2, 2], "removed": []}, None),
+        ({"grid": [2, 2], "removed": ["x"]}, None),
+        ({"grid": [2, 2], "removed": [True]}, None),
+        ({"grid": [2, 2]}, None),
+        (None, None),
+        ("<b>", None),
+    ],
+)
+def test_patches_that_a_browser_takes_away_are_checked(payload, removed):
+    assert Canvas().preprocess(payload) == removed
+
+
+def test_a_hole_has_the_colour_that_the_server_paints_it_in(cache):
+    picture = Image.new("RGB", (16, 16), (10, 200, 30))
+    value = Canvas().postprocess(Changed(picture, Changes(removed=Removed((4, 4), (5,)))))
+    assert value["hole"] == "rgb(10 200 30)"
+    assert (value["grid"], value["removed"]) == ([4, 4], [5])
+    assert value["words"] == "1 of 16 patches removed"
+
+
+def test_a_folder_of_the_cache_that_is_gone_is_made_again(cache):
+    maps = Maps()
+    panel = Panel("t", np.ones((2, 2)), np.zeros((4, 4, 3), np.uint8), "alt")
+    for _ in range(2):
+        path = Path(maps.postprocess(Row([panel]))["panels"][0]["seen"]["path"])
+        assert path.is_file()
+        path.unlink()
+        path.parent.rmdir()

@@ -1,0 +1,43 @@
+// The changed picture, and the patches taken from it: a click shows the hole at once, and asks what
+// the models make of it (event "change"d by a person: "toggle").
+const { make, rove, saveAs } = vitdemo;
+const [image, cells, now] = ["img", ".cells", "small"].map((place) => element.querySelector(place));
+const buttons = () => [...cells.children];
+let grid = [0, 0];
+const settle = rove(cells, buttons, () => grid[1]);
+
+function build(rows, columns) {
+  grid = [rows, columns];
+  cells.style.gridTemplate = `repeat(${rows}, 1fr) / repeat(${columns}, 1fr)`;
+  cells.replaceChildren(...Array.from({ length: rows * columns }, (_, cell) => {
+    const label = `Remove row ${Math.floor(cell / columns) + 1}, column ${(cell % columns) + 1}`;
+    const button = make("button", { type: "button", "aria-label": label });
+    button.addEventListener("click", () => toggle(cell));
+    return button;
+  }));
+  settle(cells.firstElementChild);
+}
+
+const press = (removed) => buttons().forEach((button, cell) => button.setAttribute("aria-pressed", String(removed.includes(cell))));
+
+function toggle(cell) {
+  if (!props.value?.removed) return; // about to be drawn anew
+  const removed = props.value.removed.includes(cell) ? props.value.removed.filter((each) => each !== cell) : [...props.value.removed, cell];
+  press(removed);
+  props.value = { ...props.value, removed };
+  trigger("toggle");
+}
+
+function draw() {
+  const value = props.value;
+  if (!value?.picture) return;
+  if (value.grid.join() !== grid.join()) build(...value.grid);
+  press(value.removed);
+  image.src = value.picture.url;
+  image.alt = `The picture that all models get: ${value.words}`;
+  cells.style.setProperty("--hole", value.hole);
+  now.textContent = `Now: ${value.words}.`;
+}
+element.querySelector(".save").addEventListener("click", () => props.value?.picture && saveAs(props.value.picture.url, "changed.png"));
+watch("value", draw);
+draw();
