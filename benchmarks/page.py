@@ -1,22 +1,20 @@
-"""How long the page takes, in a real Chromium: to its first answer, a new picture, and a click.
+"""How long the page takes in a real Chromium, and how many requests each question costs.
 
     python benchmarks/page.py        # needs requirements-dev.txt and Chromium
 
-A new picture counts from the moment the file is handed to the upload until the answers of all
-models and the head wall and large map of the chosen one have changed on the page. A click counts
-until what it asks for has been drawn: the wall of another model after a new picture (so that no
-pass is kept from before), a thumbnail large, the map of another patch, a step of the rollout, all
-models' answers to the picture without one more patch.
-README states what it measured.
+A new picture counts from the file's choice until the answers of all models and the large map of
+the chosen one have changed; another model until its map is drawn; a patch taken away ("Hands on")
+until the answers of all models have followed. Pointing counts from a move of the pointer to the
+large map and all thumbnails drawn. README states what it measured.
 """
 
 import argparse
-import re
 import shutil
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -26,103 +24,142 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tests.browser.doing import LISTEN, choose_model, upload, wait_until_drawn  # noqa: E402
 from tests.serving import serve  # noqa: E402
 
 SIDE = 1024  # of each new picture, in pixels
-CHANGED = """before => ["#answers", "#wall", "#asked"].every((place, i) => {
-    const image = document.querySelector(place + " figure:last-of-type img");
-    return image && image.src !== before[i];
-})"""
-SOURCES = """() => ["#answers", "#wall", "#asked"].map(
-    place => document.querySelector(place + " figure:last-of-type img").src)"""
-# Clicks inside the page, and waits until `place` shows what it did not show and has painted it.
-CLICKED = """([selector, place]) => new Promise(done => {
-    const shown = () => document.querySelector(place + " img")?.alt;
-    const before = shown(), started = performance.now();
-    const look = () => shown() && shown() !== before
-        ? requestAnimationFrame(() => done((performance.now() - started) / 1000))
-        : setTimeout(look, 2);
-    document.querySelector(selector).click();
-    look();
-})"""
+REST = 500  # ms between questions: what the one before set in motion has come to rest
+# Until the answers and the map are others than before, painted.
+ANSWERED = """([cards, draws]) => {
+    const text = document.querySelector("#answers .cards").innerText;
+    return text !== cards && drawn.length > draws;
+}"""
+POINTED = """async (count) => {
+    const large = document.querySelector("#attention .large"), times = [];
+    const box = large.getBoundingClientRect();
+    for (let i = 0; i < count; i++) {
+        const [x, y] = [3 + ((31 * i) % (box.width - 6)), 3 + ((47 * i) % (box.height - 6))];
+        const place = { clientX: box.left + x, clientY: box.top + y };
+        const once = (r) => document.addEventListener("vitdemo:drawn", r, { once: true });
+        const done = new Promise(once);
+        const frame = new Promise((r) => requestAnimationFrame(() => r(performance.now())));
+        large.dispatchEvent(new PointerEvent("pointermove", place));
+        const started = await frame;
+        await done;
+        times.push((performance.now() - started) / 1000);
+    }
+    return times;
+}"""
+
+
+class Stopwatch:
+    """Seconds and requests of each question, by what it asks for."""
+
+    def __init__(self, page: Page):
+        self.page, self.asked = page, []
+        self.seconds: dict[str, list[float]] = {}
+        self.requests: dict[str, list[int]] = {}
+        page.on("request", lambda request: self.asked.append(request.url))
+
+    def time(self, what: str, ask: Callable[[], None], wait: Callable[[], None]) -> None:
+        self.page.wait_for_timeout(REST)
+        self.asked.clear()
+        started = time.perf_counter()
+        ask()
+        wait()
+        self.seconds.setdefault(what, []).append(time.perf_counter() - started)
+        self.page.wait_for_timeout(REST)
+        self.requests.setdefault(what, []).append(len(self.asked))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pictures", type=int, default=20)
+    parser.add_argument("--count", type=int, default=20, help="of each question")
     parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
     args = parser.parse_args()
     started = time.perf_counter()
     with serve("--runs", str(args.runs.resolve())) as address, sync_playwright() as playwright:
-        first = time.perf_counter() - started
+        served = time.perf_counter() - started
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"),
             args=["--no-sandbox", "--disable-dev-shm-usage"],
         )
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page = browser.new_page(viewport={"width": 1366, "height": 768})
+        page.add_init_script(LISTEN)
         page.goto(address)
-        page.locator("#asked figure").wait_for()
-        page.wait_for_timeout(3000)  # the first models are loaded by now, and the page is at rest
-        times = {"a new picture": new_pictures(page, args.pictures)}
-        times |= clicks(page, args.pictures)
+        wait_until_drawn(page)
+        first = time.perf_counter() - started
+        watch = Stopwatch(page)
+        models = page.locator("#model option").evaluate_all("all => all.map(o => o.value)")
+        for number in range(args.count):
+            new_picture(page, watch, number)
+            other_model(page, watch, models[number % 2])
+        pointing(page, watch, models[:2])
+        page.get_by_role("tab", name="Hands on").click()
+        page.locator("#hands-picture img[src]").wait_for()
+        for number in range(args.count):
+            patch(page, watch, 3 * number)
         browser.close()
-    print(f"`python app.py` to its first answer: {first:.1f} s\n")
-    print(f"| what | median of {args.pictures}, seconds | slowest |\n|---|---|---|")
-    for what, seconds in times.items():
-        print(f"| {what} | {statistics.median(seconds):.2f} | {max(seconds):.2f} |")
+    print(f"`python app.py` to its page: {served:.1f} s; to its first map: {first:.1f} s\n")
+    print(f"| what | median of {args.count} | slowest | requests |\n|---|---|---|---|")
+    for what, seconds in watch.seconds.items():
+        requests = max(watch.requests[what])
+        median, slowest = statistics.median(seconds), max(seconds)
+        print(f"| {what} | {1000 * median:.1f} ms | {1000 * slowest:.1f} ms | {requests} |")
 
 
-def clicks(page: Page, count: int) -> dict[str, list[float]]:
-    """Seconds of each click, by what it asks for."""
-    random, found = np.random.default_rng(1), {}
-
-    def click(what: str, selector: str, place: str) -> None:
-        page.wait_for_timeout(400)  # what the click before set in motion has come to rest
-        found.setdefault(what, []).append(page.evaluate(CLICKED, [selector, place]))
-
-    def other(place: str) -> str:
-        """A button of `place` that is not chosen."""
-        free = f"{place} button[aria-pressed=false]"
-        number = random.integers(page.locator(free).count())
-        pick = page.locator(free).nth(number).get_attribute("data-pick")
-        return f'{place} [data-pick="{pick}"]'
-
-    for i in range(count):
-        new_pictures(page, 1, seed=100 + i)
-        click("another model's head wall", "#model input:not(:checked)", "#wall")
-        click("a thumbnail of the wall large", other("#wall"), "#asked")
-        click("the map of another patch", other("#asked .vd-cells"), "#asked")
-    page.get_by_role("tab", name="Rollout").click()
-    page.locator("#strip img").wait_for()
-    for _ in range(count):
-        click("a step of the rollout large", other("#strip"), "#rollout")
-    page.get_by_role("tab", name="Hands on").click()
-    page.locator("#hands-picture img").wait_for()
-    for _ in range(count):
-        what = "all models' answers without one patch more"
-        click(what, other("#hands-picture"), "#hands-picture")
-    return found
-
-
-def new_pictures(page: Page, count: int, seed: int = 0) -> list[float]:
-    """Seconds of each of `count` uploads, every one another picture of SIDE x SIDE pixels."""
-    random = np.random.default_rng(seed)
-    times = []
+def new_picture(page: Page, watch: Stopwatch, number: int) -> None:
+    """Another picture of `SIDE` x `SIDE` pixels each time."""
+    random = np.random.default_rng(number)
+    pixels = random.integers(0, 256, (SIDE // 16, SIDE // 16, 3), dtype=np.uint8)
+    before = page.evaluate("[document.querySelector('#answers .cards').innerText, drawn.length]")
     with tempfile.TemporaryDirectory() as folder:
-        for i in range(count):
-            pixels = random.integers(0, 256, (SIDE // 16, SIDE // 16, 3), dtype=np.uint8)
-            file = Path(folder) / f"{i}.png"
-            Image.fromarray(pixels).resize((SIDE, SIDE)).save(file)
-            clear = re.compile("clear|remove", re.IGNORECASE)
-            page.locator("#upload").get_by_role("button", name=clear).first.click()
-            upload = page.locator("#upload input[type=file]").first
-            upload.wait_for(state="attached")
-            before = page.evaluate(SOURCES)
-            started = time.perf_counter()
-            upload.set_input_files(file)
-            page.wait_for_function(CHANGED, arg=before, polling=20)
-            times.append(time.perf_counter() - started)
-    return times
+        file = Path(folder) / f"{number}.png"
+        Image.fromarray(pixels).resize((SIDE, SIDE)).save(file)
+        watch.time(
+            "a new picture",
+            lambda: upload(page, file),
+            lambda: page.wait_for_function(ANSWERED, arg=before, polling="raf"),
+        )
+
+
+def other_model(page: Page, watch: Stopwatch, name: str) -> None:
+    if page.locator("#model select").input_value() != name:
+        watch.time(
+            "another model",
+            lambda: choose_model(page, name),
+            lambda: page.wait_for_function(
+                "name => drawn.at(-1).run === name", arg=name, polling="raf"
+            ),
+        )
+
+
+def pointing(page: Page, watch: Stopwatch, models: list[str]) -> None:
+    """40 moves of the pointer over the large map of each model."""
+    for name in models:
+        choose_model(page, name)
+        wait_until_drawn(page, run=name)
+        page.locator("#attention [data-state=whole]").wait_for()
+        page.wait_for_timeout(REST)
+        watch.asked.clear()
+        what = f"pointing, {name}"
+        watch.seconds[what] = page.evaluate(POINTED, 40)
+        watch.requests[what] = [len(watch.asked)]
+
+
+def patch(page: Page, watch: Stopwatch, cell: int) -> None:
+    """One patch more taken away."""
+    cells = page.locator("#hands-picture .cells button")
+    words = page.locator("#hands-picture small").inner_text()
+    watch.time(
+        "a patch taken away",
+        lambda: cells.nth(cell).click(),
+        lambda: page.wait_for_function(
+            "words => document.querySelector('#hands-picture small').innerText !== words",
+            arg=words,
+            polling="raf",
+        ),
+    )
 
 
 if __name__ == "__main__":

@@ -286,7 +286,7 @@ def test_the_keyboard_alone_points_and_chooses(open_page, kinds_url):
 
 @pytest.fixture
 def plain_page(browser):
-    """plain_page(address, **options) -> a page in a context of its own, whatever its console says."""
+    """plain_page(address, **options) -> a page of its own, whatever its console says."""
     contexts = []
 
     def plain_page(address: str, **options):
