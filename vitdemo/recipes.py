@@ -229,7 +229,7 @@ _FINETUNED = Recipe(
     "DeiT-Tiny from ImageNet-1k, fine-tuned at 128 px",
     _deit(128),
     note="96.22 % of CIFAR-10's test pictures; 74 minutes on two cores of an AMD EPYC (Genoa) that "
-    "had other work too, 2026-11-21 (94.32 % at 96 px after 3 epochs, the day before). It ships.",
+    "had other work too, 2026-11-21 (94.32 % at 96 px after 3 epochs, the day before).",
     pretrained=True,
     epochs=6,
     batch_size=64,
@@ -427,7 +427,9 @@ _ALL = (
         name="finetune-deit-tiny-224",
         summary="DeiT-Tiny from ImageNet-1k, fine-tuned at its own 224 px, for a GPU",
         model=_deit(224),
-        note="Not measured here yet.",
+        note="Four epochs at batch 64, the first three with half of the patches: 96.95 % of "
+        "CIFAR-10's test pictures; 90 minutes on two cores of an AMD EPYC (Genoa) that had other "
+        "work too, 2026-11-22. That ships; ten epochs, as the recipe stands, were not run.",
         epochs=10,
         batch_size=128,
     ),

@@ -116,6 +116,7 @@ REPORTED: dict[str, tuple[Reported, ...]] = {  # by recipe
     "finetune-two-stage": (Reported("94.98", "ViT-S/8 at 32 px, 20,000 pictures", _STUDENTS),),
     "vit-small-pretrained": (_VIT_CIFAR,),
     "finetune-deit-tiny": (_VIT_SMALL,),
+    "finetune-deit-tiny-224": (_VIT_SMALL,),
     "finetune-vit-small": (_VIT_SMALL,),
 }
 
