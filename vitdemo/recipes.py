@@ -305,6 +305,22 @@ _ALL = (
         patch_dropout=0.5,
         whole_epochs=8,
     ),
+    replace(
+        _SMALL,
+        name="vit-scratch",
+        summary="our own small ViT from scratch, gone on with from where vit-small-pretrained ends",
+        note="The same pictures, policy and optimizer, begun again at a lower rate (warm restart, "
+        "Loshchilov & Hutter 2017) from assets/runs/vit-small-pretrained/model.safetensors. Not "
+        "measured here yet.",
+        pretrained=True,
+        epochs=24,
+        batch_size=256,
+        learning_rate=2e-3,
+        warmup_epochs=1,
+        policy="auto",
+        patch_dropout=0.5,
+        whole_epochs=4,
+    ),
     _BEST,
     Recipe(
         "vit-best-masked",
