@@ -52,6 +52,7 @@ from vitdemo.training import (
     predict,
 )
 from vitdemo.training.bar import progress_bar, sentence
+from vitdemo.training.devices import keep_memory
 from vitdemo.training.pictures import preprocessing_of, split
 from vitdemo.training.pretraining import make_trainer
 
@@ -183,6 +184,7 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
     started = time.monotonic()
     recipe, folder = choose_recipe(args), run_folder(args)
     device = pick_device(args.device)
+    keep_memory()
     compile = choose_compile(device, args.compile)
     source, pictures, classes = training_pictures(args, recipe)
     kept, held = split(pictures, recipe)

@@ -49,6 +49,11 @@ def test_an_ingredient_without_an_epoch_is_refused(field):
     Recipe("r", "", MODEL, epochs=2, **{field: 0.0, rest: 3})
 
 
+def test_flips_that_alternate_need_flips():
+    with pytest.raises(RecipeError, match=r"alternating_flip .* flip is off"):
+        Recipe("r", "", MODEL, flip=False, alternating_flip=True)
+
+
 def test_every_recipe_says_what_was_measured_and_when():
     for recipe in RECIPES.values():
         dated = re.search(r"\b20\d\d-\d\d-\d\d\b", recipe.note)
