@@ -154,6 +154,18 @@ def test_timms_model_takes_the_size_of_our_pictures():
     assert build_model(DEIT, 7)(torch.zeros(2, 3, 32, 32)).shape == (2, 7)
 
 
+@torch.no_grad()
+def test_without_positions_the_order_of_the_patches_is_lost():
+    images = torch.randn(2, 3, 16, 16)
+    turned = images.roll(8, dims=-1)  # two patches a row change places
+    for kind, same in (("none", True), ("learn", False)):
+        model = scrambled(build_model(replace(TINY, options=SIZES | {"pos_embed": kind}), 5))
+        assert torch.allclose(model(images), model(turned), atol=1e-4) == same
+        assert torch.allclose(trace(model, images).logits, model(images), atol=1e-4)
+    with pytest.raises(ValueError, match="Unknown pos_embed 'sine'"):
+        VisionTransformer(**SIZES, image_size=16, pos_embed="sine")
+
+
 @pytest.mark.parametrize("depth", [1, 3])
 def test_drop_path_rises_to_its_rate(depth):
     model = VisionTransformer(**SIZES | {"depth": depth}, image_size=16, drop_path_rate=0.2)

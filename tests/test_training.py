@@ -596,6 +596,14 @@ def test_an_interrupted_convnet_ends_where_a_whole_one_does():
     assert_same(second.final_weights(), whole.final_weights())
 
 
+def test_shuffled_labels_are_learnt_of_the_training_pictures_alone():
+    plain, shuffled = make_trainer(), make_trainer(replace(PLAIN, shuffled_labels=True))
+    assert torch.equal(shuffled.train.images, plain.train.images)
+    assert not torch.equal(shuffled.train.labels, plain.train.labels)
+    assert torch.equal(shuffled.train.labels.sort()[0], plain.train.labels.sort()[0])
+    assert torch.equal(shuffled.validation.labels, plain.validation.labels)
+
+
 def test_alternating_flips_mirror_each_picture_in_every_other_epoch():
     trainer, mirrored = make_trainer(replace(PLAIN, alternating_flip=True, epochs=4)), []
     for _ in trainer.fit():

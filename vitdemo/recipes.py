@@ -75,6 +75,8 @@ class Recipe:
 
     validation_share: float = 0.1
     train_pictures: int = 0  # a stratified subset of the rest; 0: all
+    shuffled_labels: bool = False  # of the training pictures: there is nothing left to learn but
+    # each picture by itself (Zhang et al. 2017)
     seed: int = 0
 
     def __post_init__(self):
@@ -226,6 +228,37 @@ def _one_more(base: Recipe, measured: Mapping[str, str]) -> tuple[Recipe, ...]:
         for name, how, what in ingredients
     )
 
+
+_FAILING = (
+    replace(
+        _PLAIN_CPU,
+        name="vit-plain-cpu-no-positions",
+        summary="vit-plain-cpu without position embeddings: it cannot tell where a patch was",
+        model=replace(_PLAIN_CPU.model, options=_PLAIN_CPU.model.options | {"pos_embed": "none"}),
+        note="Made to fail, for a lesson. Not measured here yet.",
+    ),
+    replace(
+        _PLAIN_CPU,
+        name="vit-plain-cpu-shuffled-labels",
+        summary="vit-plain-cpu on 2,000 pictures with shuffled labels: learnt, and worth nothing",
+        note="Made to fail, for a lesson, after Zhang et al. 2017: training accuracy rises, the "
+        "rest stays at chance. Not measured here yet.",
+        epochs=150,
+        learning_rate=1e-3,
+        flip=False,
+        crop_padding=0,
+        train_pictures=2_000,
+        shuffled_labels=True,
+    ),
+    replace(
+        _PLAIN_CPU,
+        name="vit-plain-cpu-too-fast",
+        summary="vit-plain-cpu at a learning rate far too high",
+        note="Made to fail, for a lesson. Not measured here yet.",
+        learning_rate=0.1,
+        epochs=5,
+    ),
+)
 
 _FINETUNED = Recipe(
     "finetune-deit-tiny",
@@ -391,6 +424,7 @@ _ALL = (
     *_one_more(_PLAIN, {}),
     _PLAIN_CPU,
     *_one_more(_PLAIN_CPU, _MEASURED_CPU),
+    *_FAILING,
     Recipe(
         "vit-nine-blocks",
         "nine blocks with RandAugment, dropout and Adam",

@@ -38,6 +38,7 @@ from vitdemo.training.devices import (
 )
 from vitdemo.training.inference import Preprocessing, predict
 from vitdemo.training.optimisation import build_optimizer, learning_rate_factor
+from vitdemo.training.pictures import with_shuffled_labels
 from vitdemo.training.processes import Processes, join_processes
 from vitdemo.training.teacher import Teacher
 
@@ -137,6 +138,7 @@ class Trainer:
         self.device = next(model.parameters()).device
         self.memory_format = memory_format(model)
         self.model = model.to(memory_format=self.memory_format)
+        train = with_shuffled_labels(train, recipe.seed) if recipe.shuffled_labels else train
         self.train = train.to(self.device)
         self.validation = validation.to(self.device)
         self.num_classes = num_classes
