@@ -16,7 +16,6 @@ from vitdemo.explorer import Explorer
 from vitdemo.explorer.zoo import zoo_run
 from vitdemo.training import pick_device
 from vitdemo.ui import CSS, HEAD, JS, THEME, build_page
-from vitdemo.ui.look.picture import EXAMPLE_FOLDERS
 
 SHIPPED = Path(__file__).parent / "assets" / "runs"
 
@@ -42,7 +41,6 @@ def main(argv: list[str] | None = None) -> int:
             max_file_size="60mb",
             footer_links=["api", "settings"],
             run_history=False,
-            allowed_paths=[*map(str, EXAMPLE_FOLDERS)],
             ssr_mode=False,
         )
     except OSError as error:  # the port is taken

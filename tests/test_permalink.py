@@ -3,7 +3,7 @@
 import gradio as gr
 import pytest
 
-from vitdemo.ui.components import FreeDropdown, LayerSlider
+from vitdemo.ui.kit import FreeDropdown, LayerSlider
 from vitdemo.ui.look import permalink
 
 RADIO = gr.Radio(["mean", "max"], value="mean")

@@ -17,10 +17,10 @@ from vitdemo.explorer.metrics import table_of
 from vitdemo.explorer.patches import embed
 from vitdemo.ui.calibration import verdict
 from vitdemo.ui.compare.robustness import doubt, least
-from vitdemo.ui.components import cache_folder
 from vitdemo.ui.data import similar
 from vitdemo.ui.data.patches import patches_html
 from vitdemo.ui.errors import kind_words
+from vitdemo.ui.kit import cache_folder
 from vitdemo.ui.look.why_drawing import map_figure
 from vitdemo.ui.metrics.tables import point_words
 

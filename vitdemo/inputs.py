@@ -73,15 +73,18 @@ def load_image(path: str | Path) -> Image.Image:
         ) from error
 
 
-def visible_square(image: Image.Image, most: int = 1024) -> Image.Image:
-    """The centre square, all that any model sees, at most `most` pixels wide: what a page keeps."""
-    square = _centre_square(image)
+def visible_square(image: Image.Image, most: int = 1024, at: float = 0.5) -> Image.Image:
+    """The square that models see, at most `most` pixels wide: what a page keeps.
+
+    `at` 0..1 is where it stands along the longer side; in the middle by default.
+    """
+    square = _square(image, at)
     return square_crop(square, most) if square.width > most else square
 
 
-def _centre_square(image: Image.Image) -> Image.Image:
+def _square(image: Image.Image, at: float = 0.5) -> Image.Image:
     side = min(image.size)
-    left, top = (image.width - side) // 2, (image.height - side) // 2
+    left, top = int((image.width - side) * at), int((image.height - side) * at)
     return image.crop((left, top, left + side, top + side))
 
 
@@ -95,7 +98,7 @@ def square_crop(image: Image.Image, size: int) -> Image.Image:
     """
     channels = [
         band.convert("F").resize((size, size), Image.Resampling.BICUBIC)
-        for band in _centre_square(image).split()
+        for band in _square(image).split()
     ]
     pixels = np.stack([np.asarray(channel) for channel in channels], axis=-1)  # (size, size, 3)
     return Image.fromarray(np.rint(pixels.clip(0, 255)).astype(np.uint8))

@@ -4,7 +4,7 @@ import gradio as gr
 import pytest
 from playwright.sync_api import expect
 
-from vitdemo.ui.components import PickHTML
+from vitdemo.ui.kit import PickHTML
 
 
 def cells(pressed: str = "") -> str:

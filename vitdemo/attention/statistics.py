@@ -1,11 +1,12 @@
-"""Two numbers for each head: how far it looks, and how evenly it spreads what it looks at.
+"""How far each head looks, how evenly it spreads what it looks at, and how alike tokens are.
 
-Both are of one picture's attention and say nothing of a class. Letters as in `vitdemo.attention`.
+All are of one picture and say nothing of a class. Letters as in `vitdemo.attention`.
 """
 
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -42,6 +43,12 @@ def entropy(attention: Tensor) -> Tensor:
     count, prefix tokens too, and 0 log 0 is 0.
     """
     return torch.special.entr(attention).sum(dim=-1).mean(dim=-1) / math.log(2)  # (..., H)
+
+
+def token_similarity(tokens: Tensor) -> Tensor:
+    """Cosine of every two tokens of a layer, `tokens` (..., N, D) to (..., N, N) in -1..1."""
+    directions = F.normalize(tokens, dim=-1)
+    return (directions @ directions.mT).clamp(-1, 1)
 
 
 def _distances(grid_size: tuple[int, int], like: Tensor) -> Tensor:

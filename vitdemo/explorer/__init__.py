@@ -89,6 +89,11 @@ class Look:
         """Mean entropy of every head's rows in bits, (L, H)."""
         return statistics.entropy(self.attention).float().cpu().numpy()
 
+    @cached_property
+    def similarity(self) -> Tensor:
+        """Cosine of every two tokens as each layer leaves them, (L, N, N)."""
+        return statistics.token_similarity(self.tokens[1:])
+
     def head_maps(self, layer: int) -> np.ndarray:
         """Where layer 1..L gathers the answer from, head by head, (H, rows, columns)."""
         return self.answer_maps(self.attention[layer - 1])

@@ -25,6 +25,11 @@ def enlarge(picture: np.ndarray, side: int) -> np.ndarray:
     return np.asarray(Image.fromarray(picture).resize((side, side), Image.Resampling.NEAREST))
 
 
+def display_side(side: int, target: int) -> int:
+    """The smallest whole multiple of `side` from `target` on: pixels stay equal squares."""
+    return side * -(-target // side)
+
+
 def colour_map(values: np.ndarray, side: int, *, vmax: float | None = None) -> np.ndarray:
     """Values (rows, columns) >= 0 -> (side, side, 3) uint8; black is 0, brightest is `vmax`.
 

@@ -29,6 +29,8 @@ from vitdemo.ui import (
     progress,
     tabs,
 )
+from vitdemo.ui.components import FOLDER as COMPONENTS
+from vitdemo.ui.components import head_script
 
 # System fonts: the page is whole without a network.
 THEME = gr.themes.Soft(
@@ -38,16 +40,17 @@ THEME = gr.themes.Soft(
     font_mono=["ui-monospace", "monospace"],
 )
 # Each tab may bring its own, beside its code.
-CSS = sorted(Path(__file__).parent.rglob("*.css"))
+CSS = sorted({*Path(__file__).parent.rglob("*.css")} - {*COMPONENTS.glob("*.css")})
 JS = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
-HEAD = f"<script>{(Path(__file__).parent / 'stream.js').read_text(encoding='utf-8')}</script>"
+STREAM = (Path(__file__).parent / "stream.js").read_text(encoding="utf-8")
+HEAD = f"<script>{STREAM}</script><script>{head_script()}</script>"
 
 
 def build_page(explorer: Explorer) -> gr.Blocks:
     """The whole page over `explorer`; `launch` takes THEME, CSS (paths), JS and HEAD."""
-    with gr.Blocks(title="vitdemo", delete_cache=(3600, 3600)) as page:
+    with gr.Blocks(title="vitdemo", delete_cache=(3600, 3600), fill_width=True) as page:
         header.build(page, runs=explorer.everything, roots=explorer.roots, device=explorer.device)
-        with gr.Tabs(elem_id="tabs") as page_tabs:
+        with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as page_tabs:
             with gr.Tab("Look", id="look"):
                 opener = look.build(
                     page,

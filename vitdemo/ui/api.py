@@ -16,7 +16,7 @@ from vitdemo.explorer.export import save_maps
 from vitdemo.explorer.metrics import class_table
 from vitdemo.explorer.why import maps as maps_of_class
 from vitdemo.inputs import load_image, visible_square
-from vitdemo.ui.components import (
+from vitdemo.ui.kit import (
     LIGHT_QUEUE,
     LONG_QUEUE,
     MODEL_QUEUE,

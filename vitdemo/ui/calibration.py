@@ -12,7 +12,7 @@ from vitdemo.explorer.calibration import Calibration, Mended
 from vitdemo.figures import charts
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.components import QUIET, renewed, run_radio
+from vitdemo.ui.kit import QUIET, renewed, run_radio
 from vitdemo.ui.metrics import NOTHING
 from vitdemo.ui.metrics.tables import explanations, signed
 

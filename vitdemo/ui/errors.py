@@ -9,7 +9,7 @@ from vitdemo.evaluation.errors import Filters, Mutual, mutual_pairs
 from vitdemo.explorer.errors import Answered, Chosen
 from vitdemo.runs import Run
 from vitdemo.ui import gallery, html
-from vitdemo.ui.components import QUIET, Choice, PickHTML, for_people, renewed, run_radio
+from vitdemo.ui.kit import QUIET, Choice, PickHTML, for_people, renewed, run_radio
 from vitdemo.ui.look.opener import Opener
 from vitdemo.ui.metrics import NOTHING
 

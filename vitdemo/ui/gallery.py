@@ -13,7 +13,7 @@ from vitdemo.errors import DataError, VitdemoError
 from vitdemo.explorer.errors import Chosen, Found
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.components import QUIET, PickHTML
+from vitdemo.ui.kit import QUIET, PickHTML
 from vitdemo.ui.look.opener import Opener
 
 PAGE = 48

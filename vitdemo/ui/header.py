@@ -9,7 +9,7 @@ import torch
 from vitdemo.provenance import device_name
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.components import QUIET
+from vitdemo.ui.kit import QUIET
 
 
 def build(

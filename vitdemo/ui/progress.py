@@ -23,7 +23,7 @@ from vitdemo.figures import Curve
 from vitdemo.figures.curves import Hover, Mark, Pen, curve_plot, hover_svg, pens
 from vitdemo.runs import RECORD_FIELDS, Run
 from vitdemo.ui import html
-from vitdemo.ui.components import LIGHT_QUEUE, QUIET, PickHTML, offer_download
+from vitdemo.ui.kit import LIGHT_QUEUE, QUIET, PickHTML, offer_download
 
 SECONDS = 4  # between two looks at the run folders
 INTRO = (

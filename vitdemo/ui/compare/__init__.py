@@ -12,7 +12,7 @@ from vitdemo.runs import Run
 from vitdemo.ui import html
 from vitdemo.ui.compare import ingredients, robustness
 from vitdemo.ui.compare.export import exports
-from vitdemo.ui.components import LONG_QUEUE, QUIET
+from vitdemo.ui.kit import LONG_QUEUE, QUIET
 from vitdemo.ui.metrics.tables import explanations
 
 INTRO = (

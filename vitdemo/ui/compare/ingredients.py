@@ -11,7 +11,7 @@ from vitdemo.explorer.ingredients import Ablation, Gain, is_near
 from vitdemo.figures import charts
 from vitdemo.ui import html
 from vitdemo.ui.compare.export import exports
-from vitdemo.ui.components import QUIET, renewed
+from vitdemo.ui.kit import QUIET, renewed
 from vitdemo.ui.metrics.tables import explanations, signed
 
 INTRO = (

@@ -13,7 +13,7 @@ from vitdemo.figures import charts
 from vitdemo.perturb import PERTURBATIONS, Perturbation
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.components import LONG_QUEUE, QUIET
+from vitdemo.ui.kit import LONG_QUEUE, QUIET
 from vitdemo.ui.metrics.curves import COLOURS
 
 INTRO = (

@@ -9,7 +9,9 @@ from vitdemo.evaluation.errors import Filters
 from vitdemo.explorer.errors import Answered, Chosen
 from vitdemo.runs import Run
 from vitdemo.ui import gallery, html
-from vitdemo.ui.components import (
+from vitdemo.ui.confusion import drawing
+from vitdemo.ui.confusion.drawing import COUNTS, UNITS, Matrix
+from vitdemo.ui.kit import (
     LIGHT_QUEUE,
     QUIET,
     Choice,
@@ -18,8 +20,6 @@ from vitdemo.ui.components import (
     renewed,
     run_radio,
 )
-from vitdemo.ui.confusion import drawing
-from vitdemo.ui.confusion.drawing import COUNTS, UNITS, Matrix
 from vitdemo.ui.look.opener import Opener
 from vitdemo.ui.metrics import ALONE, NOBODY, NOTHING
 

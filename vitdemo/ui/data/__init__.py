@@ -5,9 +5,9 @@ from collections.abc import Callable
 import gradio as gr
 
 from vitdemo.ui import html
-from vitdemo.ui.components import for_people
 from vitdemo.ui.data import augmentation, classes, patches, similar
 from vitdemo.ui.data.section import PRIVATE, Section
+from vitdemo.ui.kit import for_people
 
 __all__ = ["augmentation", "build", "classes", "patches", "similar"]
 

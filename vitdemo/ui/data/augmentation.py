@@ -13,8 +13,8 @@ from vitdemo.explorer.augmented import Augmented
 from vitdemo.inputs import load_image, visible_square
 from vitdemo.recipes import RECIPES, Recipe, get_recipe
 from vitdemo.ui import html
-from vitdemo.ui.components import MODEL_QUEUE
 from vitdemo.ui.data.section import PRIVATE, Section
+from vitdemo.ui.kit import MODEL_QUEUE
 from vitdemo.ui.look.picture import example_files
 
 WORDS = (

@@ -12,8 +12,8 @@ from vitdemo.explorer.patches import PatchEmbedding
 from vitdemo.figures.dataset import signed_map, spread
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.components import MODEL_QUEUE, renewed, run_radio
 from vitdemo.ui.data.section import Section
+from vitdemo.ui.kit import MODEL_QUEUE, renewed, run_radio
 
 SIDE = 224
 WORDS = (

@@ -9,7 +9,7 @@ from gradio.components import Component
 
 from vitdemo.errors import VitdemoError
 from vitdemo.ui import html
-from vitdemo.ui.components import LIGHT_QUEUE
+from vitdemo.ui.kit import LIGHT_QUEUE
 
 PRIVATE = {"api_visibility": "private"}
 

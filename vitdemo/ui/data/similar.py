@@ -16,8 +16,8 @@ from vitdemo.explorer.features import MOST, PIXELS, Sample, Space
 from vitdemo.figures.dataset import sheet
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.components import LONG_QUEUE, PickHTML, for_people, renewed, run_radio
 from vitdemo.ui.data.section import PRIVATE, Section
+from vitdemo.ui.kit import LONG_QUEUE, PickHTML, for_people, renewed, run_radio
 from vitdemo.ui.look.opener import Opener
 
 WORDS = (

@@ -14,7 +14,8 @@ from vitdemo.explorer import Look, hands
 from vitdemo.explorer.hands import PRESETS, Changes, Removed, Shift
 from vitdemo.perturb import PERTURBATIONS
 from vitdemo.ui import html
-from vitdemo.ui.components import LayerSlider, PickHTML, for_people
+from vitdemo.ui.components.maps import Maps, Row
+from vitdemo.ui.kit import LayerSlider, PickHTML, for_people
 from vitdemo.ui.look import hands_drawing as drawing
 from vitdemo.ui.look.picture import KEPT_SECONDS
 from vitdemo.ui.look.shared import Shared, nearest
@@ -54,7 +55,7 @@ class Parts:
     some: gr.Button
     back: gr.Button
     shifts: gr.HTML
-    maps: gr.HTML
+    maps: Maps
     pieces: gr.Radio
     sliders: list[gr.Slider]
     seed: gr.Slider
@@ -85,7 +86,7 @@ class Handlers:
         removed = (removed or Removed()).on(self.grid(choice, name))
         return self.canvas(image), Changes.wished(*others, removed)
 
-    def draw(self, image, name, layer, choice, *settings) -> tuple[str, str, str, str]:
+    def draw(self, image, name, layer, choice, *settings) -> tuple[str, str, Row | str, str]:
         """HTML of the changed picture, all answers, the chosen model's attention; `code`."""
         before, changes = self.wished(image, name, choice, settings)
         after = hands.change(before, changes)
@@ -93,9 +94,9 @@ class Handlers:
         try:
             looks = self.look(name, before), self.look(name, after)
         except VitdemoError as error:
-            maps = html.notice(str(error))
+            maps = str(error)
         else:
-            maps = drawing.maps_html(*looks, nearest(layer, looks[0].layers), changes)
+            maps = drawing.maps_row(*looks, nearest(layer, looks[0].layers), changes)
         answers = drawing.shifts_html(found, problems, changes)
         return drawing.picture_html(after, changes), answers, maps, changes.removed.code
 
@@ -202,7 +203,7 @@ def lay_out() -> Parts:
                 back = gr.Button("Bring all back", size="sm", min_width=140)
         with gr.Column(scale=4, min_width=300):
             shifts = gr.HTML(elem_id="hands-answers", apply_default_css=False)
-            maps = gr.HTML(elem_id="hands-maps", apply_default_css=False)
+            maps = Maps(elem_id="hands-maps")
         with gr.Column(scale=4, min_width=300):
             pieces = gr.Radio(
                 [("whole", 1), *((f"{n} × {n}", n) for n in hands.PIECES[1:])],

@@ -6,9 +6,7 @@ from PIL import Image
 from vitdemo.explorer import Look
 from vitdemo.explorer.hands import Changes, Shift, attended
 from vitdemo.ui import html
-from vitdemo.ui.look.drawing import map_figure
-
-OPACITY = 0.6
+from vitdemo.ui.components.maps import Panel, Row, peak
 
 
 def picture_html(picture: Image.Image, changes: Changes) -> str:
@@ -76,21 +74,25 @@ def shift_row(name: str, before: float, after: float) -> str:
     )
 
 
-def maps_html(before: Look, after: Look, layer: int, changes: Changes) -> str:
+def maps_row(before: Look, after: Look, layer: int, changes: Changes) -> Row:
     """Mean of the heads of `layer` and rollout up to it, untouched and changed."""
     named = [(after, "")]
     if not changes.untouched:
         named = [(before, ", untouched"), (after, ", changed")]
     span = f"layers 1 to {layer}" if layer > 1 else "layer 1"
     titles = {"mean": f"Mean of the heads, layer {layer}", "rollout": f"Rollout, {span}"}
-    figures = [
-        map_figure(look, attended(look, layer, by), OPACITY, title + which, 160)
+    panels = [
+        map_panel(look, attended(look, layer, by), title + which)
         for by, title in titles.items()
         for look, which in named
     ]
     words = (
-        "Bright patches are those that its answer is gathered from most, each map by its own "
-        "maximum: where the model looks now, not why it answers."
+        f"The attention of {after.run.name} follows. Bright patches are those that its answer is "
+        "gathered from most: where the model looks now, not why it answers."
     )
-    head = f"<h3>The attention of {html.escape(after.run.name)} follows</h3>"
-    return f'{head}<p class="vd-quiet">{words}</p>' + html.row(figures, 160)
+    return Row(panels, words)
+
+
+def map_panel(look: Look, values: np.ndarray, title: str) -> Panel:
+    lines = [f"strongest in {peak(values)}"]
+    return Panel(title, values, look.seen, f"{look.run.name}: {title}", lines=lines)

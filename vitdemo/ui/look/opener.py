@@ -1,53 +1,50 @@
 """How another tab opens a test picture in Look: the way from a number to the model's attention."""
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import gradio as gr
 from gradio.components import Component
 
-from vitdemo.explorer import TestPicture
 from vitdemo.runs import Run
-from vitdemo.ui import html
-from vitdemo.ui.components import LIGHT_QUEUE, for_people
-from vitdemo.ui.look import picture
+from vitdemo.ui.kit import MODEL_QUEUE, for_people
 
 # The keyboard goes where the picture went.
-FOCUS = "() => requestAnimationFrame(() => document.querySelector('#tabs [role=tab]').focus())"
-WITHOUT_WEIGHTS = " The weights of {name} are not here, so what follows is of the models that are."
+FOCUS = """() => requestAnimationFrame(() => {
+  window.scrollTo(0, 0);
+  document.querySelector('#tabs [role=tab]').focus({ preventScroll: true });
+})"""
+WITHOUT_WEIGHTS = "The weights of {name} are not here, so what follows is of the models that are."
 
 
 @dataclass(frozen=True)
 class Opener:
-    """The components that a test picture goes into, and who knows of it."""
+    """What answers for the whole of Look, see `look.build`."""
 
     tabs: gr.Tabs
-    upload: gr.Image
-    note: gr.HTML
-    model: gr.Radio
+    answer: Callable[..., list]  # (number, run name, note, *inputs) -> values of `outputs`
+    inputs: list[Component]
+    outputs: list[Component]
     explained_runs: Callable[[], list[Run]]
-    test_picture: Callable[[int], TestPicture]
     picture: gr.State  # what models can see of this user's picture: an RGB square
 
     def connect(self, listen: Callable, chosen: Callable, inputs: list[Component]) -> None:
-        """On the event `listen`, open the picture that `chosen(*inputs)` gives.
+        """On the event `listen`, open the picture that `chosen(*inputs, event)` gives.
 
         It returns the picture's number and the name of the run to explain it with; where that run
-        has no weights, the picture's note says so. Its last parameter may be a `gr.EventData`.
+        has no weights, the picture's words say so.
         """
+        count = len(inputs)
 
         @for_people
-        @functools.wraps(chosen)
-        def show(*args):
-            number, name = chosen(*args)
+        def show(event: gr.EventData, *values):
+            number, name = chosen(*values[:count], event)
             known = name in [run.name for run in self.explained_runs()]
-            image, note = picture.opened(number, self.test_picture(number))
-            if name and not known:
-                note += WITHOUT_WEIGHTS.format(name=html.escape(name))
-            return gr.Tabs(selected="look"), image, note, name if known else gr.skip()
+            note = WITHOUT_WEIGHTS.format(name=name) if name and not known else ""
+            found = self.answer(number, name if known else None, note, *values[count:])
+            return [gr.Tabs(selected="look"), *found]
 
-        outputs = [self.tabs, self.upload, self.note, self.model]
         options = {"api_visibility": "private", "show_progress": "hidden"}
-        shown = listen(show, inputs=inputs, outputs=outputs, **options, **LIGHT_QUEUE)
+        everything = [*inputs, *self.inputs]
+        shown = listen(show, everything, [self.tabs, *self.outputs], **options, **MODEL_QUEUE)
         shown.success(None, js=FOCUS)

@@ -1,19 +1,20 @@
 """The page's address holds what is chosen in Look: model, layer, settings, section, test picture.
 
 `?model=vit-best&layer=4&section=heads&picture=test:17` opens just that. The browser alone writes
-the address; what it holds is checked here like any other input of a stranger.
+the address; what it holds is checked here like any other input of a stranger, but for what the
+attention component alone needs (head, token, direction, ...), which its script reads and checks.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Sequence
 from urllib.parse import parse_qs
 
 import gradio as gr
 from gradio.components import Component
 
-from vitdemo.ui.components import FreeDropdown, LayerSlider
+from vitdemo.ui.components.picture import Asked, share
+from vitdemo.ui.kit import FreeDropdown, LayerSlider
 
-TEST, PHOTO = "test:", "photo:"
 LONGEST = 4000  # characters of an address that are read
 LONGEST_NAME = 200  # of a class; ImageNet-21k has one of 175
 LARGEST = 10_000  # of a number where the component itself has no limit yet
@@ -21,23 +22,17 @@ LARGEST = 10_000  # of a number where the component itself has no limit yet
 # Values that are as the page starts are left out, so that addresses stay short.
 _WRITE = """(...values) => {
   const names = NAMES, defaults = DEFAULTS;
-  const query = new URLSearchParams(window.location.search);
+  const changed = {};
   names.forEach((name, i) => {
-    const value = values[i];
-    if (value === null || value === undefined || String(value) === defaults[name])
-      query.delete(name);
-    else query.set(name, value);
+    const value = values[i] ?? null;
+    changed[name] = value !== null && String(value) === defaults[name] ? null : value;
   });
-  const source = document.querySelector("#note [data-source]");
-  if (source) query.set("picture", source.dataset.source); else query.delete("picture");
-  const text = query.toString().replaceAll("%3A", ":");
-  window.vdLook = text; // see tabs.js
-  history.replaceState(history.state, "", text ? "?" + text : window.location.pathname);
+  vitdemo.address(changed);
 }"""
 READ = "() => [window.location.search]"
 COPY = """() => {
   navigator.clipboard.writeText(window.location.href);
-  return [document.querySelector("#note [data-own]") ? "own" : ""];
+  return [vitdemo.source === "own" ? "own" : ""];
 }"""
 
 
@@ -75,11 +70,16 @@ def _number(slider: gr.Slider, text: str) -> float | None:
     return int(value) if value == int(value) else value
 
 
-def picture_number(text: str | None) -> int | None:
-    """17 of "test:17"; None for anything else."""
-    number = (text or "").removeprefix(TEST)
-    is_number = text != number and number.isascii() and number.isdigit() and len(number) < 10
-    return int(number) if text and is_number else None
+def wish(search: str, photos: Sequence[str]) -> Asked | None:
+    """The picture that an address names, or the first of `photos`; None where there is neither."""
+    found = parse(search)
+    try:
+        at = share(float(found.get("crop", "0.5")))
+    except ValueError:
+        at = 0.5
+    if source := found.get("picture"):
+        return Asked(source[:LONGEST_NAME], None, at)
+    return Asked(photos[0], None, at) if photos else None
 
 
 def tell_copied(own: str) -> None:
@@ -107,10 +107,10 @@ def _as_written(value) -> str:
     return "" if value is None else str(value)
 
 
-def write_when_changed(linked: dict[str, Component], others: list[Callable]) -> None:
-    """Write the address on every change of a linked component, and on the events `others`."""
+def write_when_changed(linked: dict[str, Component]) -> None:
+    """Write the address on every change of a linked component."""
     gr.on(
-        [*(component.change for component in linked.values()), *others],
+        [component.change for component in linked.values()],
         None,
         inputs=list(linked.values()),
         js=script(linked),

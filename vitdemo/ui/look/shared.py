@@ -1,8 +1,8 @@
 """What the sections of the Look tab share: the picture, the model, the layer, and who draws when.
 
 A section is one file with `build(shared, ...)`, called inside its own `gr.Tab`. It draws through
-`shared.when_drawn`: when it is opened, and while it is open for every new picture and every change
-of the model. What is not open does no work.
+`shared.when_drawn`: when it is opened, and while it is open with every new picture and model, in
+the same answer. What is not open does no work.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 import gradio as gr
 from gradio.components import Component
 
-from vitdemo.ui.components import LIGHT_QUEUE, MODEL_QUEUE, for_people
+from vitdemo.ui.kit import LIGHT_QUEUE, MODEL_QUEUE, for_people
 
 Draw = Callable[..., object]
+# The browser alone answers a change of layer, but for sections that ask a model about it.
+ELSEWHERE = "(layer, section, known) => [section === 'heads' ? known : layer]"
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,9 @@ class Shared:
     """The components that all sections of the tab read."""
 
     picture: gr.State  # what models can see of this user's picture: an RGB square
-    model: gr.Radio  # name of the chosen run
+    model: Component  # its value: name of the chosen run
     layer: gr.Slider  # 1..L of the chosen run; the nearest one counts
+    layer_elsewhere: gr.Number  # the same, but still while the attention alone is open; hidden
     section: gr.Textbox  # id of the open section; hidden, so that the browser can read it
     linked: dict[str, Component] = field(default_factory=dict)  # what the page's address holds
     drawers: list[Drawer] = field(default_factory=list)
@@ -77,13 +80,14 @@ class Shared:
         Changes by the page itself count too (a slider's reset); of many, the last one wins.
         """
         drawer = Drawer(section, draw, list(inputs), list(outputs))
+        by = [self.layer_elsewhere if c is self.layer else c for c in (by or inputs)]
 
         @for_people
         def redraw(open_section, image, name, *values):
             return drawer(image, name, *values) if open_section == section else drawer.skipped
 
         gr.on(
-            [component.change for component in (inputs if by is None else by)],
+            [component.change for component in by],
             redraw,
             inputs=[self.section, self.picture, self.model, *inputs],
             outputs=drawer.outputs,
@@ -102,38 +106,44 @@ class Shared:
         for convert, source, target in self.restorers:
             loaded.success(convert, source, target, api_visibility="private", **LIGHT_QUEUE)
 
-    def wire(self, tabs: dict[str, gr.Tab], settled: list[gr.events.Dependency]) -> None:
-        """Connect every drawer to its tab of `tabs`, and to the picture and model once `settled`.
+    @property
+    def inputs(self) -> list[Component]:
+        """What `drawn` takes behind the section, the picture and the model."""
+        return [component for drawer in self.drawers for component in drawer.inputs]
 
-        One question to the server serves all sections: those that are not open are skipped.
-        """
-        inputs = [component for drawer in self.drawers for component in drawer.inputs]
-        outputs = [component for drawer in self.drawers for component in drawer.outputs]
-        private = {"api_visibility": "private", **MODEL_QUEUE}
+    @property
+    def outputs(self) -> list[Component]:
+        """What `drawn` gives the values of."""
+        return [component for drawer in self.drawers for component in drawer.outputs]
 
-        @for_people
-        def draw_open(section, image, name, *values):
-            drawn, values = [], list(values)
-            for drawer in self.drawers:
-                own, values = values[: len(drawer.inputs)], values[len(drawer.inputs) :]
-                is_open = drawer.section == section
-                drawn += drawer(image, name, *own) if is_open else drawer.skipped
-            return drawn
+    def drawn(self, open_section: str, image, name, values: Sequence) -> list:
+        """The values of all `outputs`: those of sections that are not open stay as they are."""
+        found, values = [], list(values)
+        for drawer in self.drawers:
+            own, values = values[: len(drawer.inputs)], values[len(drawer.inputs) :]
+            is_open = drawer.section == open_section
+            found += drawer(image, name, *own) if is_open else drawer.skipped
+        return found
 
-        for event in settled:
-            event.success(
-                draw_open,
-                inputs=[self.section, self.picture, self.model, *inputs],
-                outputs=outputs,
-                trigger_mode="multiple",  # nor may a picture be lost while another is drawn
-                show_progress="hidden",
-                **private,
-            )
+    def wire_tabs(self, tabs: dict[str, gr.Tab]) -> None:
+        """Draw a section when its tab is opened, and leave a layer's change to those that ask."""
         for name, tab in tabs.items():
-            self._draw_when_opened(name, tab, private)
+            self._draw_when_opened(name, tab)
+        self.layer.change(
+            None,
+            [self.layer, self.section, self.layer_elsewhere],
+            self.layer_elsewhere,
+            js=ELSEWHERE,
+            api_visibility="private",
+        )
 
-    def _draw_when_opened(self, name: str, tab: gr.Tab, private: dict) -> None:
+    def _draw_when_opened(self, name: str, tab: gr.Tab) -> None:
         drawers = [drawer for drawer in self.drawers if drawer.section == name]
+        outputs = [component for drawer in drawers for component in drawer.outputs]
+        private = {"api_visibility": "private", "trigger_mode": "always_last"}
+        if not drawers:
+            tab.select(None, None, self.section, js=f"() => [{name!r}]", **private)
+            return
 
         @for_people
         def draw(image, run_name, *values):
@@ -143,13 +153,8 @@ class Shared:
                 drawn += drawer(image, run_name, *own)
             return drawn
 
-        tab.select(
-            draw,
-            inputs=[self.picture, self.model, *(c for d in drawers for c in d.inputs)],
-            outputs=[self.section, *(c for d in drawers for c in d.outputs)],
-            trigger_mode="always_last",
-            **private,
-        )
+        inputs = [self.picture, self.model, *(c for d in drawers for c in d.inputs)]
+        tab.select(draw, inputs, [self.section, *outputs], **private, **MODEL_QUEUE)
 
 
 def nearest(layer: float, layers: int) -> int:

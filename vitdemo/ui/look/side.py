@@ -4,22 +4,20 @@ from collections.abc import Callable, Sequence
 
 import gradio as gr
 
-from vitdemo import figures
 from vitdemo.evaluation import top_k
 from vitdemo.explorer.side import KINDS, Panel, one_of_each_family
 from vitdemo.runs import Run
-from vitdemo.ui import html
-from vitdemo.ui.look.drawing import display_side
+from vitdemo.ui.components import maps
+from vitdemo.ui.components.maps import Maps, Row
 from vitdemo.ui.look.shared import Shared
 
-OWN_ANSWER = "what each model itself says"
+OWN_ANSWER = "the predicted class of each"
 INTRO = (
     "The same picture through several models, at the same share of their depth: 100 % is the last "
     "layer of each. A convolutional model has no attention; it is shown with Grad-CAM, which "
     "depends on the class. Each map is scaled to its own maximum, so colours compare places within "
     "a map, not models with each other."
 )
-SIDE = 384  # of each map, in pixels
 
 
 def build(
@@ -52,7 +50,7 @@ def build(
             filterable=True,
             min_width=300,
         )
-    view = gr.HTML(elem_id="side-by-side", apply_default_css=False)
+    view = Maps(elem_id="side-by-side")
 
     def draw(image, _, names, kind, depth, target):
         known = [run.name for run in runs()]
@@ -63,7 +61,7 @@ def build(
             kind=kind,
             target=None if target == OWN_ANSWER else target,
         )
-        return panels_html(panels, problems)
+        return row(panels, problems)
 
     shared.linked |= {"map": kind, "depth": depth, "class": target}
     settings = [chosen, kind, depth, target]
@@ -76,24 +74,24 @@ def class_names(runs: Sequence[Run]) -> list[str]:
     return list(dict.fromkeys(name for run in runs for name in run.classes))
 
 
-def panels_html(panels: list[Panel], problems: list[str]) -> str:
-    """A column for each model, and a line for each that has none."""
-    if not panels and not problems:
-        return html.notice("Choose a model above.")
-    return f'<div class="vd-side">{"".join(map(panel_html, panels))}</div>' + html.notices(problems)
+def row(panels: list[Panel], problems: list[str]) -> Row | str:
+    """A column for each model, and a sentence for each that has none."""
+    if not panels:
+        return " ".join(problems) or "Choose a model above."
+    return Row([column(panel) for panel in panels], sentence=" ".join(problems))
 
 
-def panel_html(panel: Panel) -> str:
-    answer, values = panel.answer, panel.values
-    side = display_side(len(answer.seen), SIDE)
+def column(panel: Panel) -> maps.Panel:
+    """What the model predicts above its map."""
+    answer = panel.answer
     indices, shares = top_k(answer.probabilities, 3)
-    bars = html.probability_bars([answer.run.classes[i] for i in indices], shares)
-    picture = figures.overlay(answer.seen, values, side, opacity=0.6)
-    figure = html.figure(
-        picture,
-        f"{answer.run.name}: {panel.title}",
+    likely = zip(indices, shares, strict=True)
+    return maps.Panel(
         panel.title,
-        panel.caption,
-        html.number_grid(values / max(values.sum(), 1e-12), "Shares of the map, in percent"),
+        panel.values,
+        answer.seen,
+        f"{answer.run.name}: {panel.title}",
+        head=answer.run.name,
+        lines=[", ".join(f"{answer.run.classes[i]} {100 * p:.1f} %" for i, p in likely)],
+        caption=panel.caption,
     )
-    return f"<section><h3>{html.escape(answer.run.name)}</h3>{bars}{figure}</section>"

@@ -7,7 +7,7 @@ import gradio as gr
 from vitdemo.errors import VitdemoError
 from vitdemo.explorer.why import Truth, Why
 from vitdemo.ui import html
-from vitdemo.ui.components import LIGHT_QUEUE, LONG_QUEUE, FreeDropdown, for_people, renewed
+from vitdemo.ui.kit import LIGHT_QUEUE, LONG_QUEUE, FreeDropdown, for_people, renewed
 from vitdemo.ui.look import why_drawing
 from vitdemo.ui.look.shared import Shared
 

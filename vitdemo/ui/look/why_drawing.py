@@ -7,7 +7,6 @@ from vitdemo.explorer.why import ClassMap, Truth, Why
 from vitdemo.faithfulness import CENTRE
 from vitdemo.figures import Curve, truth
 from vitdemo.ui import html
-from vitdemo.ui.look.drawing import display_side
 
 BEST = "The truest on hundreds of test pictures; which is of this one, the truth meter below says"
 FILLS = {"mean": "Mean colour", "blur": "Blurred picture", "drop": "Token dropped (ViT only)"}
@@ -42,7 +41,7 @@ def chance_of(classes: tuple[str, ...], probabilities: np.ndarray, index: int) -
 
 
 def map_figure(why: Why, found: ClassMap, known: Truth | None) -> str:
-    values, method, side = found.values, found.method, display_side(len(why.seen), 240)
+    values, method, side = found.values, found.method, figures.display_side(len(why.seen), 240)
     row, column = np.unravel_index(np.abs(values).argmax(), values.shape)
     peak = (
         f"strongest in row {row + 1}, column {column + 1} of {values.shape[0]} × {values.shape[1]}"

@@ -8,7 +8,7 @@ from vitdemo.errors import VitdemoError
 from vitdemo.explorer.metrics import ClassTable, Duel, Ranking
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.components import QUIET, renewed, run_radio
+from vitdemo.ui.kit import QUIET, renewed, run_radio
 from vitdemo.ui.metrics import curves, tables
 
 CLASS_ORDER, WORST_FIRST = "Class order", "Worst F1 first"

@@ -16,7 +16,7 @@ from vitdemo.evaluation.change import Change
 from vitdemo.explorer.inside import Effects, Step, softmax
 from vitdemo.figures.inside import diverging
 from vitdemo.ui import html
-from vitdemo.ui.components import LONG_QUEUE, MODEL_QUEUE, PickHTML, for_people
+from vitdemo.ui.kit import LONG_QUEUE, MODEL_QUEUE, PickHTML, for_people
 from vitdemo.ui.look.inside.parts import Parts
 from vitdemo.ui.look.inside.pieces import caption, folded, paint, percent, signed
 

@@ -2,16 +2,14 @@
 
 from collections.abc import Callable, Iterator
 
-import gradio as gr
 import numpy as np
 from PIL import Image
 
 from vitdemo.explorer import Look
 from vitdemo.explorer.inside import EpochMap
-from vitdemo.ui import html
-from vitdemo.ui.look.drawing import map_figure
+from vitdemo.ui.components.maps import Maps, Panel, Row, peak
 from vitdemo.ui.look.inside.parts import Parts
-from vitdemo.ui.look.inside.pieces import caption, percent
+from vitdemo.ui.look.inside.pieces import percent
 from vitdemo.ui.look.shared import nearest
 
 WORDS = (
@@ -36,28 +34,29 @@ def build(
 
     `with_epochs` names the runs that kept more than their last weights.
     """
-    view = gr.HTML(elem_id="epochs-inside", apply_default_css=False)
+    view = Maps(elem_id="epochs-inside")
 
     def draw(image, name, layer):
         found = look(name, image)
         layer = nearest(layer, found.layers)
         maps = list(across_epochs(name, image, layer - 1))
-        return epochs_html(found, layer, maps, [] if maps else with_epochs())
+        return row(found, layer, maps, [] if maps else with_epochs())
 
     layer = parts.shared.layer
     parts.draw("epochs", draw, [layer], [view], by=[layer])
 
 
-def epochs_html(look: Look, layer: int, maps: list[EpochMap], others: list[str]) -> str:
+def row(look: Look, layer: int, epochs: list[EpochMap], others: list[str]) -> Row | str:
     """A strip of maps, or which `others` have one, and how to keep the weights for it."""
-    if not maps:
+    if not epochs:
         words = f"; choose {' or '.join(others)} above, which kept more" if others else ""
-        return html.notice(NONE_KEPT.format(name=look.run.name, others=words))
-    strip = (map_figure(look, each.values, 0.6, title(look, each), 160) for each in maps)
-    return caption(WORDS.format(layer=layer)) + html.row(strip, 160)
+        return NONE_KEPT.format(name=look.run.name, others=words)
+    return Row([panel(look, each) for each in epochs], WORDS.format(layer=layer))
 
 
-def title(look: Look, each: EpochMap) -> str:
-    said = int(np.argmax(each.probabilities))
+def panel(look: Look, each: EpochMap) -> Panel:
+    predicted = int(np.argmax(each.probabilities))
     when = "In the end" if each.epoch is None else f"Epoch {each.epoch}"
-    return f"{when}: says {look.run.classes[said]}, {percent(each.probabilities[said])}"
+    answer = f"predicts {look.run.classes[predicted]}, {percent(each.probabilities[predicted])}"
+    words = f"{look.run.name}, {when.lower()}: {answer}, strongest in {peak(each.values)}"
+    return Panel(when, each.values, look.seen, words, lines=[answer])

@@ -14,8 +14,7 @@ from vitdemo import figures
 from vitdemo.explorer.inside import Lens
 from vitdemo.figures.inside import CLASS_COLOURS, sequential
 from vitdemo.ui import html
-from vitdemo.ui.components import MODEL_QUEUE, PickHTML, for_people
-from vitdemo.ui.look.drawing import display_side
+from vitdemo.ui.kit import MODEL_QUEUE, PickHTML, for_people
 from vitdemo.ui.look.inside.parts import Parts
 from vitdemo.ui.look.inside.pieces import caption, folded, paint, percent
 from vitdemo.ui.look.shared import nearest
@@ -133,7 +132,7 @@ def patches_html(found: Lens, layer: int) -> str:
         for c, count in counts
     )
     seen = html.figure(
-        figures.enlarge(found.seen, display_side(len(found.seen), 288)),
+        figures.enlarge(found.seen, figures.display_side(len(found.seen), 288)),
         f"What {found.run.name} saw, with its patches",
         f"What {found.run.name} saw",
         grid=found.grid,

@@ -7,7 +7,7 @@ from gradio.components import Component
 
 from vitdemo.errors import VitdemoError
 from vitdemo.ui import html
-from vitdemo.ui.components import QUIET
+from vitdemo.ui.kit import QUIET
 from vitdemo.ui.look.shared import Drawer, Shared
 
 SECTION = "inside"

@@ -10,7 +10,7 @@ import numpy as np
 
 from vitdemo.figures.inside import diverging, position_overview
 from vitdemo.ui import html
-from vitdemo.ui.components import MODEL_QUEUE, PickHTML, for_people
+from vitdemo.ui.kit import MODEL_QUEUE, PickHTML, for_people
 from vitdemo.ui.look.inside.parts import Parts
 from vitdemo.ui.look.inside.pieces import caption, folded, paint, signed
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vitdemo.ui.components import renewed
+from vitdemo.ui.kit import renewed
 from vitdemo.ui.look.shared import limited
 
 

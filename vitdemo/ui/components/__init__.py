@@ -1,0 +1,84 @@
+"""What the browser draws: each component is NAME.py, and beside it NAME.html, NAME.css, NAME.js.
+
+Python sends a small JSON value, the script draws it. gradio evaluates what a template gives as a
+JavaScript template literal, so a value with `${...}` in it would run: the templates hold no value
+at all, and the scripts write names, classes and numbers as text. `shared.js`, in the page's head,
+holds what several scripts draw with.
+"""
+
+import base64
+import hashlib
+import io
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from gradio.components import Component
+from matplotlib import colormaps
+from PIL import Image
+
+from vitdemo.figures import SEQUENTIAL
+from vitdemo.figures.truth import DIVERGING
+
+FOLDER = Path(__file__).parent
+
+
+def drawn_by(name: str) -> dict[str, str]:
+    """What `gr.HTML` takes to draw the component `name`: its template, style and script."""
+
+    def read(ending: str) -> str:
+        return (FOLDER / f"{name}.{ending}").read_text(encoding="utf-8")
+
+    return {
+        "html_template": read("html"),
+        "css_template": read("css"),
+        "js_on_load": read("js"),
+        "apply_default_css": False,
+        "padding": False,
+    }
+
+
+def served(component: Component, folder: str, name: str, content: Callable[[], bytes]) -> dict:
+    """What `content()` gives as a file that the browser may fetch, for a component's value.
+
+    It lies in `folder` of gradio's cache, where old files go in their time. The same name is the
+    same content: it is made once, however many ask.
+    """
+    path = Path(component.GRADIO_CACHE) / folder / name
+    try:
+        os.utime(path)  # the cache ages files by this
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(content())
+        os.replace(file.name, path)
+    return {"path": str(path), "orig_name": name, "meta": {"_type": "gradio.FileData"}}
+
+
+def served_picture(component: Component, picture: np.ndarray) -> dict:
+    """A picture (height, width, 3) uint8 as a PNG that the browser may fetch, see `served`."""
+    pixels = np.ascontiguousarray(picture)
+    key = hashlib.blake2b(repr(pixels.shape).encode() + pixels.tobytes(), digest_size=12)
+    return served(component, "pictures", f"{key.hexdigest()}.png", lambda: _png(pixels))
+
+
+def _png(picture: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(picture).save(buffer, format="PNG", compress_level=1)
+    return buffer.getvalue()
+
+
+def head_script() -> str:
+    """The script that all components draw with, and the colours of plain and of signed maps."""
+    script = (FOLDER / "shared.js").read_text(encoding="utf-8")
+    return script.replace("SEQUENTIAL", _colours(SEQUENTIAL)).replace(
+        "DIVERGING", _colours(DIVERGING)
+    )
+
+
+def _colours(name: str) -> str:
+    """256 colours of matplotlib's `name` as base64 of RGB bytes."""
+    table = (255 * colormaps[name](np.arange(256))[:, :3]).round().astype(np.uint8)  # (256, 3)
+    return base64.b64encode(table.tobytes()).decode()

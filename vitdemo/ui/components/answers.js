@@ -1,0 +1,32 @@
+// What each model answers of the picture: its likeliest classes, the true class of a test picture
+// marked, and all of it in one sentence for those who listen.
+const { make } = vitdemo;
+const part = (name) => element.querySelector("." + name);
+const percent = (share) => `${(100 * share).toFixed(1)} %`;
+
+function row(name, share, place, truth) {
+  const mark = truth === null ? "" : name === truth ? " ✓" : place === 0 ? " ✗" : "";
+  const kind = truth === null ? "" : name === truth ? " true" : place === 0 ? " wrong" : "";
+  const bar = make("div", {}, make("i", { style: `width: ${100 * share}%` }));
+  const words = make("span", { text: name + mark, title: name === truth ? `${name}: the true class` : name });
+  return make("li", { className: (place === 0 ? "first" : "") + kind }, words, bar, make("b", { text: percent(share) }));
+}
+
+function card(model, truth) {
+  const rows = model.classes.map((name, i) => row(name, model.probabilities[i], i, truth));
+  return make("section", { className: "card" }, make("h3", { text: model.run, title: model.run }),
+    make("p", { className: "quiet", text: model.about, title: model.about }), make("ul", {}, ...rows));
+}
+
+function draw() {
+  const value = props.value;
+  if (!value) return;
+  const truth = value.label;
+  part("cards").replaceChildren(...value.models.map((model) => card(model, truth)));
+  const spoken = value.models.map(({ run, classes, probabilities }) => `${run}: ${classes[0]}, ${percent(probabilities[0])}`);
+  part("read").textContent = `${spoken.join("; ")}.${truth ? ` True class: ${truth}.` : ""}`;
+  part("problems").replaceChildren(...value.problems.map((text) => make("p", { className: "vd-notice", text, role: "status" })));
+  part("notes").lastElementChild.replaceChildren(...value.notes.map((text) => make("p", { text })));
+}
+watch("value", draw);
+draw();

@@ -1,0 +1,86 @@
+"""What every model answers of one picture, as cards.
+
+The value that reaches the script: {"models": [{"run", "about", "classes", "probabilities"}, ...],
+likeliest class first, "label": the true class or None, "problems": [...], "notes": [...]}.
+"""
+
+from dataclasses import dataclass
+
+import gradio as gr
+
+from vitdemo.evaluation import top_k
+from vitdemo.explorer import Answer, final_accuracy
+from vitdemo.runs import Run
+from vitdemo.ui.components import drawn_by
+
+SHOWN = 3  # classes of each model
+LISTED = 30  # classes that are named in the notes
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The `answers` to a picture whose true class is `label`, and a sentence for each model that
+    has none."""
+
+    answers: list[Answer]
+    problems: list[str]
+    label: str | None = None
+
+
+class Answers(gr.HTML):
+    """See the module."""
+
+    def __init__(self, **options):
+        super().__init__(None, **drawn_by("answers"), **options)
+
+    def preprocess(self, payload) -> None:
+        """Nobody asks the browser what was drawn."""
+
+    def postprocess(self, value: Answered | None) -> dict | None:
+        if value is None:
+            return None
+        return {
+            "models": [_card(answer) for answer in value.answers],
+            "label": value.label,
+            "problems": value.problems,
+            "notes": notes([answer.run for answer in value.answers]),
+        }
+
+
+def _card(answer: Answer) -> dict:
+    indices, values = top_k(answer.probabilities, SHOWN)
+    return {
+        "run": answer.run.name,
+        "about": about(answer.run),
+        "classes": [answer.run.classes[i] for i in indices],
+        "probabilities": [round(float(value), 4) for value in values],
+    }
+
+
+def about(run: Run) -> str:
+    """One line: its size, how good it is on the test set, and the run's own words of what it is."""
+    right = final_accuracy(run)
+    words = ["not evaluated" if right is None else f"{100 * right:.1f} % of test pictures right"]
+    if "parameters" in run.config:
+        words.insert(0, f"{run.config['parameters'] / 1e6:.1f} M parameters")
+    return " · ".join([*words, run.config["recipe"].get("summary") or run.spec.family])
+
+
+def notes(runs: list[Run]) -> list[str]:
+    """What a newcomer would ask of the numbers of these models."""
+    found = []
+    for classes in dict.fromkeys(run.classes for run in runs):
+        if len(classes) <= LISTED:
+            found.append(
+                f"The models know {len(classes)} classes: {', '.join(classes)}. Anything else "
+                "becomes the nearest of them; the percentages of a model add up to 100."
+            )
+    for run in runs:
+        smoothing = run.config["recipe"].get("label_smoothing") or 0
+        if smoothing:
+            top = 1 - smoothing * (1 - 1 / len(run.classes))
+            found.append(
+                f"{run.name} was trained with label smoothing {smoothing:g}: its targets end at "
+                f"{100 * top:.0f} %, so that is about as sure as it gets, even of a clear picture."
+            )
+    return found

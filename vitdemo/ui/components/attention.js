@@ -1,0 +1,500 @@
+// The attention of one picture under the pointer. The server sends matrices; what only reads them
+// again (another patch, head, layer, direction, colour) is answered here, without a request.
+// `element` stays while `props.value` (see attention.py) changes.
+const { HALVES, address, csv, largest, make, matrices, paint, percent, plainName, ramp, rove, saveOver, saveText, table } = vitdemo;
+const part = (name) => element.querySelector("." + name);
+const [where, large, wall] = [part("where"), part("large"), part("wall")];
+const SOURCES = { mean: "mean of heads", rollout: "rollout", similar: "similar tokens" };
+const ORDERS = { own: "the model's own", distance: "attention distance", entropy: "entropy" };
+const DIRECTIONS = { outgoing: "attends to", incoming: "is attended by" };
+const START = { of: "rollout", head: 1, token: "", direction: "outgoing", order: "own", across: false, scale: false, view: "Overlay", opacity: 0.6 };
+const state = { ...START, layer: null };
+let look = null; // what is drawn: the value, its matrices and its tokens
+let newest = 0; // of several values on their way, the last one counts
+let pointed = null; // number of the patch under the pointer
+let thumbnails = []; // {button, canvas, layer, of, head}
+let other = "rollout"; // what the wall shows behind the heads: the source that was chosen last
+let cursor = 0; // the patch that the arrow keys stand on
+
+// --- what is asked ---
+
+function tokensOf(value) {
+  const [start, stop] = value.answer;
+  const range = (from, to) => Array.from({ length: to - from }, (_, i) => from + i);
+  const p = value.prefix.length;
+  const found = value.prefix.map((name, i) => ({ code: `t${i}`, name: /^register/.test(name) ? name : `the ${name}`, indices: [i] }));
+  if (stop === 2) found.push({ code: "both", name: "both tokens together", indices: [0, 1] });
+  found.push({ code: "mean", name: "the average patch", indices: range(p, p + value.grid[0] * value.grid[1]) });
+  const answering = stop === 1 ? found[0] : found.find((token) => token.code === (stop === 2 ? "both" : "mean"));
+  return { found, answering, start };
+}
+
+function patch(number) {
+  const columns = look.grid[1];
+  const [row, column] = [Math.floor(number / columns) + 1, (number % columns) + 1];
+  return { code: `${row},${column}`, name: `the patch in row ${row}, column ${column}`, indices: [look.prefix.length + number], number };
+}
+
+// The token that a code names, or the nearest patch; of anything else, what the answer is read from.
+function tokenOf(code) {
+  const place = /^(\d{1,4}),(\d{1,4})$/.exec(code);
+  if (!place) return look.tokens.found.find((token) => token.code === code) ?? look.tokens.answering;
+  const [row, column] = [1, 2].map((i) => Math.min(Math.max(Number(place[i]), 1), look.grid[i - 1]));
+  return patch((row - 1) * look.grid[1] + column - 1);
+}
+
+const within = (number, top) => Math.min(Math.max(Math.round(Number(number)) || 1, 1), top);
+const asked = () => (pointed === null ? tokenOf(state.token) : patch(pointed));
+const incoming = () => state.direction === "incoming" && state.of !== "similar";
+
+// --- the numbers ---
+
+// The token's row (or column) of one matrix, added to `out` (N) with a weight; false where it is not here yet.
+function add(out, found, layer, map, token, column, weight = 1) {
+  if (!found) return false;
+  const { maps, rows, columns, halves } = found;
+  const base = (layer * maps + map) * rows * columns;
+  const share = weight / token.indices.length;
+  for (const index of token.indices) {
+    let at = base + (column ? index : index * columns);
+    const step = column ? columns : 1;
+    for (let j = 0; j < out.length; j++, at += step) out[j] += HALVES[halves[at]] * share;
+  }
+  return true;
+}
+
+// One head (from 1) of one layer (from 1). A large model's layers come one by one, its answer's rows at once.
+function addHead(out, layer, head, token, column, weight) {
+  const file = look.files.length === 1 ? 0 : layer - 1; // all layers in one, or one each
+  if (look.attention[file]) return add(out, look.attention[file], layer - 1 - file, head - 1, token, column, weight);
+  if (!look.rows || column || token !== look.tokens.answering) return false;
+  const own = { ...token, indices: token.indices.map((index) => index - look.tokens.start) };
+  return add(out, look.rows, layer - 1, head - 1, own, false, weight);
+}
+
+// What `token` attends to, or who attends to it: (N) values, or null.
+function line(of, layer, head, token) {
+  const out = new Float32Array(look.size);
+  const column = state.direction === "incoming";
+  if (of === "head") return addHead(out, layer, head, token, column) ? out : null;
+  if (of === "mean") {
+    for (let h = 1; h <= look.heads; h++) if (!addHead(out, layer, h, token, column, 1 / look.heads)) return null;
+    return out;
+  }
+  if (of === "similar") return add(out, look.similar, layer - 1, 0, token, false) ? out : null;
+  const step = layer - look.rollout.first;
+  return step >= 0 && add(out, look.rolled, step, 0, token, column) ? out : null;
+}
+
+const patches = (values) => values.subarray(look.prefix.length);
+
+// --- drawing ---
+
+let drawing = 0;
+function drawSoon() {
+  if (!drawing) drawing = requestAnimationFrame(draw);
+}
+
+function draw() {
+  drawing = 0;
+  if (!look) return;
+  const token = asked();
+  const maps = thumbnails.map(({ of, layer, head }) => {
+    const values = line(of, layer, head, token);
+    return values && patches(values);
+  });
+  const heads = maps.filter((map, i) => map && thumbnails[i].of === "head");
+  const top = state.scale ? Math.max(...heads.map(largest), 0) : null;
+  thumbnails.forEach(({ button, canvas, of }, i) => {
+    button.classList.toggle("waits", !maps[i]);
+    if (maps[i]) paint(canvas, maps[i], look.grid, { top: of === "head" ? top : null, signed: of === "similar" });
+  });
+  drawLarge(token, top);
+}
+
+function drawLarge(token, top) {
+  const values = line(state.of, state.layer, state.head, token);
+  say(token, values);
+  mark(part("ring.chosen"), tokenOf(state.token).number);
+  mark(part("ring.under"), pointed ?? undefined);
+  if (!values) return;
+  const map = patches(values);
+  const signed = state.of === "similar";
+  const limit = state.of === "head" && top !== null ? top : largest(map);
+  paint(large.querySelector("canvas"), map, look.grid, { top: limit, signed });
+  part("ramp").style.background = ramp(signed);
+  part("legend").firstElementChild.textContent = signed ? (-limit).toFixed(2) : "0";
+  part("top").textContent = signed ? limit.toFixed(2) : percent(limit);
+  const { layer, head, direction, of } = state;
+  const detail = { run: look.run, layer, head, token: token.code, direction, source: of, values: map };
+  document.dispatchEvent(new CustomEvent("vitdemo:drawn", { detail }));
+}
+
+function mark(ring, number) {
+  ring.hidden = number === undefined;
+  if (ring.hidden) return;
+  const [rows, columns] = look.grid;
+  const [top, left] = [Math.floor(number / columns) / rows, (number % columns) / columns];
+  ring.style.cssText = `top: ${100 * top}%; left: ${100 * left}%; width: ${100 / columns}%; height: ${100 / rows}%`;
+}
+
+// --- words ---
+
+const from = () => (look.rollout.first > 1 ? `layers ${look.rollout.first} to ${state.layer}` : `layers 1 to ${state.layer}`);
+
+function title(token) {
+  const of = {
+    head: `Layer ${state.layer}, head ${state.head}`,
+    mean: `Layer ${state.layer}, mean of ${look.heads} heads`,
+    rollout: `Attention rollout of ${state.layer > look.rollout.first ? from() : `layer ${state.layer}`}${look.rollout.words}`,
+    similar: `After layer ${state.layer}`,
+  }[state.of];
+  if (state.of === "similar") return `${of}: which patches have tokens similar to that of ${token.name}`;
+  return incoming() ? `${of}: who attends to ${token.name}` : `${of}: what ${token.name} attends to`;
+}
+
+function place(map) {
+  let best = 0;
+  for (let i = 1; i < map.length; i++) if (map[i] > map[best]) best = i;
+  return `row ${Math.floor(best / look.grid[1]) + 1}, column ${(best % look.grid[1]) + 1}`;
+}
+
+function say(token, values) {
+  part("title").textContent = title(token);
+  large.setAttribute("aria-label", `Large map. ${title(token)}`);
+  for (const button of part("tokens").children) {
+    const found = look.tokens.found.find((each) => each.code === button.dataset.code);
+    button.setAttribute("aria-pressed", String(found === tokenOf(state.token)));
+    const share = values && found.indices.length === 1 && state.of !== "similar" ? percent(values[found.indices[0]]) : "";
+    button.querySelector("b").textContent = share;
+  }
+  part("pointed").textContent = values ? words(token, values) : waiting();
+}
+
+function waiting() {
+  if (state.of === "rollout" && state.layer < look.rollout.first) return `This rollout begins with layer ${look.rollout.first}.`;
+  return "The numbers of this map are on their way.";
+}
+
+function words(token, values) {
+  const map = patches(values);
+  const top = largest(map);
+  const answering = look.tokens.answering;
+  let text = "";
+  if (pointed !== null && state.of !== "similar") {
+    const own = line(state.of, state.layer, state.head, answering);
+    const share = own && (incoming() ? `gives ${percent(own[look.prefix.length + pointed])} to ${answering.name}` : `gets ${percent(own[look.prefix.length + pointed])} from ${answering.name}`);
+    text = `Row ${patch(pointed).code.replace(",", ", column ")}${share ? ` ${share}` : ""}. `;
+  }
+  if (state.of === "similar") return `${text}Cosine of the tokens: most similar besides itself where orange is deepest, opposite where purple.`;
+  if (incoming()) return `${text}Most from ${place(map)}: ${percent(top)} of that patch's attention.`;
+  const sum = map.reduce((total, value) => total + value, 0);
+  text += `Most at ${place(map)}: ${percent(top)}.`;
+  if (look.prefix.length && sum < 0.2) return `${text} All patches together get only ${percent(sum)}: the rest stays with ${look.prefix.length > 1 ? "tokens that are no patch" : "the class token itself"}, so read this map with care.`;
+  if (look.prefix.length) return `${text} All patches together get ${percent(sum)}.`;
+  return text;
+}
+
+// --- the wall ---
+
+function ordered(layer) {
+  const values = { distance: look.distances, entropy: look.entropies }[state.order];
+  const heads = Array.from({ length: look.heads }, (_, i) => i + 1);
+  return values ? heads.sort((a, b) => values[layer - 1][a - 1] - values[layer - 1][b - 1]) : heads;
+}
+
+// [{layer, head}] of a row of heads for each layer; across layers, all heads in one order.
+function rows() {
+  const layers = Array.from({ length: look.layers }, (_, i) => i + 1);
+  const values = { distance: look.distances, entropy: look.entropies }[state.order];
+  if (!state.across || !values) return layers.map((layer) => ordered(layer).map((head) => ({ layer, head })));
+  const all = layers.flatMap((layer) => ordered(layer).map((head) => ({ layer, head })));
+  all.sort((a, b) => values[a.layer - 1][a.head - 1] - values[b.layer - 1][b.head - 1]);
+  return layers.map((layer) => all.slice((layer - 1) * look.heads, layer * look.heads));
+}
+
+// How many blocks of layers stand side by side, so that thumbnails are as large as the room allows.
+function blocks(columns) {
+  const width = wall.clientWidth;
+  const narrow = getComputedStyle(part("both")).flexDirection === "column";
+  const height = narrow ? 600 : Math.max(large.clientHeight + 70, 240);
+  const side = (count) => {
+    const rows = Math.ceil(look.layers / count);
+    return Math.min((width - 14 * (count - 1) - 22 * count) / (columns * count) - 2, (height - 16) / rows - 2, 110);
+  };
+  const counts = [1, 2, 3, 4].filter((count) => count <= look.layers);
+  const count = counts.reduce((best, each) => (side(each) > side(best) + 1 ? each : best));
+  return { count, side: Math.max(Math.floor(side(count)), 18) };
+}
+
+function build() {
+  const sorted = state.order !== "own";
+  const across = sorted && state.across;
+  const columns = look.heads + (across ? 0 : 1);
+  const { count, side } = blocks(columns);
+  const each = Math.ceil(look.layers / count);
+  const all = rows();
+  thumbnails = [];
+  wall.replaceChildren();
+  for (let first = 0; first < look.layers; first += each) {
+    const block = make("div", { className: "block", style: `grid-template-columns: 20px repeat(${columns}, ${side}px)` });
+    const names = [...Array(look.heads).keys()].map((i) => (sorted ? (i ? "" : "near") : i ? i + 1 : side > 40 ? "head 1" : "h1"));
+    if (sorted) names[0] = state.order === "distance" ? "nearest" : "focused";
+    block.append(make("span"), ...[...names, ...(across ? [] : [other])].map((text) => make("span", { text, title: text, ariaHidden: "true" })));
+    for (const [offset, row] of all.slice(first, first + each).entries()) {
+      const layer = first + offset + 1;
+      block.append(make("span", { className: "side", text: across ? "" : layer, title: across ? "" : `layer ${layer}` }));
+      for (const { layer, head } of row) block.append(thumbnail(layer, "head", head, across ? `${layer}·${head}` : sorted ? head : ""));
+      if (!across) block.append(thumbnail(layer, other, 1, ""));
+    }
+    wall.append(block);
+  }
+  built = { columns };
+  press();
+}
+let built = { columns: 1 };
+
+function thumbnail(layer, of, head, chip) {
+  const canvas = make("canvas", { width: 1, height: 1 });
+  const numbers = `distance ${look.distances[layer - 1][head - 1].toFixed(2)} patches, entropy ${look.entropies[layer - 1][head - 1].toFixed(2)} bits`;
+  const label = of === "head" ? `Layer ${layer}, head ${head}: ${numbers}` : `Layer ${layer}, ${SOURCES[of]}`;
+  const button = make("button", { type: "button", title: label, "aria-label": label }, canvas, chip === "" ? null : make("small", { text: chip }));
+  button.classList.toggle("row", of !== "head");
+  button.addEventListener("click", () => choose(of === "head" ? { of, layer, head } : { of, layer }));
+  thumbnails.push({ button, canvas, layer, of, head });
+  return button;
+}
+
+const settle = rove(wall, () => thumbnails.map(({ button }) => button), () => built.columns);
+function press() {
+  let chosen = thumbnails[0]?.button;
+  for (const { button, of, layer, head } of thumbnails) {
+    const is = of === state.of && layer === state.layer && (of !== "head" || head === state.head);
+    button.setAttribute("aria-pressed", String(is));
+    if (is) chosen = button;
+  }
+  settle(chosen);
+}
+
+// --- what a person chooses ---
+
+function choose(changes, { quietly = false } = {}) {
+  const layer = state.layer;
+  Object.assign(state, changes);
+  if (look) {
+    state.layer = within(state.layer ?? look.layers, look.layers);
+    state.head = within(state.head, look.heads);
+    needed();
+  }
+  if (!quietly) {
+    const written = {};
+    for (const name of Object.keys(START)) written[name] = state[name] === START[name] ? null : state[name];
+    address(written);
+  }
+  show();
+  if (state.layer !== layer) {
+    vitdemo.layer = state.layer;
+    trigger("layer");
+  }
+  const behind = other;
+  if (state.of !== "head") other = state.of;
+  if (look && (other !== behind || ["order", "across"].some((name) => name in changes))) build();
+  press();
+  drawSoon();
+}
+
+// The controls, as the state is.
+function show() {
+  const source = part("source");
+  source.value = state.of === "head" ? `head ${state.head}` : state.of;
+  for (const button of part("direction").children) {
+    button.setAttribute("aria-pressed", String(button.dataset.name === state.direction));
+    button.setAttribute("aria-disabled", String(state.of === "similar"));
+  }
+  part("order").value = state.order;
+  [part("across").checked, part("one").checked, part("raw").checked] = [state.across, state.scale, state.view === "Raw"];
+  part("across").disabled = state.order === "own";
+  part("opacity").value = state.opacity;
+  part("opacity").disabled = state.view === "Raw";
+  element.style.setProperty("--opacity", state.view === "Raw" ? 1 : state.opacity);
+}
+
+function point(number) {
+  if (number === pointed) return;
+  pointed = number;
+  drawSoon();
+}
+
+function under(event) {
+  const box = large.getBoundingClientRect();
+  const [rows, columns] = look.grid;
+  const at = (share, count) => Math.min(Math.max(Math.floor(share * count), 0), count - 1);
+  return at((event.clientY - box.top) / box.height, rows) * columns + at((event.clientX - box.left) / box.width, columns);
+}
+
+large.addEventListener("pointermove", (event) => look && event.pointerType !== "touch" && point(under(event)));
+large.addEventListener("pointerleave", () => point(null));
+large.addEventListener("click", (event) => {
+  if (!look) return;
+  cursor = under(event);
+  const code = patch(cursor).code;
+  choose({ token: code === state.token ? "" : code });
+});
+large.addEventListener("blur", () => point(null));
+large.addEventListener("keydown", (event) => {
+  if (!look || event.ctrlKey || event.altKey || event.metaKey) return;
+  const [rows, columns] = look.grid;
+  const chosen = tokenOf(state.token).number;
+  const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+  if (event.key in moves) {
+    if (pointed === null) cursor = chosen ?? Math.floor(rows / 2) * columns + Math.floor(columns / 2);
+    const [down, right] = moves[event.key];
+    const row = Math.min(Math.max(Math.floor(cursor / columns) + (pointed === null ? 0 : down), 0), rows - 1);
+    const column = Math.min(Math.max((cursor % columns) + (pointed === null ? 0 : right), 0), columns - 1);
+    cursor = row * columns + column;
+    point(cursor);
+  } else if (event.key === "Enter" || event.key === " ") {
+    if (pointed !== null) choose({ token: patch(pointed).code === state.token ? "" : patch(pointed).code });
+  } else if (event.key === "Escape") {
+    point(null);
+    choose({ token: "" });
+  } else return;
+  event.preventDefault();
+});
+
+for (const [name, label] of Object.entries(DIRECTIONS)) {
+  const button = make("button", { type: "button", text: label });
+  button.dataset.name = name;
+  button.addEventListener("click", () => choose({ direction: name }));
+  part("direction").append(button);
+}
+part("order").append(...Object.entries(ORDERS).map(([value, text]) => make("option", { value, text })));
+part("order").addEventListener("change", (event) => choose({ order: event.target.value }));
+part("across").addEventListener("change", (event) => choose({ across: event.target.checked }));
+part("one").addEventListener("change", (event) => choose({ scale: event.target.checked }));
+part("raw").addEventListener("change", (event) => choose({ view: event.target.checked ? "Raw" : "Overlay" }));
+part("opacity").addEventListener("input", (event) => choose({ opacity: Number(event.target.value) }));
+part("source").addEventListener("change", (event) => {
+  const head = /^head (\d+)$/.exec(event.target.value);
+  choose(head ? { of: "head", head: Number(head[1]) } : { of: event.target.value });
+});
+document.addEventListener("vitdemo:layer", (event) => {
+  if (Number(event.detail) !== state.layer) choose({ layer: Number(event.detail) });
+});
+
+// --- numbers as tables, and pictures to keep ---
+
+function tables() {
+  const token = asked();
+  const values = line(state.of, state.layer, state.head, token);
+  if (!look || !values || !part("numbers").open) return;
+  const map = patches(values);
+  const columns = look.grid[1];
+  const scale = state.of === "similar" ? 1 : 100;
+  const grid = Array.from({ length: look.grid[0] }, (_, i) => [i + 1, ...Array.from(map.subarray(i * columns, (i + 1) * columns), (value) => (scale * value).toFixed(scale === 1 ? 3 : 2))]);
+  const head = ["row", ...Array.from({ length: columns }, (_, i) => i + 1)];
+  const heads = look.distances.flatMap((each, l) => each.map((distance, h) => [`layer ${l + 1}, head ${h + 1}`, distance.toFixed(2), look.entropies[l][h].toFixed(2)]));
+  const names = ["head", "attention distance (patches)", "entropy (bits)"];
+  const save = (rows, name) => {
+    const button = make("button", { type: "button", text: "Download CSV" });
+    button.addEventListener("click", () => saveText(csv(rows), `vitdemo-${plainName(`${look.run} ${name}`)}.csv`, "text/csv"));
+    return button;
+  };
+  part("tables").replaceChildren(
+    make("p", { text: `${title(token)}, ${scale === 1 ? "as cosines" : "in percent"}` }), table(head, grid), save([head, ...grid], title(token)),
+    make("p", { text: `Attention distance: how far from itself a patch looks, on average. Entropy: over how many places attention is spread, 0 bits for one, ${Math.log2(look.size).toFixed(1)} for all ${look.size} tokens alike.` }),
+    table(names, heads), save([names, ...heads], "heads"));
+}
+part("numbers").addEventListener("toggle", tables);
+document.addEventListener("vitdemo:drawn", () => part("numbers").open && pointed === null && tables());
+
+part("save-map").addEventListener("click", () => saveOver(part("seen"), [large.querySelector("canvas")], large.getBoundingClientRect(), `${look.run} ${title(asked())}`));
+part("save-wall").addEventListener("click", () => saveOver(part("seen"), thumbnails.map(({ canvas }) => canvas), wall.getBoundingClientRect(), `${look.run} all heads`));
+
+// --- what the server sends ---
+
+function sentence(text) {
+  part("sentence").textContent = text ?? "";
+  part("sentence").hidden = !text;
+}
+
+// A large model's layer comes when it is looked at.
+async function needed() {
+  const [found, file] = [look, look.files.length === 1 ? 0 : state.layer - 1];
+  if (found.attention[file] || found.coming.has(file)) return;
+  found.coming.add(file);
+  try {
+    found.attention[file] = await matrices(found.files[file]);
+    if (found === look) drawSoon();
+  } catch {
+    if (found === look) sentence("The server does not answer: what is drawn stays, but this layer's numbers are missing.");
+  } finally {
+    found.coming.delete(file);
+  }
+}
+
+async function receive() {
+  const mine = ++newest;
+  const value = props.value;
+  if (!value) return;
+  sentence(value.sentence);
+  if (!value.run) {
+    where.dataset.state = "none";
+    look = null;
+    return;
+  }
+  where.dataset.state = look ? "late" : "empty";
+  try {
+    const picture = new Image();
+    picture.src = value.seen.url;
+    const firsts = [value.rows ? matrices(value.rows.url) : null, value.attention.length === 1 ? matrices(value.attention[0].url) : null, matrices(value.rollout.file.url), picture.decode()];
+    const [rows, all, rolled] = await Promise.all(firsts);
+    if (mine !== newest) return;
+    const size = value.prefix.length + value.grid[0] * value.grid[1];
+    take({ ...value, rows, rolled, size, attention: [all], files: value.attention.map((file) => file.url), coming: new Set(), similar: null, tokens: tokensOf(value) });
+    look.similar = await matrices(value.similar.url);
+    if (mine === newest) drawSoon();
+  } catch (error) {
+    if (mine !== newest) return;
+    where.dataset.state = look ? "late" : "empty";
+    sentence(`${error.message} ${look ? "What is drawn is of the picture or model before." : ""}`);
+  }
+}
+
+function take(found) {
+  look = found;
+  pointed = null;
+  where.dataset.state = "here";
+  part("seen").src = found.seen.url;
+  part("seen").alt = `The picture as ${found.run} sees it, in ${found.grid[0]} by ${found.grid[1]} patches`;
+  wall.style.setProperty("--seen", `url("${found.seen.url}")`);
+  const heads = Array.from({ length: found.heads }, (_, i) => `head ${i + 1}`);
+  part("source").replaceChildren(...heads.map((value) => make("option", { value, text: value })), ...Object.keys(SOURCES).map((value) => make("option", { value, text: SOURCES[value] })));
+  part("tokens").replaceChildren(...found.tokens.found.map(({ code, name }) => {
+    const button = make("button", { type: "button" }, `${name.replace(/^the /, "")} `, make("b"));
+    button.dataset.code = code;
+    button.addEventListener("click", () => choose({ token: code === found.tokens.answering.code ? "" : code }));
+    return button;
+  }));
+  part("hint").textContent = "Point at a patch to see what it attends to; click to keep it. Attention shows where a model mixes information, not why it chose a class.";
+  choose({ layer: found.layer ?? state.layer }, { quietly: true });
+  build();
+  draw();
+}
+
+// The page's address may name how the view begins; what cannot be is left as it starts.
+const query = new URLSearchParams(window.location.search);
+const allowed = { of: ["head", ...Object.keys(SOURCES)], direction: Object.keys(DIRECTIONS), order: Object.keys(ORDERS), view: ["Raw", "Overlay"], across: ["true"], scale: ["true"] };
+for (const [name, values] of Object.entries(allowed)) {
+  const text = query.get(name);
+  if (values.includes(text)) state[name] = text === "true" ? true : text;
+}
+if (query.get("section") === "rollout") Object.assign(state, { of: "rollout", token: query.get("read") === "patches" ? "mean" : "" }); // an old link
+if (query.has("head")) state.head = within(query.get("head"), 999);
+if (query.has("token")) state.token = query.get("token").slice(0, 12);
+const opacity = Number(query.get("opacity") ?? NaN);
+if (opacity >= 0 && opacity <= 1) state.opacity = opacity;
+new ResizeObserver(() => look && where.offsetWidth && (build(), drawSoon())).observe(wall.parentElement);
+watch("value", receive);
+show();
+receive();

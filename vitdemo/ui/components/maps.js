@@ -1,0 +1,45 @@
+// Several maps beside each other, each over the picture that was seen.
+const { largest, make, paint, plainName, ramp, saveOver } = vitdemo;
+const part = (name) => element.querySelector("." + name);
+
+function numbers(panel) {
+  const [rows, columns] = panel.grid;
+  const unit = panel.signed || largest(panel.values) > 1 ? largest(panel.values) || 1 : 1;
+  const head = make("tr", {}, make("th"), ...Array.from({ length: columns }, (_, j) => make("th", { text: j + 1, scope: "col" })));
+  const body = Array.from({ length: rows }, (_, i) =>
+    make("tr", {}, make("th", { text: i + 1, scope: "row" }),
+      ...Array.from({ length: columns }, (_, j) => make("td", { text: ((100 * panel.values[i * columns + j]) / unit).toFixed(1) }))));
+  const words = unit === 1 ? "In percent." : "In percent of the strongest.";
+  return [make("p", { className: "quiet", text: words }), make("div", { className: "scroll", tabIndex: 0 }, make("table", {}, make("thead", {}, head), make("tbody", {}, ...body)))];
+}
+
+function figure(panel) {
+  const canvas = make("canvas");
+  const image = make("img", { src: panel.seen.url, alt: panel.alt });
+  paint(canvas, panel.values, panel.grid, { signed: panel.signed });
+  const stage = make("div", { className: "stage" }, image, canvas);
+  const save = make("button", { type: "button", text: "PNG", "aria-label": `Save as PNG: ${panel.alt}` });
+  save.addEventListener("click", () => saveOver(image, [canvas], stage.getBoundingClientRect(), panel.alt));
+  const more = make("details", {}, make("summary", { text: "Numbers" }));
+  more.addEventListener("toggle", () => more.childElementCount === 1 && more.append(...numbers(panel)));
+  const title = make("strong", { text: panel.title });
+  if (panel.badge) title.append(make("span", { className: "badge", text: panel.badge, title: panel.badge_title }));
+  const caption = make("figcaption", {}, title, ...panel.lines.map((text) => make("p", { text })),
+    panel.caption ? make("p", { className: "quiet", text: panel.caption }) : null, make("div", { className: "tools" }, save, more));
+  return make("figure", {}, panel.head ? make("h4", { text: panel.head }) : null, stage, caption);
+}
+
+function draw() {
+  const value = props.value ?? { panels: [] };
+  part("sentence").textContent = value.sentence ?? "";
+  part("sentence").hidden = !value.sentence;
+  part("intro").textContent = value.intro ?? "";
+  part("panels").replaceChildren(...value.panels.map(figure));
+  const legend = (signed, from, to) => make("span", {}, from, make("i", { style: `background: ${ramp(signed)}` }), to);
+  const legends = [];
+  if (value.panels.some((panel) => !panel.signed)) legends.push(legend(false, "0", "the map's own maximum"));
+  if (value.panels.some((panel) => panel.signed)) legends.push(legend(true, "against", "for"));
+  part("legends").replaceChildren(...legends);
+}
+watch("value", draw);
+draw();

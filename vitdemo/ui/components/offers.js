@@ -1,0 +1,30 @@
+// Pictures to begin with: photos that ship, and some of the test set. A click gives the event "ask".
+const { make, rove } = vitdemo;
+const part = (name) => element.querySelector("." + name);
+const groups = {};
+for (const name of ["photos", "tests"]) {
+  const tiles = part(name).querySelector(".tiles");
+  const columns = () => getComputedStyle(tiles).gridTemplateColumns.split(" ").length;
+  groups[name] = { tiles, settle: rove(tiles, () => [...tiles.children], columns) };
+}
+
+function draw() {
+  for (const [name, { tiles, settle }] of Object.entries(groups)) {
+    const offered = props.value?.[name];
+    part(name).hidden = !offered;
+    const count = offered?.sources.length ?? 0;
+    tiles.replaceChildren(...Array.from({ length: count }, (_, i) => {
+      const words = offered.words[i];
+      const at = count > 1 ? (100 * i) / (count - 1) : 0;
+      const tile = make("button", { type: "button", title: words, "aria-label": words,
+        style: `background-image: url("${offered.sheet.url}"); background-size: ${100 * count}% 100%; background-position: ${at}% 0` });
+      tile.addEventListener("click", () => trigger("ask", { source: offered.sources[i], at: 0.5 }));
+      return tile;
+    }));
+    settle(tiles.firstElementChild);
+  }
+  part("sentence").textContent = props.value?.sentence ?? "";
+}
+part("others").addEventListener("click", () => trigger("others"));
+watch("value", draw);
+draw();

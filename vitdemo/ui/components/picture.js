@@ -1,0 +1,161 @@
+// The picture that all models answer: its ways in (file, drop, paste, camera), and the square that
+// the models see of it, which can be moved. Each gives one event, "ask", with {source, path, at}.
+const { address } = vitdemo;
+const part = (name) => element.querySelector("." + name);
+const [frame, whole, crop, camera] = ["frame", "whole", "crop", "camera"].map(part);
+const MOST = 60e6; // bytes, as the server's
+let at = 0.5; // where the square stands along the longer side, 0 to 1
+let own = null; // the path of one's own picture on the server
+let sent = 0; // of several pictures on their way, the last one counts
+let stream = null;
+
+const say = (text) => (part("say").textContent = text);
+
+async function send(blob, name) {
+  const mine = ++sent;
+  if (blob.size > MOST) return say(`That file is larger than ${MOST / 1e6} MB; make it smaller and try again.`);
+  say("The picture is on its way …");
+  try {
+    const { path } = await upload(blob instanceof File ? blob : new File([blob], name, { type: blob.type }));
+    if (mine !== sent) return;
+    own = path;
+    at = 0.5;
+    trigger("ask", { source: "own", path, at });
+  } catch {
+    if (mine === sent) say("The picture could not be sent: the server does not answer. What is shown stays.");
+  }
+}
+
+// --- ways in ---
+
+const input = element.querySelector("input[type=file]");
+input.addEventListener("change", () => {
+  if (input.files[0]) send(input.files[0]);
+  input.value = ""; // the same file may be chosen again
+});
+frame.addEventListener("dragover", (event) => {
+  event.preventDefault();
+  frame.classList.add("over");
+});
+frame.addEventListener("dragleave", () => frame.classList.remove("over"));
+frame.addEventListener("drop", (event) => {
+  event.preventDefault();
+  frame.classList.remove("over");
+  const file = event.dataTransfer.files[0];
+  if (file) send(file);
+  else say("Only a file can be dropped here: save the picture first.");
+});
+document.addEventListener("paste", (event) => {
+  const file = [...(event.clipboardData?.files ?? [])].find((each) => each.type.startsWith("image/"));
+  if (!file || !element.offsetParent) return; // another tab of the page is open
+  event.preventDefault();
+  send(file, "pasted.png");
+});
+
+function show(live) {
+  frame.dataset.state = live ? "camera" : "picture";
+  camera.hidden = part("take").hidden = part("leave").hidden = !live;
+  part("open-camera").hidden = live;
+}
+
+function leave() {
+  for (const track of stream?.getTracks() ?? []) track.stop();
+  stream = null;
+  show(false);
+}
+
+part("open-camera").addEventListener("click", async () => {
+  if (!navigator.mediaDevices?.getUserMedia) return say("This browser gives a page no camera here (it wants https or localhost): take a photo and choose it.");
+  try {
+    stream = await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" } });
+    camera.srcObject = stream;
+    await camera.play();
+    say("");
+    show(true);
+    part("take").focus();
+  } catch (error) {
+    leave();
+    say(error.name === "NotAllowedError" ? "The camera was not allowed." : "No camera was found.");
+  }
+});
+part("leave").addEventListener("click", () => {
+  leave();
+  part("open-camera").focus();
+});
+part("take").addEventListener("click", () => {
+  const canvas = Object.assign(document.createElement("canvas"), { width: camera.videoWidth, height: camera.videoHeight });
+  canvas.getContext("2d").drawImage(camera, 0, 0);
+  leave();
+  canvas.toBlob((blob) => send(blob, "camera.png"), "image/png");
+});
+
+// --- the square that the models see ---
+
+const wide = () => whole.naturalWidth > whole.naturalHeight;
+const isSquare = () => Math.abs(whole.naturalWidth - whole.naturalHeight) <= 0.02 * Math.max(whole.naturalWidth, whole.naturalHeight);
+
+function place() {
+  const value = props.value;
+  crop.hidden = !value?.picture || !whole.naturalWidth || isSquare();
+  if (crop.hidden) return;
+  const side = Math.min(whole.clientWidth, whole.clientHeight);
+  const room = Math.max(whole.clientWidth, whole.clientHeight) - side;
+  crop.style.width = crop.style.height = `${side}px`;
+  crop.style.left = `${whole.offsetLeft + (wide() ? at * room : 0)}px`;
+  crop.style.top = `${whole.offsetTop + (wide() ? 0 : at * room)}px`;
+  crop.setAttribute("aria-valuenow", Math.round(100 * at));
+  crop.setAttribute("aria-orientation", wide() ? "horizontal" : "vertical");
+}
+
+let asking = null;
+function move(to, delay) {
+  at = Math.min(Math.max(to, 0), 1);
+  place();
+  clearTimeout(asking);
+  asking = setTimeout(() => trigger("ask", { source: props.value.source, path: own, at }), delay);
+}
+
+crop.addEventListener("pointerdown", (event) => {
+  const [start, before] = [wide() ? event.clientX : event.clientY, at];
+  const room = Math.abs(whole.clientWidth - whole.clientHeight);
+  crop.setPointerCapture(event.pointerId);
+  crop.onpointermove = (moved) => {
+    at = Math.min(Math.max(before + ((wide() ? moved.clientX : moved.clientY) - start) / room, 0), 1);
+    place();
+  };
+  crop.onpointerup = crop.onpointercancel = () => {
+    crop.onpointermove = crop.onpointerup = crop.onpointercancel = null;
+    if (at !== before) move(at, 0);
+  };
+});
+crop.addEventListener("keydown", (event) => {
+  const step = { ArrowLeft: -0.05, ArrowUp: -0.05, ArrowRight: 0.05, ArrowDown: 0.05, Home: -1, End: 1 }[event.key];
+  if (!step) return;
+  event.preventDefault();
+  move(at + step, 300); // of many presses, one question
+});
+
+// --- what the server sends ---
+
+function receive() {
+  const value = props.value;
+  if (!value) return;
+  say(value.sentence ?? "");
+  if (!value.picture) return;
+  if (value.source !== "own") own = null;
+  at = value.at;
+  vitdemo.source = value.source; // a link says whether one's own picture is in it
+  whole.classList.toggle("small", Math.max(...value.size) <= 128);
+  whole.onload = place;
+  whole.src = value.picture.url;
+  whole.alt = value.words;
+  const about = part("about");
+  about.replaceChildren(value.words);
+  if (value.label) about.append(" True class: ", Object.assign(document.createElement("strong"), { textContent: value.label }), ".");
+  if (Math.abs(value.size[0] - value.size[1]) > 0.02 * Math.max(...value.size)) about.append(" Drag the square that models see.");
+  address({ picture: value.source === "own" ? null : value.source, crop: value.source === "own" || value.at === 0.5 ? null : value.at.toFixed(2) });
+}
+
+new ResizeObserver(place).observe(frame);
+watch("value", receive);
+receive();

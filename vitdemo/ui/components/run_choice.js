@@ -1,0 +1,32 @@
+// Runs once; the template has no value in it, so what is drawn here stays.
+const [label, info, select] = ["label", "small", "select"].map((tag) => element.querySelector(tag));
+select.id = label.htmlFor = `${element.id}-select`;
+info.id = `${element.id}-info`;
+select.setAttribute("aria-describedby", info.id);
+
+function option(name, words = name) {
+  const made = document.createElement("option");
+  made.value = name;
+  made.textContent = words;
+  return made;
+}
+
+function draw() {
+  label.textContent = props.label ?? "";
+  info.textContent = props.info ?? "";
+  const groups = (props.groups ?? []).map(([title, names]) => {
+    const made = document.createElement("optgroup");
+    made.label = title;
+    made.append(...names.map((name) => option(name)));
+    return made;
+  });
+  select.replaceChildren(...(props.nobody ? [option("", props.nobody)] : []), ...groups);
+  select.value = props.value ?? "";
+}
+
+select.addEventListener("change", () => {
+  props.value = select.value;
+  trigger("input");
+});
+watch(["groups", "value"], draw);
+draw();

@@ -1,0 +1,177 @@
+// What the components draw with: colours of maps, files of matrices, numbers in words, the address.
+window.vitdemo = (() => {
+  const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const COLOURS = { plain: bytes("SEQUENTIAL"), signed: bytes("DIVERGING") }; // 256 x RGB
+  const MAGIC = 0x316d6476; // "vdm1"
+  const HEADER = 20; // bytes: magic, layers, maps, rows, columns, each as uint32
+
+  // float16 -> float32 by a table of all 65,536: a browser without Float16Array reads it, too.
+  const HALVES = new Float32Array(65536);
+  for (let bits = 0; bits < 65536; bits++) {
+    const sign = bits & 0x8000 ? -1 : 1;
+    const exponent = (bits >> 10) & 31;
+    const fraction = bits & 1023;
+    if (exponent === 31) HALVES[bits] = fraction ? NaN : sign * Infinity;
+    else if (exponent === 0) HALVES[bits] = sign * fraction * 2 ** -24;
+    else HALVES[bits] = sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+  }
+
+  // A file of vitdemo/attention/packed.py: {layers, maps, rows, columns, halves}.
+  async function matrices(url) {
+    const response = await fetch(url);
+    if (!response.ok) throw new Error(`The numbers of the maps could not be fetched (${response.status}).`);
+    const buffer = await response.arrayBuffer();
+    const [magic, layers, maps, rows, columns] = new Uint32Array(buffer, 0, 5);
+    const halves = new Uint16Array(buffer, HEADER);
+    if (magic !== MAGIC || halves.length !== layers * maps * rows * columns)
+      throw new Error("The numbers of the maps came damaged.");
+    return { layers, maps, rows, columns, halves };
+  }
+
+  // Colour values (rows x columns, in order) on a canvas of one pixel a patch. A plain map runs from
+  // 0 to `top`, a signed one from -top to top; without a top, the map's own maximum.
+  function paint(canvas, values, [rows, columns], { top = null, signed = false } = {}) {
+    if (canvas.width !== columns || canvas.height !== rows) {
+      canvas.width = columns;
+      canvas.height = rows;
+    }
+    const colours = signed ? COLOURS.signed : COLOURS.plain;
+    const limit = top ?? largest(values);
+    // Small pictures that change with every move of the pointer: kept in memory, not on a GPU.
+    const context = canvas.getContext("2d", { willReadFrequently: true });
+    const image = context.createImageData(columns, rows);
+    for (let i = 0; i < values.length; i++) {
+      let share = limit > 0 ? values[i] / limit : 0;
+      if (signed) share = (share + 1) / 2;
+      const at = 3 * Math.min(Math.max(Math.floor(256 * share), 0), 255);
+      image.data[4 * i] = colours[at];
+      image.data[4 * i + 1] = colours[at + 1];
+      image.data[4 * i + 2] = colours[at + 2];
+      image.data[4 * i + 3] = 255;
+    }
+    context.putImageData(image, 0, 0);
+  }
+
+  function largest(values) {
+    let top = 0;
+    for (const value of values) if (Math.abs(value) > top) top = Math.abs(value);
+    return top;
+  }
+
+  // A bar of the colours, as a CSS background.
+  function ramp(signed) {
+    const colours = signed ? COLOURS.signed : COLOURS.plain;
+    const stops = [...Array(17).keys()].map((i) => {
+      const at = 3 * Math.min(16 * i, 255);
+      return `rgb(${colours[at]} ${colours[at + 1]} ${colours[at + 2]})`;
+    });
+    return `linear-gradient(to right, ${stops.join(", ")})`;
+  }
+
+  // As many digits as a share of many patches needs: "12.3 %", "0.041 %".
+  function percent(share) {
+    const number = 100 * share;
+    if (number === 0 || Math.abs(number) >= 1) return `${number.toFixed(1)} %`;
+    return `${Number(number.toPrecision(2))} %`;
+  }
+
+  // An element with its properties set: the only way in which scripts make HTML.
+  function make(tag, properties = {}, ...children) {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(properties)) {
+      if (value === null || value === undefined || value === false) continue;
+      if (name === "text") made.textContent = value;
+      else if (name === "style") made.style.cssText = value;
+      else if (name in made && !name.startsWith("aria")) made[name] = value;
+      else made.setAttribute(name, value === true ? "" : value);
+    }
+    made.append(...children.filter((child) => child !== null));
+    return made;
+  }
+
+  // Change these names in the page's address (null: take out), and leave the rest of it.
+  function address(changes) {
+    const query = new URLSearchParams(window.location.search);
+    for (const [name, value] of Object.entries(changes)) {
+      if (value === null || value === undefined) query.delete(name);
+      else query.set(name, value);
+    }
+    const text = query.toString().replaceAll("%3A", ":").replaceAll("%2C", ",");
+    window.vdLook = text; // see tabs.js
+    history.replaceState(history.state, "", text ? "?" + text : window.location.pathname);
+  }
+
+  function saveAs(url, name) {
+    make("a", { href: url, download: name }).click();
+  }
+
+  function saveText(text, name, type) {
+    const url = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
+    saveAs(url, name);
+    setTimeout(() => URL.revokeObjectURL(url), 1000);
+  }
+
+  const csv = (rows) =>
+    rows
+      .map((row) => row.map((cell) => (/[",\n]/.test(cell) ? `"${String(cell).replaceAll('"', '""')}"` : cell)).join(","))
+      .join("\n") + "\n";
+
+  const plainName = (words) => words.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 70);
+
+  // Arrow keys, Home and End move the focus over the buttons of `place`, of which Tab reaches one.
+  function rove(place, buttons, columns) {
+    const settle = (chosen) => {
+      for (const button of buttons()) button.tabIndex = button === chosen ? 0 : -1;
+    };
+    place.addEventListener("focusin", (event) => {
+      if (buttons().includes(event.target)) settle(event.target);
+    });
+    place.addEventListener("keydown", (event) => {
+      const all = buttons();
+      const at = all.indexOf(event.target);
+      if (at < 0 || event.ctrlKey || event.altKey || event.metaKey) return;
+      const across = columns();
+      const column = at % across;
+      const next = {
+        ArrowLeft: column > 0 ? at - 1 : at,
+        ArrowRight: column < across - 1 ? at + 1 : at,
+        ArrowUp: at - across,
+        ArrowDown: at + across,
+        Home: at - column,
+        End: Math.min(at - column + across - 1, all.length - 1),
+      }[event.key];
+      if (next === undefined) return;
+      event.preventDefault();
+      all[next]?.focus();
+    });
+    return settle;
+  }
+
+  function table(head, body) {
+    const cells = (row, tag) => row.map((text, i) => make(i ? tag : "th", { text, scope: i ? null : "row" }));
+    const made = make("table", {}, make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { text, scope: "col" })))),
+      make("tbody", {}, ...body.map((row) => make("tr", {}, ...cells(row, "td")))));
+    return make("div", { className: "scroll", tabIndex: 0 }, made);
+  }
+
+  // Maps as they are seen, `cells` (canvases) each over `image`, as a PNG of twice the size.
+  function saveOver(image, cells, box, name) {
+    const scale = 2;
+    const canvas = make("canvas", { width: Math.round(scale * box.width), height: Math.round(scale * box.height) });
+    const context = canvas.getContext("2d");
+    context.imageSmoothingEnabled = false;
+    for (const cell of cells) {
+      const place = cell.getBoundingClientRect();
+      const area = [place.left - box.left, place.top - box.top, place.width, place.height].map((value) => value * scale);
+      context.globalAlpha = 1;
+      context.drawImage(image, ...area);
+      context.globalAlpha = Number(getComputedStyle(cell).opacity);
+      context.drawImage(cell, ...area);
+    }
+    saveAs(canvas.toDataURL("image/png"), `vitdemo-${plainName(name)}.png`);
+  }
+
+  return {
+    HALVES, address, csv, largest, make, matrices, paint, percent, plainName, ramp, rove, saveOver, saveText, table,
+  };
+})();
