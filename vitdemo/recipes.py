@@ -313,8 +313,9 @@ _CONVNET = Recipe(
     "conv-baseline",
     "the convolutional baseline: a small network with frozen whitening, Muon, alternating flips",
     ModelSpec("convnet", options={"widths": (64, 256, 256)}),
-    note="After Jordan 2024 (airbench), whose 8 epochs of 50,000 pictures and six views of each "
-    "test picture give 94.0 %; one view here, and 45,000 pictures. Not measured here yet.",
+    note="After Jordan 2024 (airbench), of which 94.0 % is reported elsewhere after 8 epochs of "
+    "50,000 pictures, with six views of each test picture; one view here, and 45,000 pictures. Not "
+    "measured here yet.",
     epochs=18,
     batch_size=512,
     optimizer="muon",
