@@ -3,6 +3,7 @@
     python train.py --list
     python train.py vit-small-cpu
     python train.py vit-small-cpu --resume
+    python train.py vit-small-cpu --resume --epochs 8   # with another end than it was begun with
     python train.py vit-best --minutes 8.5          # stops between epochs, to be resumed
     python train.py vit-best-masked                 # without labels; then start from it:
     python train.py vit-best-pretrained --weights runs/vit-best-masked/model.safetensors
@@ -52,6 +53,7 @@ from vitdemo.training import (
     predict,
 )
 from vitdemo.training.bar import progress_bar, sentence
+from vitdemo.training.devices import keep_memory
 from vitdemo.training.pictures import preprocessing_of, split
 from vitdemo.training.pretraining import make_trainer
 
@@ -183,11 +185,12 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
     started = time.monotonic()
     recipe, folder = choose_recipe(args), run_folder(args)
     device = pick_device(args.device)
+    keep_memory()
     compile = choose_compile(device, args.compile)
     source, pictures, classes = training_pictures(args, recipe)
     kept, held = split(pictures, recipe)
     fingerprint = data.fingerprint(pictures, classes)
-    saved = resumable(folder, fingerprint) if args.resume else None
+    saved = resumable(folder, fingerprint, recipe) if args.resume else None
     processes, device = join_processes(device)
     torch.manual_seed(recipe.seed)
     model = build_model(
@@ -243,7 +246,10 @@ def resume_command(args: argparse.Namespace, folder: Path) -> str:
 
 
 def choose_recipe(args: argparse.Namespace) -> Recipe:
-    """The named recipe with the command line's values; with --resume, as the run was begun."""
+    """The named recipe with the command line's values; with --resume, as the run was begun.
+
+    Only its `epochs` may be others then: the schedule ends where they do.
+    """
     given = {f.name: getattr(args, f"set_{f.name}") for f in TUNABLE}
     given = {name: value for name, value in given.items() if value is not None}
     if not args.resume:
@@ -265,12 +271,12 @@ def choose_recipe(args: argparse.Namespace) -> Recipe:
         )
     begun = asdict(saved) | {"image_size": saved.model.image_size}
     for name, value in given.items() | {("image_size", args.image_size or begun["image_size"])}:
-        if begun[name] != value:
+        if begun[name] != value and name != "epochs":
             raise RunError(
                 f"'{folder}' was begun with {name} {begun[name]}, not {value}: leave the option "
                 "out to resume, or choose another --out."
             )
-    return saved
+    return replace(saved, epochs=given.get("epochs", saved.epochs))
 
 
 def recipe_from(saved: dict) -> Recipe:

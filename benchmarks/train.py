@@ -2,13 +2,16 @@
 
     python benchmarks/train.py                                   # a few epochs of four recipes
     python benchmarks/train.py vit-best --batch-size 2048 --compile reduce-overhead
+    python benchmarks/train.py --usual vit-small-cpu             # beside the usual loop, on the CPU
     python benchmarks/train.py --runs runs                       # the times of finished runs alone
 
 Speed is measured on made-up pixels, so no data set is needed: whole epochs of `--steps` steps, of
 which the first, with its compilation, is left out. A multiply-add counts as 2 operations, forward
 and backward as 3 forward passes; the ceiling is a matrix product of this machine in the type that
-trains. Times to an accuracy come from the histories of runs, with validation and compilation in
-them, and the training that a run started from.
+trains. `--usual` trains the same model, batch and augmentation by torchvision's transforms, a
+DataLoader and a plain loop, and by ours, in turns (see `usual.py`). Times to an accuracy come from
+the histories of runs, with validation and compilation in them, and the training that a run started
+from.
 """
 
 import argparse
@@ -23,13 +26,16 @@ import torch
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks import usual  # noqa: E402
 from vitdemo import data, runs  # noqa: E402
 from vitdemo.models import build_model, count_macs  # noqa: E402
 from vitdemo.provenance import device_name, package_versions  # noqa: E402
 from vitdemo.recipes import Recipe, get_recipe  # noqa: E402
 from vitdemo.training import Preprocessing, autocast_helps, pick_device  # noqa: E402
+from vitdemo.training.devices import keep_memory  # noqa: E402
 from vitdemo.training.pretraining import make_trainer  # noqa: E402
 
+USUAL = ("vit-plain", "vit-small-pretrained", "conv-baseline")  # beside the usual loop
 RECIPES = ("vit-plain", "vit-best", "vit-conv-stem", "resnet18")
 TARGETS = (0.90, 0.94)
 
@@ -46,9 +52,15 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--compile", default="auto")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--runs", type=Path, nargs="*", help="folders of runs: their times alone")
+    parser.add_argument(
+        "--usual", action="store_true", help="beside the usual loop: a DataLoader on the CPU"
+    )
     args = parser.parse_args(argv)
     if args.runs is not None:
         print_times(args.runs)
+        return
+    if args.usual:
+        print_usual(args)
         return
     device = pick_device(args.device)
     ceiling = matmul_rate(device)
@@ -59,6 +71,23 @@ def main(argv: list[str] | None = None) -> None:
     print("|---|---|---|---|---|---|---|")
     for name in args.recipes or RECIPES:
         print(measure(chosen(name, args), device, ceiling, args), flush=True)
+
+
+def print_usual(args: argparse.Namespace) -> None:
+    """A row a recipe: the usual loop, ours, and how many times as fast that is, on the CPU."""
+    keep_memory()
+    threads = torch.get_num_threads()
+    print(f"{device_name(torch.device('cpu'))}, {threads} of torch, {usual.WORKERS} workers\n")
+    print("| recipe | batch | augmentation | usual, images/s | ours, images/s | ratio |")
+    print("|---|---|---|---|---|---|")
+    for name in args.recipes or USUAL:
+        recipe = get_recipe(name)
+        recipe = replace(recipe, batch_size=args.batch_size or recipe.batch_size)
+        found = usual.speeds(recipe, args.steps or 10, args.epochs - 1)
+        theirs, ours = (statistics.median(found[side]) for side in ("usual", "ours"))
+        done = f"crop, flip, {recipe.policy}"
+        print(f"| `{name}` | {recipe.batch_size} | {done} | {theirs:,.0f} | {ours:,.0f} "
+              f"| {ours / theirs:.2f} |", flush=True)  # fmt: skip
 
 
 def chosen(name: str, args: argparse.Namespace) -> Recipe:
@@ -81,8 +110,8 @@ def measure(recipe: Recipe, device: torch.device, ceiling: float, args: argparse
     trainer = make_trainer(
         model,
         recipe,
-        pictures(steps * recipe.batch_size),
-        pictures(10),
+        usual.made_up(steps * recipe.batch_size),
+        usual.made_up(10),
         num_classes=10,
         preprocessing=Preprocessing(recipe.model.image_size, data.CIFAR10_MEAN, data.CIFAR10_STD),
         compile=args.compile,
@@ -99,12 +128,6 @@ def measure(recipe: Recipe, device: torch.device, ceiling: float, args: argparse
         f"| `{recipe.name}` | {recipe.batch_size} | {trainer.compile} | {rate:,.0f} "
         f"| {used} | {first['epoch_seconds']:.1f} s | {memory} |"
     )
-
-
-def pictures(count: int) -> data.Pictures:
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randint(256, (count, 3, 32, 32), generator=generator, dtype=torch.uint8)
-    return data.Pictures(images, torch.arange(count) % 10)
 
 
 def training_type(device: torch.device) -> torch.dtype:

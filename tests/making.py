@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from vitdemo import data, runs
-from vitdemo.models import ModelSpec, build_model, count_parameters
+from vitdemo.models import CONVOLUTIONAL, ModelSpec, build_model, count_parameters
 from vitdemo.recipes import Recipe
 
 CLASSES = data.CIFAR10_CLASSES
@@ -16,6 +16,7 @@ TIMM = ModelSpec(
     "timm", 32, "deit_tiny_patch16_224", {"patch_size": 8, "depth": 2, "embed_dim": 48}
 )
 RESNET = ModelSpec("resnet18", 16)
+CONVNET = ModelSpec("convnet", 16, options={"widths": (24, 24, 24)})
 
 
 def timm_spec(name: str = "vit_tiny_patch16_224", image_size: int = 32, **options) -> ModelSpec:
@@ -63,7 +64,7 @@ def random_model(spec: ModelSpec, seed: int = 0, classes: int = len(CLASSES)) ->
     """A model with random weights, ready to answer."""
     torch.manual_seed(seed)
     model = build_model(spec, classes)
-    if spec.family != "resnet18":
+    if spec.family not in CONVOLUTIONAL:
         for parameter in model.parameters():
             torch.nn.init.normal_(parameter, std=0.3)  # so that heads and pictures differ
     return model.eval()

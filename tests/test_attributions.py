@@ -30,6 +30,7 @@ from tests.test_attention import (
 from vitdemo import attributions
 from vitdemo.attention.gradient_maps import gradient_rollout, token_grad_cam
 from vitdemo.attributions import METHODS, attribute, attribute_many, contrast, methods_for
+from vitdemo.models.convnet import ConvNet
 from vitdemo.models.resnet import build_resnet18
 
 KINDS = {  # name: (model, prefix tokens, whether the answer is read from the patches)
@@ -228,14 +229,24 @@ def test_method_on_pixels_of_a_resnet_equals_the_reference(method):
     torch.testing.assert_close(result, expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("model_class", [Narrow, lambda: build_resnet18(5)])
-def test_grad_cam_of_a_resnet_equals_captum(model_class):
+def convnet():
+    return ConvNet(num_classes=5, widths=(24, 24, 24))
+
+
+@pytest.mark.parametrize(
+    ("model_class", "last", "side"),
+    [(Narrow, "layer4", 2), (lambda: build_resnet18(5), "layer4", 2), (convnet, "groups", 1)],
+    ids=["narrow", "resnet18", "convnet"],
+)
+def test_grad_cam_of_a_convolutional_model_equals_captum(model_class, last, side):
     resnet = build_convolutional(model_class)
     images, target = torch.randn(2, 3, 16, 16).double(), torch.tensor([4, 1])
     own = copy.deepcopy(resnet)  # captum hooks it
-    expected = LayerGradCam(own, own.layer4).attribute(images, target, relu_attributions=True)
+    expected = LayerGradCam(own, getattr(own, last)).attribute(
+        images, target, relu_attributions=True
+    )
     result = attribute("grad_cam", resnet, images, target)
-    assert result.shape == (2, 2, 2)
+    assert result.shape == (2, side, side)
     torch.testing.assert_close(result, expected[:, 0].detach())
     assert result.max() > 0
 

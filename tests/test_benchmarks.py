@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from benchmarks import train, train_all
+from benchmarks import train, train_all, usual
 from tests.making import VIT, make_run
 from vitdemo.recipes import RECIPES, Recipe
 
@@ -26,6 +26,37 @@ def test_a_table_of_speed_names_machine_and_versions(monkeypatch, capsys):
     assert (name, batch, mode) == ("`tiny`", "8", "off")
     assert float(rate.replace(",", "")) > 0
     assert 0 < float(share.removesuffix(" %")) < 100
+
+
+def test_the_usual_loop_is_timed_beside_ours(monkeypatch, capsys):
+    model = replace(VIT, image_size=32)
+    monkeypatch.setitem(RECIPES, "tiny", replace(TINY, model=model, policy="auto", cutmix=1.0))
+    monkeypatch.setattr(usual, "WORKERS", 1)
+    train.main(["--usual", "tiny", "--steps", "2", "--epochs", "2"])
+    *_, head, _, row = capsys.readouterr().out.splitlines()
+    assert row.count("|") == head.count("|")
+    name, batch, done, theirs, ours, ratio = [cell.strip() for cell in row.strip("|").split("|")]
+    assert (name, batch, done) == ("`tiny`", "8", "crop, flip, auto")
+    theirs, ours = (float(rate.replace(",", "")) for rate in (theirs, ours))
+    assert float(ratio) == pytest.approx(ours / theirs, rel=0.1)
+
+
+def test_both_sides_leave_out_what_one_of_them_lacks():
+    recipe = usual.comparable(RECIPES["vit-best-distilled"])
+    assert (recipe.mixup, recipe.cutmix, recipe.teacher) == (0, 0, "")
+    assert recipe.policy == "auto" and recipe.label_smoothing == 0.1
+    with pytest.raises(ValueError, match="'vit-small-masked' trains without labels"):
+        usual.comparable(RECIPES["vit-small-masked"])
+
+
+def test_the_usual_transforms_are_the_recipes():
+    recipe = replace(TINY, policy="trivial", erasing=0.25, model=replace(VIT, image_size=48))
+    names = [type(step).__name__ for step in usual.transform_of(recipe).transforms]
+    assert names == ["RandomCrop", "RandomHorizontalFlip", "TrivialAugmentWide", "Resize",
+                     "ToTensor", "Normalize", "RandomErasing"]  # fmt: skip
+    plain = replace(recipe, policy="none", erasing=0.0, crop_padding=0, flip=False)
+    image = usual.to_pil_image(usual.made_up(1).images[0])
+    assert usual.transform_of(plain)(image).shape == (3, 48, 48)
 
 
 def test_the_ceiling_counts_two_for_a_multiply_add(monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.making import RESNET, TIMM, VIT, make_run
+from tests.making import CONVNET, RESNET, TIMM, VIT, make_run
 from vitdemo import models
 from vitdemo.errors import DataError, RunError
 from vitdemo.explorer import Explorer, features, patches
@@ -26,7 +26,10 @@ def explorer(tmp_path, put_pictures):
     return Explorer([tmp_path / "runs"], put_pictures(COUNTS), CPU)
 
 
-@pytest.mark.parametrize("spec", [VIT, TIMM, POOLED, RESNET], ids=lambda s: s.name or s.family)
+SPECS = [VIT, TIMM, POOLED, RESNET, CONVNET]
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda s: s.name or s.family)
 @torch.no_grad()
 def test_the_last_layer_answers_from_the_features(spec):
     torch.manual_seed(0)

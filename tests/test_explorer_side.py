@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.making import RESNET, TIMM, VIT, make_run
+from tests.making import CONVNET, RESNET, TIMM, VIT, make_run
 from vitdemo.attributions import attribute
 from vitdemo.errors import RunError
 from vitdemo.explorer import Explorer
@@ -44,6 +44,14 @@ def test_one_run_of_each_family_is_chosen_first(explorer):
         "resnet",
     ]
     assert one_of_each_family([]) == []
+
+
+def test_convolutional_models_are_of_one_kind(tmp_path):
+    for name, spec in {"a": CONVNET, "b": RESNET, "c": VIT}.items():
+        make_run(tmp_path / name, spec)
+    found = Explorer([tmp_path], None, torch.device("cpu"))
+    assert [r.name for r in one_of_each_family(found.trained_runs())] == ["c", "a"]
+    assert [r.name for r in found.explained_runs()] == ["c", "a", "b"]  # attention comes first
 
 
 def test_each_model_gets_its_own_map(explorer, image):

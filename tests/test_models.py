@@ -97,6 +97,46 @@ def test_resnet_keeps_32_pixels_to_a_map_of_4():
     assert seen == [(1, 512, 4, 4)]
 
 
+def test_the_convnet_is_jordans_in_size_and_ends_at_3_by_3():
+    model = build_model(ModelSpec("convnet"), 10).eval()
+    frozen = model.whiten.weight.numel()
+    assert count_parameters(model) + frozen == 1_971_640
+    assert count_macs(model, 32) == 118_147_360
+    assert model.forward_features(torch.zeros(1, 3, 32, 32)).shape == (1, 256, 3, 3)
+    wide = build_model(ModelSpec("convnet", options={"widths": [128, 384, 384]}), 7)
+    assert wide(torch.zeros(2, 3, 32, 32)).shape == (2, 7)
+
+
+def test_the_whitening_makes_every_direction_of_a_patch_as_strong():
+    torch.manual_seed(0)
+    mixed = torch.einsum("dc,nchw->ndhw", torch.randn(3, 3), torch.randn(40, 3, 12, 12))
+    images = torch.nn.functional.avg_pool2d(mixed, 3, stride=1)  # neighbours are alike
+    whiten = build_model(ModelSpec("convnet"), 10).whiten
+    whiten.fit(images)
+    found = whiten(images).transpose(0, 1).flatten(1)  # (24, all patches)
+    half = found[:12]
+    assert torch.equal(found[12:], -half)
+    covariance = (half @ half.T / half.shape[1]).detach()
+    raw = torch.nn.functional.unfold(images, 2).transpose(1, 2).flatten(0, 1)
+    variances = torch.linalg.eigvalsh(raw.T @ raw / len(raw))
+    torch.testing.assert_close(
+        covariance, torch.diag(variances / (variances + 5e-4)), atol=2e-3, rtol=0
+    )
+
+
+def test_nothing_trains_the_whitening_or_the_scale_of_a_norm():
+    model = build_model(ModelSpec("convnet"), 10)
+    trained = {name for name, _ in model.named_parameters()}
+    assert "whiten.bias" in trained and "groups.0.norm1.bias" in trained
+    assert not trained & {"whiten.weight", "groups.0.norm1.weight"}
+    assert "whiten.weight" in model.state_dict()
+
+
+def test_convolutional_models_take_no_weights_to_start_from():
+    with pytest.raises(ModelError, match="convnet is trained from scratch"):
+        build_model(ModelSpec("convnet"), 10, weights="any.safetensors")
+
+
 @pytest.mark.parametrize(("spec", "tokens"), [(TINY, True), (DEIT, True)])
 def test_vision_transformers_are_known_by_their_tokens(spec, tokens):
     model = build_model(spec, 7)
@@ -112,6 +152,18 @@ def test_resnet_has_no_tokens_and_a_classifier():
 
 def test_timms_model_takes_the_size_of_our_pictures():
     assert build_model(DEIT, 7)(torch.zeros(2, 3, 32, 32)).shape == (2, 7)
+
+
+@torch.no_grad()
+def test_without_positions_the_order_of_the_patches_is_lost():
+    images = torch.randn(2, 3, 16, 16)
+    turned = images.roll(8, dims=-1)  # two patches a row change places
+    for kind, same in (("none", True), ("learn", False)):
+        model = scrambled(build_model(replace(TINY, options=SIZES | {"pos_embed": kind}), 5))
+        assert torch.allclose(model(images), model(turned), atol=1e-4) == same
+        assert torch.allclose(trace(model, images).logits, model(images), atol=1e-4)
+    with pytest.raises(ValueError, match="Unknown pos_embed 'sine'"):
+        VisionTransformer(**SIZES, image_size=16, pos_embed="sine")
 
 
 @pytest.mark.parametrize("depth", [1, 3])
@@ -159,7 +211,7 @@ def test_sizes_that_do_not_divide_are_refused(wrong):
 
 
 def test_an_unknown_family_names_the_choices():
-    with pytest.raises(ModelError, match=r"'cnn': choose one of vit, resnet18, timm"):
+    with pytest.raises(ModelError, match=r"'cnn': choose one of vit, convnet, resnet18, timm"):
         build_model(ModelSpec("cnn"), 10)
 
 

@@ -49,6 +49,25 @@ def test_an_ingredient_without_an_epoch_is_refused(field):
     Recipe("r", "", MODEL, epochs=2, **{field: 0.0, rest: 3})
 
 
+def test_what_fails_on_purpose_says_so_and_differs_from_its_base_in_that():
+    base = asdict(RECIPES["vit-plain-cpu"])
+    memory = {"epochs", "learning_rate", "flip", "crop_padding", "train_pictures"}
+    for name, fields in {
+        "no-positions": {"model"},
+        "shuffled-labels": {"shuffled_labels"} | memory,
+        "too-fast": {"learning_rate", "epochs"},
+    }.items():
+        recipe = asdict(RECIPES[f"vit-plain-cpu-{name}"])
+        changed = {field for field, value in base.items() if recipe[field] != value}
+        assert changed - {"name", "summary", "note"} == fields
+        assert recipe["note"].startswith("Made to fail")
+
+
+def test_flips_that_alternate_need_flips():
+    with pytest.raises(RecipeError, match=r"alternating_flip .* flip is off"):
+        Recipe("r", "", MODEL, flip=False, alternating_flip=True)
+
+
 def test_every_recipe_says_what_was_measured_and_when():
     for recipe in RECIPES.values():
         dated = re.search(r"\b20\d\d-\d\d-\d\d\b", recipe.note)

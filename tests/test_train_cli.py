@@ -152,6 +152,24 @@ def test_resume_with_another_value_is_refused(cli, run_copy):
     assert_refused(result, "learning_rate 0.001, not 0.5")
 
 
+def test_a_run_that_goes_on_may_end_at_another_epoch(cli, smoke, tmp_path):
+    folder = tmp_path / "run"
+    assert smoke("--minutes", 1e-6)[0] == 130  # stopped after one epoch of three
+    assert epochs(folder) == [1]
+    assert cli("tiny", "--smoke", "--resume", "--epochs", 2, "--out", folder)[0] == 0
+    assert epochs(folder) == [1, 2]
+    assert runs.read_history(folder)[-1]["learning_rate"] == 0  # the schedule ends there
+    config = runs.read_config(folder)
+    assert config["recipe"]["epochs"] == 2
+    assert [leg["epochs_before"] for leg in config["resumed"]] == [3]
+
+
+@pytest.mark.parametrize("total", [2, 4])
+def test_a_finished_run_does_not_end_elsewhere(cli, run_copy, total):
+    result = cli("tiny", "--resume", "--smoke", "--epochs", total, "--out", run_copy)
+    assert_refused(result, "has 3 of 3 epochs", f"end after {total}")
+
+
 def test_resume_on_other_pictures_is_refused(cli, run_copy, put_pictures):
     result = cli("tiny", "--resume", "--data", put_pictures(THREE), "--out", run_copy)
     assert_refused(result, "other training pictures")

@@ -255,6 +255,14 @@ def test_learning_rate_rises_then_follows_the_cosine(epoch, factor):
     assert learning_rate_factor(recipe, epoch, 10) == pytest.approx(factor, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("epoch", "factor"), [(0, 0), (1, 0.5), (2, 1), (4, 0.75), (6, 0.5), (10, 0), (11, 0)]
+)
+def test_a_linear_schedule_after_a_warm_up_is_a_triangle(epoch, factor):
+    recipe = replace(PLAIN, warmup_epochs=2.0, schedule="linear")
+    assert learning_rate_factor(recipe, epoch, 10) == pytest.approx(factor)
+
+
 @pytest.mark.parametrize(("epoch", "factor"), [(1, 0.5), (2, 1), (10, 1)])
 def test_a_constant_schedule_warms_up_too(epoch, factor):
     recipe = replace(PLAIN, warmup_epochs=2.0, schedule="constant")
@@ -557,6 +565,53 @@ def test_resnet_trains_on_channels_last():
     assert inputs.is_contiguous(memory_format=torch.channels_last)
     weight = trainer.model.layer1[0].conv1.weight
     assert weight.is_contiguous(memory_format=torch.channels_last)
+
+
+CONVNET = replace(
+    PLAIN,
+    model=ModelSpec("convnet", 16, options={"widths": (24, 24, 24)}),
+    optimizer="muon",
+    ema_decay=0.9,
+    alternating_flip=True,
+)
+
+
+def test_the_convnet_is_whitened_by_its_training_pictures_and_learns():
+    trainer = make_trainer(replace(CONVNET, epochs=20, learning_rate=5e-2, ema_decay=0.0))
+    fitted = trainer.model.whiten.weight.clone()
+    other = build_model(CONVNET.model, 4).whiten
+    other.fit(trainer.preprocessing(trainer.train.images))
+    torch.testing.assert_close(fitted, other.weight)
+    records = list(trainer.fit())
+    assert torch.equal(trainer.model.whiten.weight, fitted)
+    assert records[-1]["train_loss"] < 0.5 * records[0]["train_loss"]
+
+
+def test_an_interrupted_convnet_ends_where_a_whole_one_does():
+    whole, first, second = make_trainer(CONVNET), make_trainer(CONVNET), make_trainer(CONVNET, 9)
+    expected = untimed(whole.fit())
+    records = list(islice(first.fit(), 1))
+    second.load_state_dict(through_disk(first.state_dict()))
+    assert untimed(records + list(second.fit())) == expected
+    assert_same(second.final_weights(), whole.final_weights())
+
+
+def test_shuffled_labels_are_learnt_of_the_training_pictures_alone():
+    plain, shuffled = make_trainer(), make_trainer(replace(PLAIN, shuffled_labels=True))
+    assert torch.equal(shuffled.train.images, plain.train.images)
+    assert not torch.equal(shuffled.train.labels, plain.train.labels)
+    assert torch.equal(shuffled.train.labels.sort()[0], plain.train.labels.sort()[0])
+    assert torch.equal(shuffled.validation.labels, plain.validation.labels)
+
+
+def test_alternating_flips_mirror_each_picture_in_every_other_epoch():
+    trainer, mirrored = make_trainer(replace(PLAIN, alternating_flip=True, epochs=4)), []
+    for _ in trainer.fit():
+        places = trainer.order[: len(trainer.draws["flip"])].argsort()
+        mirrored.append(trainer.draws["flip"][places])  # of each picture in turn
+    assert 0 < mirrored[0].sum() < len(mirrored[0])
+    assert torch.equal(mirrored[1], ~mirrored[0])
+    assert torch.equal(mirrored[2], mirrored[0]) and torch.equal(mirrored[3], mirrored[1])
 
 
 def test_mixing_rests_for_the_last_epochs():

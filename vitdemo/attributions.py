@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from vitdemo import attention
 from vitdemo.attention.gradient_maps import gradient_rollout, token_grad_cam
 from vitdemo.models import is_vision_transformer
+from vitdemo.models.convnet import ConvNet
 
 CELLS = 8  # a side of the grid on which pixels are summed where a model has no patches
 STEPS = 32  # of Integrated Gradients, from the mean colour to the picture
@@ -49,12 +50,14 @@ class Method:
 
 
 def kind_of(model: nn.Module) -> str:
-    """ "vit" or "cnn" (torchvision's ResNet); `ValueError` for any other model."""
+    """ "vit" or "cnn" (ours, torchvision's ResNet); `ValueError` for any other model."""
     if is_vision_transformer(model):
         return "vit"
-    if all(hasattr(model, name) for name in (*_STAGES, "avgpool", "fc")):
+    if isinstance(model, ConvNet) or all(hasattr(model, n) for n in (*_STAGES, "avgpool", "fc")):
         return "cnn"
-    raise ValueError(f"Cannot explain {type(model).__name__}: give a ViT or torchvision's ResNet.")
+    raise ValueError(
+        f"Cannot explain {type(model).__name__}: give a ViT, our ConvNet or torchvision's ResNet."
+    )
 
 
 def methods_for(model: nn.Module) -> list[Method]:
@@ -100,9 +103,10 @@ def attribute(
         target: one class for all pictures, or a LongTensor (B,) with one for each.
         on_step: called as (done, total) while a long method works; it may raise to end it.
 
-    The grid is that of a ViT's patches; for a ResNet its own last features (Grad-CAM) or `CELLS` x
-    `CELLS`. Raises `ValueError` for a method that there is not or that does not serve the model,
-    and for a class that the model does not have; `TypeError` as `attention.trace` does.
+    The grid is that of a ViT's patches; of a convolutional model that of its last features
+    (Grad-CAM) or `CELLS` x `CELLS`. Raises `ValueError` for a method that there is not or that
+    does not serve the model, and for a class that the model does not have; `TypeError` as
+    `attention.trace` does.
     """
     return attribute_many([method], model, images, target, on_step=on_step)[method]
 
@@ -242,15 +246,29 @@ _STAGES = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3", "lay
 @torch.enable_grad()
 def _convolutional_grad_cam(subject: _Subject) -> Tensor:
     """Selvaraju et al. 2017 on the last features, whose places are the map's: no hook needed."""
-    model, x = subject.model, subject.images
     with torch.no_grad():
-        for name in _STAGES:
-            x = getattr(model, name)(x)
+        x = _last_features(subject.model, subject.images)
     x = x.requires_grad_()  # (B, D, rows, columns)
-    logits = model.fc(model.avgpool(x).flatten(1))  # (B, C)
+    logits = _answer_from(subject.model, x)  # (B, C)
     (gradient,) = torch.autograd.grad((logits * subject.weights).sum(), x)
     weights = gradient.mean(dim=(2, 3), keepdim=True)  # (B, D, 1, 1)
     return (x * weights).sum(dim=1).clamp(min=0)
+
+
+def _last_features(model: nn.Module, x: Tensor) -> Tensor:
+    """Pictures (B, 3, S, S) -> what the last convolution makes of them, (B, D, rows, columns)."""
+    if isinstance(model, ConvNet):
+        return model.forward_features(x)
+    for name in _STAGES:
+        x = getattr(model, name)(x)
+    return x
+
+
+def _answer_from(model: nn.Module, features: Tensor) -> Tensor:
+    """The last features (B, D, rows, columns) -> logits (B, C)."""
+    if isinstance(model, ConvNet):
+        return model.forward_head(features)
+    return model.fc(model.avgpool(features).flatten(1))
 
 
 @torch.enable_grad()
@@ -333,7 +351,7 @@ METHODS = {
         Method(
             "grad_cam",
             "Grad-CAM",
-            "Features that enter the last attention (of a ResNet: leave the last convolution), "
+            "Features that enter the last attention (without one: leave the last convolution), "
             "weighted by their mean gradient for the class and cut off at zero; a late layer's "
             "place may already hold what it gathered from elsewhere.",
             _BOTH,

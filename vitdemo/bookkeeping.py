@@ -16,6 +16,7 @@ from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.models import count_macs, count_parameters
 from vitdemo.provenance import device_name, git_commit, package_versions
+from vitdemo.recipes import Recipe
 from vitdemo.training import Trainer
 
 CHECKPOINT_SECONDS = 20.0  # between two checkpoints, where epochs are shorter than that
@@ -39,22 +40,37 @@ def continue_folder(folder: Path, trainer: Trainer, argv: list[str]) -> None:
     runs.rewrite_history(folder, history)
     if not trainer.finished:
         config = runs.read_config(folder)
+        before, epochs = config["recipe"]["epochs"], trainer.recipe.epochs
+        changed = {"epochs_before": before} if before != epochs else {}
         resumed = [
             *config.get("resumed", ()),
-            {"after_epoch": trainer.epoch} | made_with(trainer, argv),
+            {"after_epoch": trainer.epoch} | changed | made_with(trainer, argv),
         ]
-        runs.write_config(folder, config | {"resumed": resumed})
+        recipe = config["recipe"] | {"epochs": epochs}
+        runs.write_config(folder, config | {"recipe": recipe, "resumed": resumed})
 
 
-def resumable(folder: Path, fingerprint: str) -> dict:
-    """The checkpoint of `folder`. Raises `RunError` where it was begun on other data."""
-    begun = runs.read_config(folder).get("data", {}).get("fingerprint")
+def resumable(folder: Path, fingerprint: str, recipe: Recipe) -> dict:
+    """The checkpoint of `folder`, to go on with as `recipe` has it.
+
+    Raises `RunError` where it was begun on other data, where it is to end before the epoch that it
+    has reached, or where a finished one is to go on.
+    """
+    config = runs.read_config(folder)
+    begun, begun_with = config.get("data", {}).get("fingerprint"), config["recipe"]
     if begun != fingerprint:
         raise RunError(
             f"'{folder}' was begun on other training pictures (fingerprint {begun}, now "
             f"{fingerprint}): pass its --data, or choose another --out."
         )
-    return runs.read_checkpoint(folder)
+    state = runs.read_checkpoint(folder)
+    total = begun_with["head_epochs"] + begun_with["epochs"]
+    if recipe.total_epochs != total and not state["epoch"] < min(total, recipe.total_epochs):
+        raise RunError(
+            f"'{folder}' has {state['epoch']} of {total} epochs and cannot end after "
+            f"{recipe.total_epochs}: choose more where it is not finished, or another --out."
+        )
+    return state
 
 
 def describe(

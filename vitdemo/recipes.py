@@ -12,7 +12,7 @@ from vitdemo.errors import RecipeError
 from vitdemo.models import ModelSpec
 
 OPTIMIZERS = ("adamw", "adam", "sgd", "muon")
-SCHEDULES = ("cosine", "constant", "one-cycle")
+SCHEDULES = ("cosine", "linear", "constant", "one-cycle")
 
 
 _NOT_NEGATIVE = (
@@ -50,6 +50,7 @@ class Recipe:
     head_learning_rate: float = 1e-3
 
     flip: bool = True
+    alternating_flip: bool = False  # each picture in every other epoch, not by chance (Jordan 2024)
     crop_padding: int = 4  # pixels at the data's own resolution
     policy: str = "none"  # "trivial" (TrivialAugmentWide), "rand" (RandAugment, 2 at 9 of 30) or
     # "auto" (AutoAugment, as found for CIFAR-10)
@@ -74,6 +75,8 @@ class Recipe:
 
     validation_share: float = 0.1
     train_pictures: int = 0  # a stratified subset of the rest; 0: all
+    shuffled_labels: bool = False  # of the training pictures: there is nothing left to learn but
+    # each picture by itself (Zhang et al. 2017)
     seed: int = 0
 
     def __post_init__(self):
@@ -93,6 +96,8 @@ class Recipe:
             raise RecipeError(f"teacher_share is {self.teacher_share}: it must be in [0, 1].")
         if self.mask_ratio:
             self._refuse_labels()
+        if self.alternating_flip and not self.flip:
+            raise RecipeError("alternating_flip says how pictures are flipped, and flip is off.")
         if not 0 < self.validation_share < 1:
             raise RecipeError(
                 f"validation_share is {self.validation_share}: it must be between 0 and 1."
@@ -224,6 +229,37 @@ def _one_more(base: Recipe, measured: Mapping[str, str]) -> tuple[Recipe, ...]:
     )
 
 
+_FAILING = (
+    replace(
+        _PLAIN_CPU,
+        name="vit-plain-cpu-no-positions",
+        summary="vit-plain-cpu without position embeddings: it cannot tell where a patch was",
+        model=replace(_PLAIN_CPU.model, options=_PLAIN_CPU.model.options | {"pos_embed": "none"}),
+        note="Made to fail, for a lesson. Not measured here yet.",
+    ),
+    replace(
+        _PLAIN_CPU,
+        name="vit-plain-cpu-shuffled-labels",
+        summary="vit-plain-cpu on 2,000 pictures with shuffled labels: learnt, and worth nothing",
+        note="Made to fail, for a lesson, after Zhang et al. 2017: training accuracy rises, the "
+        "rest stays at chance. Not measured here yet.",
+        epochs=150,
+        learning_rate=1e-3,
+        flip=False,
+        crop_padding=0,
+        train_pictures=2_000,
+        shuffled_labels=True,
+    ),
+    replace(
+        _PLAIN_CPU,
+        name="vit-plain-cpu-too-fast",
+        summary="vit-plain-cpu at a learning rate far too high",
+        note="Made to fail, for a lesson. Not measured here yet.",
+        learning_rate=0.1,
+        epochs=5,
+    ),
+)
+
 _FINETUNED = Recipe(
     "finetune-deit-tiny",
     "DeiT-Tiny from ImageNet-1k, fine-tuned at 128 px",
@@ -273,6 +309,26 @@ _RESNET = Recipe(
     label_smoothing=0.1,
 )
 
+_CONVNET = Recipe(
+    "conv-baseline",
+    "the convolutional baseline: a small network with frozen whitening, Muon, alternating flips",
+    ModelSpec("convnet", options={"widths": (64, 256, 256)}),
+    note="After Jordan 2024 (airbench), of which 94.0 % is reported elsewhere after 8 epochs of "
+    "50,000 pictures, with six views of each test picture; one view here, and 45,000 pictures. Not "
+    "measured here yet.",
+    epochs=18,
+    batch_size=512,
+    optimizer="muon",
+    learning_rate=3e-2,
+    weight_decay=0.1,
+    momentum=0.9,
+    warmup_epochs=2,
+    schedule="linear",
+    alternating_flip=True,
+    crop_padding=2,
+    label_smoothing=0.2,
+)
+
 _ALL = (
     _SMALL,
     replace(
@@ -304,6 +360,22 @@ _ALL = (
         policy="auto",
         patch_dropout=0.5,
         whole_epochs=8,
+    ),
+    replace(
+        _SMALL,
+        name="vit-scratch",
+        summary="our own small ViT from scratch, gone on with from where vit-small-pretrained ends",
+        note="The same pictures, policy and optimizer, begun again at a lower rate (warm restart, "
+        "Loshchilov & Hutter 2017) from assets/runs/vit-small-pretrained/model.safetensors. Not "
+        "measured here yet.",
+        pretrained=True,
+        epochs=24,
+        batch_size=256,
+        learning_rate=2e-3,
+        warmup_epochs=1,
+        policy="auto",
+        patch_dropout=0.5,
+        whole_epochs=4,
     ),
     _BEST,
     Recipe(
@@ -353,6 +425,7 @@ _ALL = (
     *_one_more(_PLAIN, {}),
     _PLAIN_CPU,
     *_one_more(_PLAIN_CPU, _MEASURED_CPU),
+    *_FAILING,
     Recipe(
         "vit-nine-blocks",
         "nine blocks with RandAugment, dropout and Adam",
@@ -390,6 +463,7 @@ _ALL = (
         mixup=0.8,
         cutmix=1.0,
     ),
+    _CONVNET,
     _RESNET,
     replace(
         _RESNET,

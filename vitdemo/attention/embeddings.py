@@ -27,7 +27,8 @@ def position_similarity(model: nn.Module) -> Tensor:
 def filters(model: nn.Module) -> Tensor:
     """Weights (K, 3, p, p) of the convolution that reads the pixels, the strongest filter first.
 
-    That is a Vision Transformer's patch embedding, or the first convolution of a stem or ResNet.
+    That is a Vision Transformer's patch embedding, or the first convolution of a stem or of a
+    convolutional model.
     Raises `TypeError` where no convolution reads three colours.
     """
     for module in model.modules():  # in the order of registration: what reads pixels comes first

@@ -22,7 +22,7 @@ from vitdemo.attention import statistics
 from vitdemo.errors import DataError, RunError, VitdemoError
 from vitdemo.evaluation import accuracy
 from vitdemo.explorer.zoo import ZooRun, load_zoo_model
-from vitdemo.models import is_vision_transformer, prefix_token_names
+from vitdemo.models import CONVOLUTIONAL, is_vision_transformer, prefix_token_names
 from vitdemo.runs import Run
 from vitdemo.training import Preprocessing
 
@@ -177,7 +177,7 @@ class Explorer:
 
     def explained_runs(self) -> list[Run]:
         """The trained runs, those that are Vision Transformers (so have attention) first."""
-        return sorted(self.trained_runs(), key=lambda run: run.spec.family == "resnet18")
+        return sorted(self.trained_runs(), key=lambda run: run.spec.family in CONVOLUTIONAL)
 
     def evaluated_runs(self) -> list[Run]:
         """The tested runs by name, those whose weights are here first."""
@@ -195,7 +195,7 @@ class Explorer:
             return model
 
     def layers(self, run: Run) -> int:
-        """The number of layers that have attention; 0 for a ResNet. Raises `RunError`."""
+        """The number of layers that have attention; 0: it is convolutional. Raises `RunError`."""
         model = self.model(run)
         return len(model.blocks) if is_vision_transformer(model) else 0
 

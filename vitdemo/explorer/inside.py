@@ -23,7 +23,7 @@ from vitdemo.evaluation.change import Change, accuracy_change
 from vitdemo.explorer import Explorer
 from vitdemo.explorer.learning import record_of_weights
 from vitdemo.explorer.sample import Sample, test_sample
-from vitdemo.models import is_vision_transformer
+from vitdemo.models import CONVOLUTIONAL, is_vision_transformer
 from vitdemo.runs import Run
 
 DISTANCE_PICTURES = 32
@@ -247,7 +247,7 @@ def across_epochs(
 
 def with_epochs(explorer: Explorer) -> list[str]:
     """The runs whose attention `across_epochs` can follow."""
-    vits = (run for run in explorer.explained_runs() if run.spec.family != "resnet18")
+    vits = (run for run in explorer.explained_runs() if run.spec.family not in CONVOLUTIONAL)
     return [run.name for run in vits if runs.kept_epochs(run)]
 
 

@@ -12,6 +12,7 @@ from PIL import Image
 from vitdemo.attributions import METHODS, attribute, kind_of
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.explorer import Answer, Explorer
+from vitdemo.models import CONVOLUTIONAL
 from vitdemo.runs import Run
 
 KINDS = {
@@ -19,7 +20,7 @@ KINDS = {
     "rollout": "Rollout up to a layer",
     "relevance": "Relevance for a class",
 }
-FAMILIES = ("vit", "timm", "resnet18")  # from scratch, pretrained, convolutional
+KINDS_OF_MODEL = (("vit",), ("timm",), CONVOLUTIONAL)  # from scratch, pretrained, convolutional
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class Panel:
 
 
 def one_of_each_family(runs: Sequence[Run]) -> list[Run]:
-    """The first run of each family that there is: a scratch ViT, a pretrained one, a ResNet."""
-    firsts = (next((r for r in runs if r.spec.family == family), None) for family in FAMILIES)
+    """The first run of each kind there is: a scratch ViT, a pretrained one, a convolutional one."""
+    firsts = (next((r for r in runs if r.spec.family in kind), None) for kind in KINDS_OF_MODEL)
     return [run for run in firsts if run is not None]
 
 
@@ -63,7 +64,8 @@ def side_by_side(
 
     Args:
         depth: share of each model's layers, 0 to 1.
-        kind: one of `KINDS`. A ResNet has no attention: it gets Grad-CAM, whatever the kind.
+        kind: one of `KINDS`. A convolutional model has no attention: it gets Grad-CAM, whatever
+            the kind.
         target: the class that is explained; None takes the one that each model itself says.
 
     Raises `RunError` for an unknown kind.

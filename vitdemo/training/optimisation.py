@@ -21,6 +21,8 @@ def learning_rate_factor(recipe: Recipe, epoch: float, total: float) -> float:
     if recipe.schedule == "constant":
         return 1.0
     left = (epoch - recipe.warmup_epochs) / max(total - recipe.warmup_epochs, 1e-9)
+    if recipe.schedule == "linear":
+        return max(1 - left, 0.0)
     return 0.5 * (1 + math.cos(math.pi * min(left, 1.0)))
 
 

@@ -34,6 +34,13 @@ def split(pictures: data.Pictures, recipe: Recipe) -> tuple[torch.Tensor, torch.
     return kept, held
 
 
+def with_shuffled_labels(pictures: data.Pictures, seed: int) -> data.Pictures:
+    """The same pictures and as many of each class, but each picture has another one's label."""
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(pictures), generator=generator).to(pictures.labels.device)
+    return data.Pictures(pictures.images, pictures.labels[order])
+
+
 def preprocessing_of(
     recipe: Recipe, source: data.Source | None, pictures: data.Pictures
 ) -> Preprocessing:

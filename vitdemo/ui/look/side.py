@@ -14,9 +14,9 @@ from vitdemo.ui.look.shared import Shared
 OWN_ANSWER = "the predicted class of each"
 INTRO = (
     "The same picture through several models, at the same share of their depth: 100 % is the last "
-    "layer of each. A ResNet has no attention; it is shown with Grad-CAM, which depends on the "
-    "class. Each map is scaled to its own maximum, so colours compare places within a map, not "
-    "models with each other."
+    "layer of each. A convolutional model has no attention; it is shown with Grad-CAM, which "
+    "depends on the class. Each map is scaled to its own maximum, so colours compare places within "
+    "a map, not models with each other."
 )
 
 

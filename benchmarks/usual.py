@@ -1,0 +1,134 @@
+"""The usual training loop, to hold ours against: torchvision's transforms in a DataLoader.
+
+As most notebooks and public repositories write it: pictures one by one as PIL images through
+`torchvision.transforms`, two worker processes that make batches of them, and a plain loop in
+float32. Model, batch, optimizer, augmentation and label smoothing are the recipe's.
+
+    speeds(recipe, steps=20, rounds=3)  # {"usual": [images/s, ...], "ours": [...]}
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+from torchvision import transforms as T
+from torchvision.transforms.functional import to_pil_image
+
+from vitdemo import data
+from vitdemo.models import build_model
+from vitdemo.recipes import Recipe
+from vitdemo.training import Preprocessing, build_optimizer
+from vitdemo.training.pretraining import make_trainer
+
+WORKERS = 2
+MEAN, STD = data.CIFAR10_MEAN, data.CIFAR10_STD
+# What torchvision's transforms do not know, or notebooks leave out: neither side does it.
+LEFT_OUT = {
+    **dict.fromkeys(("mixup", "cutmix", "cutout", "patch_dropout", "ema_decay", "clip_norm"), 0),
+    **dict.fromkeys(("head_epochs", "unmixed_epochs", "whole_epochs", "warmup_epochs"), 0),
+    **{"alternating_flip": False, "teacher": "", "schedule": "constant", "pretrained": False},
+}
+_POLICIES: dict[str, Callable[[], nn.Module]] = {
+    "trivial": T.TrivialAugmentWide,
+    "rand": T.RandAugment,  # two operations at 9 of 30, as ours
+    "auto": lambda: T.AutoAugment(T.AutoAugmentPolicy.CIFAR10),
+}
+
+
+class Pictures(Dataset):
+    """PIL pictures and labels of `pictures`, through `transform`."""
+
+    def __init__(self, pictures: data.Pictures, transform: Callable):
+        self.images = [to_pil_image(image) for image in pictures.images]
+        self.labels = pictures.labels.tolist()
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self.transform(self.images[index]), self.labels[index]
+
+
+def comparable(recipe: Recipe) -> Recipe:
+    """What of `recipe` both sides can do. Raises `ValueError` for a training without labels."""
+    if recipe.mask_ratio:
+        raise ValueError(f"'{recipe.name}' trains without labels, which the usual loop does not.")
+    return replace(recipe, **LEFT_OUT)
+
+
+def transform_of(recipe: Recipe) -> T.Compose:
+    """The recipe's augmentation by torchvision, for one PIL picture -> (3, size, size)."""
+    size, chosen = recipe.model.image_size, []
+    if recipe.crop_padding:
+        chosen.append(T.RandomCrop(32, recipe.crop_padding, padding_mode="reflect"))
+    if recipe.flip:
+        chosen.append(T.RandomHorizontalFlip())
+    if recipe.policy != "none":
+        chosen.append(_POLICIES[recipe.policy]())
+    chosen += [T.Resize(size)] if size != 32 else []
+    chosen += [T.ToTensor(), T.Normalize(MEAN, STD)]
+    chosen += [T.RandomErasing(recipe.erasing)] if recipe.erasing else []
+    return T.Compose(chosen)
+
+
+def speeds(recipe: Recipe, steps: int, rounds: int) -> dict[str, list[float]]:
+    """Images a second of whole epochs of `steps` steps, one side after the other, `rounds` times.
+
+    The first epoch of each side is not counted.
+    """
+    recipe = comparable(recipe)
+    pictures = made_up(steps * recipe.batch_size)
+    ours, usual = _our_epochs(recipe, pictures, rounds), _usual_epochs(recipe, pictures)
+    found = {"usual": [], "ours": []}
+    for epoch in range(rounds + 1):
+        for name, rate in (("usual", next(usual)), ("ours", next(ours))):
+            if epoch:
+                found[name].append(rate)
+    return found
+
+
+def made_up(count: int) -> data.Pictures:
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(256, (count, 3, 32, 32), generator=generator, dtype=torch.uint8)
+    return data.Pictures(images, torch.arange(count) % 10)
+
+
+def _our_epochs(recipe: Recipe, pictures: data.Pictures, rounds: int):
+    torch.manual_seed(0)
+    trainer = make_trainer(
+        build_model(recipe.model, 10),
+        replace(recipe, epochs=rounds + 1),
+        pictures,
+        made_up(10),
+        num_classes=10,
+        preprocessing=Preprocessing(recipe.model.image_size, MEAN, STD),
+    )
+    for record in trainer.fit():
+        yield record["images_per_second"]
+
+
+def _usual_epochs(recipe: Recipe, pictures: data.Pictures):
+    torch.manual_seed(0)
+    model = build_model(recipe.model, 10).train()
+    optimizer = build_optimizer(model, recipe, recipe.learning_rate, recipe.layer_decay)
+    loader = DataLoader(
+        Pictures(pictures, transform_of(recipe)),
+        recipe.batch_size,
+        shuffle=True,
+        num_workers=WORKERS,
+        persistent_workers=True,
+        drop_last=True,
+    )
+    while True:
+        started = time.perf_counter()
+        for images, labels in loader:
+            loss = F.cross_entropy(model(images), labels, label_smoothing=recipe.label_smoothing)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        yield len(loader) * recipe.batch_size / (time.perf_counter() - started)
