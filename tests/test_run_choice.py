@@ -43,6 +43,11 @@ def test_an_ingredient_with_weights_stays_with_its_ablation(several):
     ]
 
 
+def test_a_run_in_training_is_told_from_one_whose_weights_are_elsewhere(several):
+    (several[-1].path / runs.EVALUATION).unlink()
+    assert grouped(several)[1] == ("Not finished", ["other"])
+
+
 def test_a_model_of_timms_is_a_model_too(several):
     zoo = zoo_run("timm:vit_tiny_patch16_224", pretrained=False)
     assert grouped([zoo, *several[:1]]) == [("Models", [zoo.name, "model"])]

@@ -12,7 +12,8 @@ from vitdemo.explorer.calibration import Calibration, Mended
 from vitdemo.figures import charts
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.kit import QUIET, renewed, run_radio
+from vitdemo.ui.components.run_choice import RunChoice, grouped, renewed_runs
+from vitdemo.ui.kit import QUIET
 from vitdemo.ui.metrics import NOTHING
 from vitdemo.ui.metrics.tables import explanations, signed
 
@@ -41,16 +42,17 @@ def build(
 ) -> None:
     """Lay out and wire the tab, which draws when it is opened; `calibration` takes a run's name."""
     gr.Markdown(INTRO)
-    model = run_radio(evaluated_runs(), elem_id="calibration-model")
+    model = RunChoice(grouped(evaluated_runs()), elem_id="calibration-model")
     view = gr.HTML(elem_id="calibration", apply_default_css=False)
 
     def draw(name):
-        paths = {run.name: run.path for run in evaluated_runs()}
-        update, name = renewed(list(paths), name)
+        found = evaluated_runs()
+        update, name = renewed_runs(found, name)
         if name is None:
             return update, html.notice(NOTHING)
         try:
-            return update, calibration_html(calibration(name), str(paths[name]))
+            path = next(run.path for run in found if run.name == name)
+            return update, calibration_html(calibration(name), str(path))
         except VitdemoError as error:
             return update, html.notice(str(error))
 

@@ -80,7 +80,7 @@ def step_html(step: Augmented) -> str:
         for i, pixels in enumerate(step.pictures)
     )
     return (
-        f"<section><h3>{html.escape(step.title)}</h3><p>{html.escape(step.words)}</p>"
+        f"<section><h2>{html.escape(step.title)}</h2><p>{html.escape(step.words)}</p>"
         f"{html.row(items, 112)}</section>"
     )
 

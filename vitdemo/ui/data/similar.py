@@ -16,8 +16,9 @@ from vitdemo.explorer.features import MOST, PIXELS, Sample, Space
 from vitdemo.figures.dataset import sheet
 from vitdemo.runs import Run
 from vitdemo.ui import html
+from vitdemo.ui.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.ui.data.section import PRIVATE, Section
-from vitdemo.ui.kit import LONG_QUEUE, PickHTML, for_people, renewed, run_radio
+from vitdemo.ui.kit import LONG_QUEUE, PickHTML, for_people
 from vitdemo.ui.look.opener import Opener
 
 WORDS = (
@@ -58,7 +59,7 @@ def build(
     """
     with gr.Tab("Similar pictures", id="data-similar") as tab:
         gr.Markdown(WORDS)
-        model = run_radio(trained_runs(), elem_id="similar-model")
+        model = RunChoice(grouped(trained_runs()), elem_id="similar-model")
         with gr.Row():
             count = gr.Slider(
                 200, MOST, MOST, step=100, label="Pictures", elem_id="similar-count", min_width=260
@@ -99,7 +100,7 @@ def build(
         opener.connect(view.pick, picked, [model])
 
     def refresh(name):
-        return [renewed([run.name for run in trained_runs()], name)[0]]
+        return [renewed_runs(trained_runs(), name)[0]]
 
     # Opened, it refreshes its models alone: what was laid out stays.
     return Section(tab, refresh, [model], [model])
@@ -126,7 +127,7 @@ def plane_html(space: Space, places: np.ndarray) -> str:
     dots = "".join(dot_html(sample, int(i), places[i]) for i in order)
     name = html.escape(space.name)
     return (
-        f"<section><h3>{name}</h3>"
+        f"<section><h2>{name}</h2>"
         f'<div class="vd-plane" role="group" aria-label="{len(places):,} test pictures by {name}" '
         f'data-columns="{columns}">{dots}</div></section>'
     )
@@ -202,7 +203,7 @@ def ratios_html(found: list[Plane]) -> str:
     ]
     header = ("Space", "Width", "Between / within", "Nearest is of the same class")
     return (
-        "<h3>How far the classes part</h3>"
+        "<h2>How far the classes part</h2>"
         + html.table(header, rows)
         + "<p>Between / within: the mean distance of two pictures of different classes over that "
         "of two of one class; 1 means that classes do not show at all. Both columns are computed "
@@ -224,7 +225,7 @@ def neighbours_html(name: str, sample: Sample, places: np.ndarray, cosines: np.n
             f"<span>{html.escape(label)}<small>cosine {cosine:.3f}</small></span></button>"
         )
     return (
-        f"<h3>Nearest to the picture in Look, by the features of {html.escape(name)}</h3>"
+        f"<h2>Nearest to the picture in Look, by the features of {html.escape(name)}</h2>"
         f"<p>Of {len(sample):,} test pictures, the nearest first.</p>"
         f'<div class="vd-nears" data-columns="{len(items)}">{"".join(items)}</div>'
     )
