@@ -236,7 +236,7 @@ HEADER = {  # title with its unit -> what it says, in plain words
     "File (MB)": "Size of its weights on the disk, in float16.",
     "Data set": "Whose pictures it was trained and tested on: accuracies of two data sets are no "
     "match for each other.",
-    "Test accuracy (%)": "Of 100 test pictures, how many it names rightly.",
+    "Test accuracy (%)": "Of 100 test pictures, how many it classifies correctly.",
     "95 % interval (%)": "Such an interval holds the accuracy on all pictures of the same kind "
     "19 times in 20; of two models, look at Per-class metrics for the sharper, paired test.",
     "Macro F1": "Precision and recall in one, 0 to 1, the mean of the classes.",

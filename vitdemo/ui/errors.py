@@ -9,7 +9,8 @@ from vitdemo.evaluation.errors import Filters, Mutual, mutual_pairs
 from vitdemo.explorer.errors import Answered, Chosen
 from vitdemo.runs import Run
 from vitdemo.ui import gallery, html
-from vitdemo.ui.kit import QUIET, Choice, PickHTML, for_people, renewed, run_radio
+from vitdemo.ui.components.run_choice import RunChoice, grouped, renewed_runs
+from vitdemo.ui.kit import QUIET, Choice, PickHTML, for_people, renewed
 from vitdemo.ui.look.opener import Opener
 from vitdemo.ui.metrics import NOTHING
 
@@ -19,7 +20,7 @@ PAIRS = 10
 KINDS = {  # label, and what it shows in words
     "errors": ("Errors", "{run} named another class than the true one."),
     "right": ("Right answers", "{run} named the true class."),
-    "all": ("All pictures", "Whatever {run} said."),
+    "all": ("All pictures", "Whatever {run} predicted."),
     "only_right": ("Only this model is right", "{run} is right, and {others} wrong."),
     "all_wrong": ("All models are wrong", "{run} is wrong, and so {others}."),
     "label_errors": (
@@ -57,12 +58,12 @@ def build(
 ) -> None:
     """Lay out and wire the `tab`; `evaluated_runs` reads the run folders as they are now."""
     gr.Markdown(INTRO)
-    model = run_radio(evaluated_runs(), elem_id="errors-model")
+    model = RunChoice(grouped(evaluated_runs()), elem_id="errors-model")
     kind = gr.Textbox("errors", visible="hidden", label="Which pictures")
     kinds = PickHTML(elem_id="errors-kinds")
     with gr.Row():
         true = _class_choice("True class", "errors-true")
-        said = _class_choice("Said class", "errors-said")
+        predicted = _class_choice("Predicted class", "errors-predicted")
         either_way = gr.Checkbox(
             False, label="Either way round", info="also with the two exchanged", min_width=160
         )
@@ -80,13 +81,13 @@ def build(
     pairs = PickHTML(elem_id="errors-pairs")
     shown = gallery.lay_out("errors-pictures", find=find, pictures=pictures)
 
-    def draw(name, kind, true, said, either_way, low, high, order, every):
+    def draw(name, kind, true, predicted, either_way, low, high, order, every):
         """Values of the chips, the pairs and the pictures."""
         if name is None:
             return html.notice(NOTHING), "", *shown.show(None, every)
         try:
             group = answered(name)
-            classes = (_index(group, true), _index(group, said))
+            classes = (_index(group, true), _index(group, predicted))
             filters = Filters(kind, *classes, either_way, low / 100, high / 100, order)
             chosen = Chosen(name, filters)
             chips = kinds_html(group, chosen, counts(chosen))
@@ -94,12 +95,12 @@ def build(
             return html.notice(str(error)), "", *shown.show(None, every)
         return chips, pairs_html(group, chosen), *shown.show(chosen, every)
 
-    def draw_fresh(name, kind, true, said, *settings):
-        models, name = renewed([run.name for run in evaluated_runs()], name)
+    def draw_fresh(name, kind, true, predicted, *settings):
+        models, name = renewed_runs(evaluated_runs(), name)
         choices = class_choices(answered, name)
         trues, true = renewed(choices, true)
-        saids, said = renewed(choices, said)
-        return models, trues, saids, *draw(name, kind, true, said, *settings)
+        predictions, predicted = renewed(choices, predicted)
+        return models, trues, predictions, *draw(name, kind, true, predicted, *settings)
 
     def pick_kind(order, event: gr.EventData):
         # Label errors have an order of their own; it goes with them.
@@ -112,17 +113,17 @@ def build(
     @for_people
     def pick_pair(name, event: gr.EventData):
         classes = answered(name).classes
-        true, said = (classes[int(i)] for i in event.pick.split("-"))
-        return "errors", true, said, True, 0, 100, FIRST_ORDER
+        true, predicted = (classes[int(i)] for i in event.pick.split("-"))
+        return "errors", true, predicted, True, 0, 100, FIRST_ORDER
 
-    filters = [kind, true, said, either_way, low, high, order]
+    filters = [kind, true, predicted, either_way, low, high, order]
     # One event for them all, so that of quick clicks the last one is answered last.
     events = [tab.select, model.input, *(setting.change for setting in filters)]
     gr.on(
         events,
         draw_fresh,
         inputs=[model, *filters, shown.every],
-        outputs=[model, true, said, kinds, pairs, *shown.outputs],
+        outputs=[model, true, predicted, kinds, pairs, *shown.outputs],
         **QUIET,
     )
     kinds.pick(pick_kind, inputs=order, outputs=[kind, order], **QUIET)
@@ -187,9 +188,9 @@ def pairs_html(group: Answered, chosen: Chosen) -> str:
     found = mutual_pairs(group.confusion(chosen.run), PAIRS)
     if not found:
         return ""
-    wanted = {chosen.filters.true, chosen.filters.said} if chosen.filters.either_way else set()
+    wanted = {chosen.filters.true, chosen.filters.predicted} if chosen.filters.either_way else set()
     buttons = (_pair_button(pair, group.classes, wanted) for pair in found)
-    title = "<h3>Classes most often taken for each other</h3>"
+    title = "<h2>Classes most often taken for each other</h2>"
     return title + html.chips("Pairs of classes", buttons)
 
 

@@ -158,13 +158,13 @@ def compared(found: Found) -> list[str]:
 def _button(found: Found, number: int, picture: np.ndarray, names: list[str]) -> str:
     group, name = found.answered, found.chosen.run
     true = group.classes[group.labels[number]]
-    said, confidence = answer(found, name, number)
+    predicted, confidence = answer(found, name, number)
     percent = f"{100 * confidence:.1f} %"
-    named = "named rightly" if said == true else f"called {said}"
+    named = "classified correctly" if predicted == true else f"called {predicted}"
     answers = [_line(found, other, number) for other in names]
     spoken = f"Test picture {number}: {true}, {named} by {name} with {percent}. "
     spoken += "".join(f"{words}. " for words in answers) + "Open it in Look."
-    words = f"{true} ✓" if said == true else f"{true} → {said}"
+    words = f"{true} ✓" if predicted == true else f"{true} → {predicted}"
     lines = f"<b>{html.escape(words)}</b><span>{percent}</span>"
     lines += "".join(f"<small>{html.escape(words)}</small>" for words in answers)
     return (
@@ -174,25 +174,25 @@ def _button(found: Found, number: int, picture: np.ndarray, names: list[str]) ->
 
 
 def _line(found: Found, name: str, number: int) -> str:
-    said, confidence = answer(found, name, number)
-    right = said == found.answered.classes[found.answered.labels[number]]
-    return f"{name}: {said}{' ✓' if right else ''} {100 * confidence:.1f} %"
+    predicted, confidence = answer(found, name, number)
+    right = predicted == found.answered.classes[found.answered.labels[number]]
+    return f"{name}: {predicted}{' ✓' if right else ''} {100 * confidence:.1f} %"
 
 
 def table_html(found: Found, numbers: np.ndarray) -> str:
-    """The same without pictures: their numbers, true classes, and what every model said."""
+    """The same without pictures: their numbers, true classes, and what every model predicted."""
     group, chosen = found.answered, found.chosen.run
     names = [chosen, *(name for name in group.names if name != chosen)]
     rows = []
     for number in map(int, numbers):
         answers = (answer(found, name, number) for name in names)
-        words = (f"{said} {100 * confidence:.1f} %" for said, confidence in answers)
+        words = (f"{predicted} {100 * confidence:.1f} %" for predicted, confidence in answers)
         rows.append((str(number), group.classes[group.labels[number]], *words))
     return html.table(("Test picture", "True class", *names), rows)
 
 
 def answer(found: Found, name: str, number: int) -> tuple[str, float]:
-    """The class that a model said of a picture, and its probability."""
+    """The predicted class of a picture, and its probability."""
     group = found.answered
     row = group.probabilities[group.names.index(name), number]  # (C,)
     return group.classes[row.argmax()], float(row.max())

@@ -84,7 +84,7 @@ def reported_html(known: set[str]) -> str:
     header, rows = compare.reported_cells()
     rows = sorted(rows, key=lambda row: row[0] not in known)
     return (
-        "<h3>Reported elsewhere, not measured here</h3><p>What others report for CIFAR-10 with the "
+        "<h2>Reported elsewhere, not measured here</h2><p>What others report for CIFAR-10 with the "
         "same recipe or its like. Some chose their best epoch on the test set, which flatters; "
         "none was checked by this project.</p>"
         f'<details class="vd-numbers"><summary>{len(rows)} figures and their sources</summary>'
