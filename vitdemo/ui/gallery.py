@@ -13,7 +13,7 @@ from vitdemo.errors import DataError, VitdemoError
 from vitdemo.explorer.errors import Chosen, Found
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.kit import QUIET, PickHTML
+from vitdemo.ui.kit import QUIET, PickHTML, picked_numbers
 from vitdemo.ui.look.opener import Opener
 
 PAGE = 48
@@ -120,7 +120,10 @@ def wire(gallery: Gallery, opener: Opener) -> None:
         event(turn, inputs=inputs, outputs=gallery.page, **QUIET)
 
     def picked(chosen, event: gr.EventData):
-        return int(event.pick), chosen.run
+        if chosen is None:  # kept for some hours alone
+            raise VitdemoError("Choose the pictures anew: they are not kept so long.")
+        (number,) = picked_numbers(event.pick, len(gallery.find(chosen).answered.labels))
+        return number, chosen.run
 
     opener.connect(gallery.view.pick, picked, [gallery.chosen])
 
@@ -135,7 +138,8 @@ def head_html(count: int, start: int) -> str:
         words = f"{count} pictures"
     else:
         words = f"{count:,} pictures, {start + 1:,} to {min(start + PAGE, count):,} shown"
-    return f'<p class="vd-found" role="status">{words}</p>'
+    key = ". Under each: true class → predicted class, and its confidence" if count else ""
+    return f'<p class="vd-found" role="status">{words}<small>{key}</small></p>'
 
 
 def pictures_html(found: Found, numbers: np.ndarray, shown: np.ndarray, every: bool) -> str:

@@ -12,7 +12,7 @@ from vitdemo.ui import gallery, html
 from vitdemo.ui.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.ui.confusion import drawing
 from vitdemo.ui.confusion.drawing import COUNTS, UNITS, Matrix
-from vitdemo.ui.kit import LIGHT_QUEUE, QUIET, PickHTML, for_people
+from vitdemo.ui.kit import LIGHT_QUEUE, QUIET, PickHTML, for_people, picked_numbers
 from vitdemo.ui.look.opener import Opener
 from vitdemo.ui.metrics import NOBODY, NOTHING
 
@@ -78,8 +78,9 @@ def build(
     def pick(name, other, unit, errors_only, every, event: gr.EventData):
         try:
             classes = answered(name).classes
-            cell = tuple(classes[int(i)] for i in event.pick.split("-")[-2:])
-        except (VitdemoError, ValueError, IndexError):  # the runs changed under the page
+            pick = str(event.pick).removeprefix("pair-")
+            cell = tuple(classes[i] for i in picked_numbers(pick, len(classes), len(classes)))
+        except VitdemoError:  # the runs changed under the page
             cell = None
         return draw(name, other, unit, errors_only, cell, every)
 

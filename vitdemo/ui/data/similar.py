@@ -3,6 +3,7 @@
 import base64
 import io
 import math
+import threading
 import time
 from collections.abc import Callable
 
@@ -18,7 +19,7 @@ from vitdemo.runs import Run
 from vitdemo.ui import html
 from vitdemo.ui.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.ui.data.section import PRIVATE, Section
-from vitdemo.ui.kit import LONG_QUEUE, PickHTML, for_people
+from vitdemo.ui.kit import LONG_QUEUE, QUIET, PickHTML, for_people, picked_numbers
 from vitdemo.ui.look.opener import Opener
 
 WORDS = (
@@ -39,10 +40,16 @@ SHAPES = (
     "polygon(0 0, 100% 0, 50% 100%)",
 )
 EMPTY = "Nothing is laid out yet: it takes some seconds, and the next time it is there at once."
+STOPPED = "Stopped: nothing was laid out."
+LARGEST = 10**7  # number of a test picture
 SHEET = 50  # small pictures in a row of the sheet behind the dots
 LOOKS = len(COLOURS) * len(SHAPES)
 SHOWN = 96  # pixels of the picture at a dot
 Plane = tuple[Space, np.ndarray]
+
+
+class Stopped(Exception):
+    """A person has pressed Stop."""
 
 
 def build(
@@ -71,16 +78,34 @@ def build(
         near = gr.Button("Neighbours of the picture in Look", elem_id="find-near")
         near_view = PickHTML(elem_id="near")
 
+    stops: dict[str | None, threading.Event] = {}  # of whom something is laid out, by session
+
     @for_people
-    def lay_out(name, number, progress=gr.Progress()):  # noqa: B008 (gradio reads the default)
-        started = time.monotonic()
+    def lay_out(name, number, request: gr.Request, progress=gr.Progress()):  # noqa: B008
+        started, own = time.monotonic(), threading.get_ident()
+        stopped = stops.setdefault(request.session_hash, threading.Event())
 
         def report(share, words):
-            # Without a share the bar counts seconds.
-            so_far = (round(time.monotonic() - started), None) if share is None else share
-            progress(so_far, desc=words, unit="s")
+            if stopped.is_set():
+                raise Stopped
+            if threading.get_ident() == own:  # gradio knows no other thread
+                # Without a share the bar counts seconds.
+                so_far = (round(time.monotonic() - started), None) if share is None else share
+                progress(so_far, desc=words, unit="s")
 
-        return planes_html(planes(name, int(number), report))
+        try:
+            return planes_html(planes(name, int(number), report))
+        except Stopped:
+            return html.notice(STOPPED)
+        finally:
+            stops.pop(request.session_hash, None)
+
+    def arm(request: gr.Request):
+        stops[request.session_hash] = threading.Event()  # so that who waits can stop, too
+
+    def stop_it(request: gr.Request):
+        if found := stops.get(request.session_hash):
+            found.set()
 
     @for_people
     def find(image, name):
@@ -88,13 +113,14 @@ def build(
             raise ImageError("Choose a picture in Look first: none is kept.")
         return neighbours_html(name or PIXELS, *neighbours(name, image))
 
-    laid = begin.click(lay_out, [model, count], map_view, **PRIVATE, **LONG_QUEUE)
-    stop.click(None, cancels=[laid], **PRIVATE)
+    armed = begin.click(arm, **QUIET)
+    armed.then(lay_out, [model, count], map_view, **PRIVATE, **LONG_QUEUE)
+    stop.click(stop_it, **QUIET)
     near.click(find, [opener.picture, model], near_view, **PRIVATE, **LONG_QUEUE)
 
     def picked(name, event: gr.EventData):
-        # It comes from a browser: what is no number is no picture either.
-        return int(event.pick) if str(event.pick).isdecimal() else -1, name
+        (number,) = picked_numbers(event.pick, LARGEST)
+        return number, name
 
     for view in (map_view, near_view):
         opener.connect(view.pick, picked, [model])
