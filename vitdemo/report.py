@@ -19,6 +19,7 @@ import numpy as np
 from vitdemo import figures
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.evaluation import confusion, most_confused, pair_sentence, row_normalised
+from vitdemo.evaluation.calibration import two_sides
 from vitdemo.evaluation.paired import SIGNIFICANT, holm, mcnemar_sentence, p_words
 from vitdemo.explorer.calibration import Calibration, calibration_of
 from vitdemo.explorer.ingredients import ablation_of, ablations, conclusion
@@ -383,12 +384,24 @@ def class_table(found: ClassTable) -> str:
 
 def calibration_section(found: Calibration) -> str:
     """Whether the model is as often right as it is sure, in words and figures."""
-    words = (
-        f"It is {percent(found.mean_confidence)} sure of its answers on average, and "
-        f"{percent(found.accuracy)} of them are right. Its calibration error is "
-        f"{percent(found.before.error)}; chance alone gives a perfectly calibrated model up to "
-        f"{percent(found.chance.error)} on as many pictures. "
+    sides, words = (
+        two_sides(found.before),
+        (
+            f"It is {percent(found.mean_confidence)} sure of its answers on average, and "
+            f"{percent(found.accuracy)} of them are right. Its calibration error is "
+            f"{percent(found.before.error)}; chance alone gives a perfectly calibrated model up to "
+            f"{percent(found.chance.error)} on as many pictures. "
+        ),
     )
+    if sides:
+        words += (
+            "; ".join(
+                f"the {side.count:,} answers {where} {percent(sides[1].low)} confidence are "
+                f"{percent(side.confidence)} sure and {percent(side.accuracy)} right"
+                for side, where in zip(sides, ("below", "above"), strict=True)
+            ).capitalize()
+            + ". "
+        )
     mended = found.mended
     if mended:
         words += (
