@@ -135,11 +135,7 @@ def test_neighbours_of_the_picture_open_too(page):
 def test_the_tab_is_no_wider_than_the_window(open_page, own, width):
     page = open_page(own, width)
     page.locator("#answers .vd-card").first.wait_for()
-    if width < 600:
-        page.locator(".overflow-menu > button").first.click()
-        page.locator(".overflow-dropdown").get_by_text("Data", exact=True).click()
-    else:
-        open_tab(page, "Data")
+    open_tab(page, "Data")
     page.locator("#classes figure").nth(3).wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 

@@ -51,11 +51,7 @@ def open_tab(open_page, address):
 
 
 def go_to(page, name: str) -> None:
-    tab = page.get_by_role("tab", name=name)
-    if not tab.is_visible():  # narrow: behind the three dots, the first of which are the page's
-        page.locator("#tabs .overflow-menu > button").first.click()
-        tab = page.locator("#tabs .overflow-dropdown").first.get_by_text(name)
-    tab.click()
+    page.get_by_role("tab", name=name).click()
 
 
 def choose(page, place: str, name: str) -> None:

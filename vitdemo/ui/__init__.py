@@ -41,7 +41,7 @@ THEME = gr.themes.Soft(
 # Each tab may bring its own, beside its code.
 CSS = sorted({*Path(__file__).parent.rglob("*.css")} - {*COMPONENTS.glob("*.css")})
 JS = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
-PAGE_WIDE = [Path(__file__).parent / name for name in ("stream.js", "readout.js")]
+PAGE_WIDE = [Path(__file__).parent / name for name in ("stream.js", "readout.js", "names.js")]
 SCRIPTS = [*(file.read_text(encoding="utf-8") for file in PAGE_WIDE), head_script()]
 HEAD = "".join(f"<script>{script}</script>" for script in SCRIPTS)
 
@@ -97,6 +97,7 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                 )
             with gr.Tab("Errors", id="errors") as tab:
                 errors.build(
+                    page,
                     tab,
                     evaluated_runs=explorer.evaluated_runs,
                     answered=partial(choices.panel, explorer),
@@ -144,7 +145,9 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                             embed=lambda name, image: embed(explorer, explorer.run(name), image),
                         ),
                         data.augmentation.build(
-                            opener.picture, augment=partial(augmented.live, explorer)
+                            opener.picture,
+                            trained_runs=explorer.trained_runs,
+                            augment=partial(augmented.live, explorer),
                         ),
                         data.similar.build(
                             opener,

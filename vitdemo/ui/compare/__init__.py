@@ -76,7 +76,10 @@ def models_html(rows: list[ModelRow], measured: dict[str, list[Latency]]) -> str
     header, texts = compare.cells(rows, measured)
     problems = html.notices(row.problem for row in rows if row.problem)
     links = exports(header, texts, "vitdemo-models")
-    return f"{problems}{html.table(header, texts)}<p>{links}</p>{explanations(compare.HEADER)}"
+    shown, cells, same = compare.told_once(header, texts)
+    words = "; ".join(f"{title}: {text}" for title, text in same.items() if text != compare.DASH)
+    note = f'<p class="vd-quiet">The same for all: {html.escape(words)}.</p>' if words else ""
+    return f"{problems}{html.table(shown, cells)}{note}<p>{links}</p>{explanations(compare.HEADER)}"
 
 
 def reported_html(known: set[str]) -> str:
