@@ -110,7 +110,7 @@ def laid_out(browser: Browser, address: str, runs: list[str]) -> dict[str, list[
         page.goto(address)
         page.get_by_role("tab", name="Data", exact=True).click()
         page.get_by_role("tab", name="Similar pictures").click()
-        page.locator("#similar-model").get_by_role("radio", name=run, exact=True).check()
+        page.locator("#similar-model select").select_option(run)
         page.wait_for_timeout(1000)
         started = time.perf_counter()
         page.locator("#lay-out").click()

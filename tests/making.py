@@ -80,17 +80,17 @@ def record(epoch: int) -> dict:
 def evaluation(seed: int, each: int = 20) -> runs.Evaluation:
     """20 pictures a class; five of the cats are called dogs, all else is right."""
     labels = np.repeat(np.arange(len(CLASSES)), each)  # (N,)
-    said = labels.copy()
-    said[np.flatnonzero(labels == 3)[:5]] = 5
+    predicted = labels.copy()
+    predicted[np.flatnonzero(labels == 3)[:5]] = 5
     logits = np.random.default_rng(seed).normal(size=(len(labels), len(CLASSES)))
-    logits[np.arange(len(labels)), said] = 6
+    logits[np.arange(len(labels)), predicted] = 6
     shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     return runs.Evaluation(shares.astype(np.float32), labels, "0" * 16, 0.001)
 
 
 TESTED = {"<b>ant": 70, "bee": 30, "fly": 10}  # test pictures of each class
 INSECTS = tuple(TESTED)
-# How many of each (true, said) two models have; nobody says "fly".
+# How many of each (true, predicted) two models have; nobody says "fly".
 ANSWERS = {
     "first": {(0, 0): 60, (0, 1): 10, (1, 0): 5, (1, 1): 25, (2, 0): 4, (2, 1): 6},
     "second": {(0, 0): 66, (0, 1): 4, (1, 0): 9, (1, 1): 21, (2, 0): 10},
@@ -102,9 +102,9 @@ def make_tested_runs(root: Path, source: data.Source) -> None:
     pictures = source.load("test", VIT.image_size)
     print_ = data.fingerprint(pictures, source.classes)
     for seed, (name, cells) in enumerate(ANSWERS.items()):
-        said = np.concatenate([np.full(count, answer) for (_, answer), count in cells.items()])
-        confidence = np.random.default_rng(seed).uniform(0.5, 1, len(said))
+        predicted = np.concatenate([np.full(count, answer) for (_, answer), count in cells.items()])
+        confidence = np.random.default_rng(seed).uniform(0.5, 1, len(predicted))
         shares = np.tile((1 - confidence[:, None]) / 2, (1, 3))  # (N, C)
-        shares[np.arange(len(said)), said] = confidence
+        shares[np.arange(len(predicted)), predicted] = confidence
         tested = runs.Evaluation(shares.astype(np.float32), pictures.labels.numpy(), print_, 0.001)
         make_run(root / name, seed=seed, classes=source.classes, tested=tested)

@@ -1,4 +1,4 @@
-"""The cells of the confusion matrix: their numbers, their colours and what is said of them."""
+"""The cells of the confusion matrix: their numbers, their colours and what is predicted of them."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import torch
 from vitdemo.explorer import Explorer
 from vitdemo.explorer.errors import answered
 from vitdemo.ui.confusion import drawing
-from vitdemo.ui.confusion.drawing import COUNTS, SAID_SHARES, SHARES
+from vitdemo.ui.confusion.drawing import COUNTS, PREDICTED_SHARES, SHARES
 
 # first: 60 10 0 / 5 25 0 / 4 6 0; second: 66 4 0 / 9 21 0 / 10 0 0
 
@@ -29,7 +29,7 @@ def texts(matrix):
 def test_counts_shares_and_differences_as_texts(read):
     assert texts(read(COUNTS)) == [["60", "10", "0"], ["5", "25", "0"], ["4", "6", "0"]]
     assert texts(read(SHARES))[2] == ["40.0 %", "60.0 %", "0.0 %"]
-    assert texts(read(SAID_SHARES))[0] == ["87.0 %", "24.4 %", "–"]
+    assert texts(read(PREDICTED_SHARES))[0] == ["87.0 %", "24.4 %", "–"]
     assert texts(read(COUNTS, "second")) == [
         ["−6", "+6", "0"],
         ["−4", "+4", "0"],
@@ -55,12 +55,15 @@ def test_a_differences_colours_have_its_sign(read):
 
 
 def test_a_cell_is_told_in_words(read):
-    assert drawing.spoken(read(SAID_SHARES), 0, 1) == (
-        "<b>ant taken for bee: 10 pictures, 24.4 % of all pictures called bee"
+    assert drawing.spoken(read(PREDICTED_SHARES), 0, 1) == (
+        "true class <b>ant, predicted class bee: 10 pictures, "
+        "24.4 % of all pictures predicted to be bee"
     )
-    assert drawing.spoken(read(SAID_SHARES), 0, 2) == "<b>ant taken for fly: 0 pictures"
+    assert drawing.spoken(read(PREDICTED_SHARES), 0, 2) == (
+        "true class <b>ant, predicted class fly: 0 pictures"
+    )
     assert drawing.spoken(read(COUNTS, "second"), 1, 1) == (
-        "bee named rightly: 25 pictures with first, 21 with second"
+        "true class bee, predicted class bee: 25 pictures with first, 21 with second"
     )
     assert drawing.plural("cat") == "cats"
 

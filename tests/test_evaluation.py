@@ -10,7 +10,7 @@ from sklearn.calibration import calibration_curve
 
 from vitdemo import evaluation as ev
 
-# Five pictures, three classes; said: 0 1 1 2 0, true: 0 0 1 2 2.
+# Five pictures, three classes; predicted: 0 1 1 2 0, true: 0 0 1 2 2.
 PROBABILITIES = np.array(
     [[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [0.5, 0.1, 0.4]]
 )
@@ -28,8 +28,8 @@ def draw(seed, n=300, c=7):
     return (odds / odds.sum(axis=1, keepdims=True)).astype(np.float32), labels
 
 
-def one_hot(said, c):
-    return np.eye(c)[said]
+def one_hot(predicted, c):
+    return np.eye(c)[predicted]
 
 
 # --- check ---------------------------------------------------------------------------------------
@@ -99,10 +99,10 @@ def test_confusion_by_hand_has_true_classes_as_rows():
 @pytest.mark.parametrize("seed", range(3))
 def test_accuracy_and_confusion_equal_scikit_learn(seed):
     probabilities, labels = draw(seed)
-    said, matrix = probabilities.argmax(axis=1), ev.confusion(probabilities, labels)
+    predicted, matrix = probabilities.argmax(axis=1), ev.confusion(probabilities, labels)
     assert matrix.dtype == np.int64
-    np.testing.assert_array_equal(matrix, sk.confusion_matrix(labels, said, labels=range(7)))
-    assert ev.accuracy(probabilities, labels) == sk.accuracy_score(labels, said)
+    np.testing.assert_array_equal(matrix, sk.confusion_matrix(labels, predicted, labels=range(7)))
+    assert ev.accuracy(probabilities, labels) == sk.accuracy_score(labels, predicted)
 
 
 def test_confusion_of_uint8_labels_does_not_overflow():
@@ -143,8 +143,8 @@ def test_per_class_by_hand():
 def test_per_class_equals_scikit_learn(seed):
     probabilities, labels = draw(seed)
     metrics = ev.per_class(probabilities, labels)
-    said, truth = probabilities.argmax(axis=1), one_hot(labels, 7)
-    expected = sk.precision_recall_fscore_support(labels, said, labels=range(7))
+    predicted, truth = probabilities.argmax(axis=1), one_hot(labels, 7)
+    expected = sk.precision_recall_fscore_support(labels, predicted, labels=range(7))
     got = (metrics.precision, metrics.recall, metrics.f1, metrics.support)
     np.testing.assert_allclose(got, expected)
     areas = sk.roc_auc_score(truth, probabilities, average=None)
@@ -156,8 +156,10 @@ def test_macro_equals_scikit_learn_also_with_a_class_never_said():
     probabilities[:, 2] *= 1e-3
     probabilities /= probabilities.sum(axis=1, keepdims=True)
     means = ev.macro(ev.per_class(probabilities, labels))
-    said = probabilities.argmax(axis=1)
-    expected = sk.precision_recall_fscore_support(labels, said, average="macro", zero_division=0)
+    predicted = probabilities.argmax(axis=1)
+    expected = sk.precision_recall_fscore_support(
+        labels, predicted, average="macro", zero_division=0
+    )
     np.testing.assert_allclose([means[name] for name in NAMES[:3]], expected[:3])
     area = sk.roc_auc_score(one_hot(labels, 7), probabilities, average="macro")
     assert means["roc_auc"] == pytest.approx(area)
@@ -170,9 +172,9 @@ def test_class_never_said_scores_zero_but_keeps_its_roc_auc():
     assert metrics.roc_auc.tolist() == [1, 1]
 
 
-@pytest.mark.parametrize("said", [[0, 1, 1], [0, 1, 2]], ids=["never said", "said"])
-def test_class_without_pictures_is_nan_and_left_out_of_the_means(said):
-    metrics = ev.per_class(one_hot(said, 3), np.array([0, 1, 1]))
+@pytest.mark.parametrize("predicted", [[0, 1, 1], [0, 1, 2]], ids=["never predicted", "predicted"])
+def test_class_without_pictures_is_nan_and_left_out_of_the_means(predicted):
+    metrics = ev.per_class(one_hot(predicted, 3), np.array([0, 1, 1]))
     assert all(np.isnan(getattr(metrics, name)).tolist() == [False, False, True] for name in NAMES)
     assert metrics.support.tolist() == [1, 2, 0]
     assert ev.macro(metrics)["recall"] == np.mean(metrics.recall[:2])
@@ -220,7 +222,7 @@ def test_most_confused_by_hand():
 
 def test_most_confused_ties_in_one_row_go_by_the_said_class():
     pairs = ev.most_confused(np.array([[0, 2, 2, 2]] + [[0] * 4] * 3))
-    assert [pair.said for pair in pairs] == [1, 2, 3]
+    assert [pair.predicted for pair in pairs] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("limit, expected", [(0, []), (2, [9, 8]), (99, [9, 8, 7, 6, 5, 4])])
@@ -239,7 +241,7 @@ def test_negative_limit_is_refused():
 
 
 @pytest.mark.parametrize(
-    "true, said, count, share, sentence",
+    "true, predicted, count, share, sentence",
     [
         ("cat", "dog", 146, 0.146, "146 cats were taken for dogs (14.6 % of all cats)."),
         ("cat", "dog", 1, 0.001, "1 cat was taken for a dog (0.1 % of all cats)."),
@@ -248,8 +250,8 @@ def test_negative_limit_is_refused():
         ("ship", "automobile", 1, 0.5, "1 ship was taken for an automobile (50.0 % of all ships)."),
     ],
 )
-def test_sentence_of_cifar10(true, said, count, share, sentence):
-    pair = ev.ConfusedPair(CIFAR10.index(true), CIFAR10.index(said), count, share)
+def test_sentence_of_cifar10(true, predicted, count, share, sentence):
+    pair = ev.ConfusedPair(CIFAR10.index(true), CIFAR10.index(predicted), count, share)
     assert ev.pair_sentence(pair, CIFAR10) == sentence
 
 
@@ -258,7 +260,7 @@ def test_every_cifar10_class_has_its_words():
 
 
 @pytest.mark.parametrize(
-    "true, said, count, sentence",
+    "true, predicted, count, sentence",
     [
         (
             "golden retriever", "wolf", 12,
@@ -276,8 +278,8 @@ def test_every_cifar10_class_has_its_words():
         ),
     ],
 )  # fmt: skip
-def test_sentence_of_any_folder_quotes_the_names(true, said, count, sentence):
-    assert ev.pair_sentence(ev.ConfusedPair(0, 1, count, 0.2), [true, said]) == sentence
+def test_sentence_of_any_folder_quotes_the_names(true, predicted, count, sentence):
+    assert ev.pair_sentence(ev.ConfusedPair(0, 1, count, 0.2), [true, predicted]) == sentence
 
 
 @pytest.mark.parametrize(

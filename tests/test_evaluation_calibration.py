@@ -154,6 +154,27 @@ def test_the_search_ends_at_its_limits():
     assert calibration.fit_temperature(sure, np.array([1, 0])) == pytest.approx(high, rel=1e-3)
 
 
+def test_two_sides_are_parted_where_their_gaps_differ_most():
+    random = np.random.default_rng(0)
+    sure = np.repeat([0.55, 0.65, 0.85, 0.95], 1000)  # two classes
+    right = random.random(4000) < np.repeat([0.45, 0.55, 0.95, 0.99], 1000)
+    shares = np.stack([sure, 1 - sure], axis=1)
+    low, high = calibration.two_sides(calibration.reliability(shares, np.where(right, 0, 1)))
+    assert (low.high, high.low) == (high.low, low.high) and 0.65 < low.high < 0.85
+    assert (low.count, high.count) == (2000, 2000)
+    assert (low.confidence, high.confidence) == pytest.approx((0.6, 0.9))
+    assert low.accuracy == right[:2000].mean() and high.accuracy == right[2000:].mean()
+    assert calibration.widest_gap(calibration.reliability(shares, np.where(right, 0, 1))).gap < 0
+
+
+def test_a_calibrated_model_has_no_sides():
+    random = np.random.default_rng(0)
+    sure = random.uniform(0.5, 1, 4000)
+    labels = np.where(random.random(4000) < sure, 0, 1)
+    found = calibration.reliability(np.stack([sure, 1 - sure], axis=1), labels)
+    assert calibration.two_sides(found) is None
+
+
 # --- what chance does ----------------------------------------------------------------------------
 
 

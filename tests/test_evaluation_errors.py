@@ -7,7 +7,7 @@ from vitdemo import evaluation as ev
 from vitdemo.evaluation import errors
 from vitdemo.evaluation.errors import Filters
 
-# Two models, six pictures, three classes.      said   margin
+# Two models, six pictures, three classes.      predicted   margin
 A = np.array([[0.70, 0.20, 0.10],  # true 0      0      0.50
               [0.30, 0.60, 0.10],  # true 0      1      0.30
               [0.05, 0.90, 0.05],  # true 0      1      0.85
@@ -40,8 +40,8 @@ def draw(seed, m=3, n=200, c=6, missing=()):
 
 
 def test_a_cell_comes_most_confident_first():
-    assert errors.cell(A, LABELS, true=0, said=1).tolist() == [2, 1]
-    assert errors.cell(A, LABELS, true=1, said=0).tolist() == []
+    assert errors.cell(A, LABELS, true=0, predicted=1).tolist() == [2, 1]
+    assert errors.cell(A, LABELS, true=1, predicted=0).tolist() == []
 
 
 @pytest.mark.parametrize("missing", [(), (2,)])
@@ -50,9 +50,9 @@ def test_the_cells_hold_every_picture_once_and_as_many_as_the_matrix_says(missin
     matrix = ev.confusion(probabilities[0], labels)
     found = []
     for true in range(6):
-        for said in range(6):
-            numbers = errors.cell(probabilities[0], labels, true, said)
-            assert len(numbers) == matrix[true, said]
+        for predicted in range(6):
+            numbers = errors.cell(probabilities[0], labels, true, predicted)
+            assert len(numbers) == matrix[true, predicted]
             found += numbers.tolist()
     assert sorted(found) == list(range(200))
 
@@ -90,18 +90,18 @@ def test_the_most_doubtful_label_is_least_likely_to_both_models():
 
 def test_classes_and_confidence_combine_with_everything():
     assert pick(true=0) == [2, 1]
-    assert pick(said=0) == [5]
+    assert pick(predicted=0) == [5]
     assert pick(true=0, low=0.6, high=0.8) == [1]  # both ends belong to it
-    assert pick(true=0, said=1, low=0.65, order="least_sure") == [2]
+    assert pick(true=0, predicted=1, low=0.65, order="least_sure") == [2]
     assert pick(kind="only_right", true=0, high=0.6) == []
 
 
 def test_either_way_joins_the_two_cells():
-    assert pick(1, kind="all", true=0, said=1) == [2, 0]
-    assert pick(1, kind="all", true=1, said=0) == []
-    assert pick(1, kind="all", true=1, said=0, either_way=True) == [2, 0]
-    assert pick(true=2, either_way=True) == [5]  # a picture of 2, or one said to be 2
-    assert pick(1, said=1, either_way=True) == [0, 2][::-1]
+    assert pick(1, kind="all", true=0, predicted=1) == [2, 0]
+    assert pick(1, kind="all", true=1, predicted=0) == []
+    assert pick(1, kind="all", true=1, predicted=0, either_way=True) == [2, 0]
+    assert pick(true=2, either_way=True) == [5]  # a picture of 2, or one predicted to be 2
+    assert pick(1, predicted=1, either_way=True) == [0, 2][::-1]
 
 
 def test_a_probability_that_rounds_above_one_is_within_the_range():
@@ -195,8 +195,8 @@ def test_difference_by_hand():
     first, second = np.array([[3, 1], [0, 4]]), np.array([[4, 0], [2, 2]])
     assert errors.difference(first, second).tolist() == [[-1, 1], [-2, 2]]
     assert errors.difference(first, second, "true").tolist() == [[-0.25, 0.25], [-0.5, 0.5]]
-    said = [[1 - 4 / 6, 1 / 5 - 0], [0 - 2 / 6, 4 / 5 - 1]]
-    np.testing.assert_allclose(errors.difference(first, second, "said"), said)
+    predicted = [[1 - 4 / 6, 1 / 5 - 0], [0 - 2 / 6, 4 / 5 - 1]]
+    np.testing.assert_allclose(errors.difference(first, second, "predicted"), predicted)
 
 
 @pytest.mark.parametrize("by", ["count", "true"])
@@ -211,7 +211,9 @@ def test_different_pictures_have_no_difference():
     for other in (np.array([[3, 1], [0, 5]]), np.eye(3, dtype=int)):
         with pytest.raises(ValueError, match="different pictures"):
             errors.difference(np.array([[3, 1], [0, 4]]), other)
-    with pytest.raises(ValueError, match="unknown normalisation 'odd': choose count, true, said"):
+    with pytest.raises(
+        ValueError, match="unknown normalisation 'odd': choose count, true, predicted"
+    ):
         errors.cells(np.eye(2), "odd")
 
 
@@ -294,7 +296,7 @@ def test_the_model_with_the_fault_is_named():
         (0, {"kind": "odd"}, "unknown kind 'odd': choose errors, right"),
         (0, {"order": "odd"}, "unknown order 'odd': choose most_confident"),
         (0, {"true": 3}, "no true class 3: choose 0 to 2"),
-        (0, {"said": -1}, "no said class -1"),
+        (0, {"predicted": -1}, "no predicted class -1"),
         (0, {"low": 0.8, "high": 0.2}, "between 0.8 and 0.2"),
         (0, {"low": float("nan")}, "between nan and 1.0"),
     ],

@@ -1,6 +1,7 @@
 """What the page asks of runs and models: answers, maps, test pictures, and honest errors."""
 
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -93,6 +94,37 @@ def test_two_users_at_once_get_their_own_maps(explorer):
         looks = list(pool.map(lambda seed: fresh.look(run, picture(seed)), range(6)))
     for look, wanted in zip(looks, alone, strict=True):
         assert torch.allclose(look.attention, wanted, atol=1e-6)
+
+
+def test_no_model_waits_for_the_loading_of_another(root, monkeypatch):
+    explorer = Explorer([root], None, CPU)
+    load, going, done = runs.load_model, threading.Event(), threading.Event()
+
+    def slow(run, device):
+        if run.name == "vit":
+            going.set()
+            assert done.wait(30)
+        return load(run, device)
+
+    monkeypatch.setattr(runs, "load_model", slow)
+    with ThreadPoolExecutor(1) as worker:
+        first = worker.submit(explorer.model, explorer.run("vit"))
+        assert going.wait(30)
+        explorer.model(explorer.run("timm"))  # while the other is loaded
+        done.set()
+        assert first.result() is explorer.model(explorer.run("vit"))
+
+
+def test_a_run_that_is_told_apart_reads_its_evaluation_once(tmp_path):
+    for folder in ("shipped", "own"):
+        make_run(tmp_path / folder / "vit")
+    explorer = Explorer([tmp_path / "shipped", tmp_path / "own"], None, CPU)
+    names = [run.name for run in explorer.runs()[0]]
+    assert names == ["vit", f"vit ({tmp_path / 'own'})"]
+    evaluations = [explorer.run(name).evaluation for name in names]
+    assert all(explorer.run(n).evaluation is e for n, e in zip(names, evaluations, strict=True))
+    runs.append_record(tmp_path / "own" / "vit", record(4))
+    assert len(explorer.run(names[1]).history) == 4
 
 
 def test_a_model_is_loaded_once(explorer):

@@ -15,7 +15,7 @@ from vitdemo.explorer import Explorer
 from vitdemo.explorer.errors import Chosen, answered, counts, find, panel, pictures
 
 CPU = torch.device("cpu")
-ANT_AS_BEE = Filters("all", true=0, said=1)
+ANT_AS_BEE = Filters("all", true=0, predicted=1)
 
 
 @pytest.fixture
@@ -121,8 +121,8 @@ def test_nan_is_refused_by_name_and_hides_no_other_run(changed, tested_runs):
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_a_cell_holds_as_many_as_the_matrix_says(explorer, name):
-    for (true, said), count in ANSWERS[name].items():
-        found = find(explorer, Chosen(name, Filters("all", true, said)))
+    for (true, predicted), count in ANSWERS[name].items():
+        found = find(explorer, Chosen(name, Filters("all", true, predicted)))
         assert len(found.numbers) == found.own == count
         assert (found.others, found.shared) == (0, 0)
 

@@ -1,6 +1,7 @@
 """Features, distances, t-SNE and neighbours against plain loops and the models themselves."""
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from tests.making import CONVNET, RESNET, TIMM, VIT, make_run
 from vitdemo import models
 from vitdemo.errors import DataError, RunError
 from vitdemo.explorer import Explorer, features, patches
+from vitdemo.explorer.tsne import tsne, tsne_apart
 from vitdemo.models import ModelSpec, build_model, classifier
 
 CPU = torch.device("cpu")
@@ -110,19 +112,39 @@ def test_tsne_keeps_far_groups_apart_and_is_the_same_each_time():
     random = np.random.default_rng(0)
     groups = np.repeat(np.arange(3), 20)
     points = (30 * np.eye(60)[groups] + random.normal(size=(60, 60))).astype(np.float32)
-    found = features.tsne(points)
+    found = tsne(points)
     assert found.shape == (60, 2)
     assert found.min() >= 0 and found.max() <= 1
     assert features.nearest_purity(features.pair_distances(found), groups) == 1
-    assert np.array_equal(found, features.tsne(points))
+    assert np.array_equal(found, tsne_apart(points, lambda: None))  # in another process, too
+
+
+def test_tsne_ends_when_it_is_asked_to():
+    class Enough(Exception):
+        pass
+
+    def waiting():
+        raise Enough
+
+    points = np.random.default_rng(0).normal(size=(2000, 200)).astype(np.float32)  # some seconds
+    started = time.monotonic()
+    with pytest.raises(Enough):
+        tsne_apart(points, waiting)
+    assert time.monotonic() - started < 2
+
+
+def test_a_process_that_fails_is_told():
+    with pytest.raises(RuntimeError, match="perplexity"):
+        tsne_apart(np.eye(1, dtype=np.float32), lambda: None)
 
 
 @pytest.mark.parametrize(
     ("points", "words"), [(np.eye(3), "needs 4 test pictures"), (np.ones((9, 4)), "all pictures")]
 )
 def test_tsne_refuses_what_it_cannot_lay_out(points, words):
+    found = features.Space("vit", None, points, 1.0, 1.0)
     with pytest.raises(DataError, match=words):
-        features.tsne(points)
+        features._laid_out(found, features.nothing)
 
 
 def test_a_plane_reports_and_is_computed_once(explorer):
@@ -143,6 +165,14 @@ def test_both_planes_are_of_the_same_pictures(explorer):
     assert any(words.startswith("vit: features of") for words in told)
     alone = features.planes(explorer, None, 14)
     assert len(alone) == 1 and alone[0][1] is pixels[1]
+
+
+def test_what_the_report_raises_ends_both_planes(explorer):
+    def stop(share, words):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        features.planes(explorer, "vit", 13, stop)
 
 
 def test_nearest_equals_a_plain_loop():

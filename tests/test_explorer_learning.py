@@ -32,10 +32,34 @@ def test_minutes_add_up(run):
 
 def test_milestones_are_the_first_epochs_that_reach_them(run):
     found = with_accuracies(run, (0.5, 0.7), (0.6, 0.8), (0.7, 0.79), (0.8, 0.91))
-    assert learning.reached(found) == [
+    assert learning.reached(found, (0.80, 0.90, 0.94)) == [
         learning.Reached(0.80, 2, 1.0),
         learning.Reached(0.90, 4, 2.0),
     ]
+
+
+@pytest.mark.parametrize(
+    ("best", "shares"),
+    [
+        ((0.61, 0.66, 0.79), [0.60, 0.65, 0.75]),  # of each run, what it reached
+        ((0.962,), [0.85, 0.90, 0.95]),
+        ((0.91, 0.93), [0.80, 0.85, 0.90]),
+        ((0.61, 0.97), [0.60, 0.75, 0.95]),
+        ((0.07,), [0.05]),
+        ((0.0,), []),
+        ((), []),
+    ],
+)
+def test_milestones_are_taken_from_the_runs(run, best, shares):
+    found = [with_accuracies(run, (0.5, 0.01), (0.5, share)) for share in best]
+    assert learning.milestones([*found, replace(run, history=())]) == pytest.approx(shares)
+
+
+def test_the_speed_of_a_run_is_that_of_its_usual_epoch(run):
+    speeds = (322, 300, 868)  # another process had ended before the last one
+    history = [r | {"images_per_second": s} for r, s in zip(run.history, speeds, strict=False)]
+    assert learning.images_per_second(replace(run, history=tuple(history))) == 322
+    assert learning.images_per_second(replace(run, history=())) is None
 
 
 def test_what_a_run_started_from_counts(run):

@@ -26,7 +26,7 @@ def test_every_cell_has_its_number_and_every_class_its_name():
         (0, 0): "90", (1, 0): "10", (0, 1): "4", (1, 1): "6"
     }  # fmt: skip
     assert [t.get_text() for t in axes.get_yticklabels()] == NAMES
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("said class", "true class")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("predicted class", "true class")
 
 
 def test_colours_span_the_errors():

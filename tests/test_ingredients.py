@@ -10,7 +10,16 @@ from tests.making import RESNET, VIT, evaluation, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.explorer import Explorer, compare
-from vitdemo.explorer.ingredients import ablation, ablations, bases, differences, settings
+from vitdemo.explorer.ingredients import (
+    Ablation,
+    Gain,
+    ablation,
+    ablations,
+    bases,
+    conclusion,
+    differences,
+    settings,
+)
 from vitdemo.ui.compare import ingredients
 
 CPU = torch.device("cpu")
@@ -46,9 +55,9 @@ def beside(base, name: str = "base"):
 def test_a_difference_says_both_values(base):
     other = with_recipe(base, policy="trivial", learning_rate=3e-4, flip=False)
     assert differences(base, other) == [
-        "learning rate 0.001 → 0.0003",
-        "flip yes → no",
-        "policy none → trivial",
+        "learning rate: 0.001 → 0.0003",
+        "horizontal flip: yes → no",
+        "augmentation: none → TrivialAugment",
     ]
     assert differences(base, base) == []
 
@@ -62,7 +71,7 @@ def test_a_field_that_an_old_run_does_not_know_has_its_default(base):
     recipe = {k: v for k, v in base.config["recipe"].items() if k != "cutout"}
     old = replace(base, config=base.config | {"recipe": recipe})
     assert differences(old, base) == []
-    assert differences(old, with_recipe(base, cutout=8)) == ["cutout 0 → 8"]
+    assert differences(old, with_recipe(base, cutout=8)) == ["Cutout: none → 8"]
 
 
 @pytest.mark.parametrize(
@@ -81,40 +90,42 @@ def test_what_has_no_effect_is_no_difference(base, idle):
 
 def test_a_setting_and_what_it_brings_are_one_difference(base):
     mixed = with_recipe(base, mixup=0.2, unmixed_epochs=5)
-    assert differences(base, mixed) == ["mixup 0 → 0.2"]
-    assert differences(mixed, with_recipe(mixed, unmixed_epochs=9)) == ["unmixed epochs 5 → 9"]
+    assert differences(base, mixed) == ["MixUp: none → 0.2"]
+    assert differences(mixed, with_recipe(mixed, unmixed_epochs=9)) == [
+        "last epochs without MixUp and CutMix: 5 → 9"
+    ]
     sgd = with_recipe(base, optimizer="sgd", momentum=0.5)
     assert differences(base, sgd) == [
-        "optimizer adamw, learning rate 0.001 → sgd, learning rate 0.001"
+        "optimizer: AdamW, learning rate 0.001 → SGD, learning rate 0.001"
     ]
 
 
 def test_each_optimizer_has_a_rate_of_its_own(base):
     muon = with_recipe(base, optimizer="muon", learning_rate=2e-3)
     assert differences(base, muon) == [
-        "optimizer adamw, learning rate 0.001 → muon, learning rate 0.002"
+        "optimizer: AdamW, learning rate 0.001 → Muon, learning rate 0.002"
     ]
     assert differences(muon, with_recipe(muon, learning_rate=3e-3)) == [
-        "learning rate 0.002 → 0.003"
+        "learning rate: 0.002 → 0.003"
     ]
 
 
 def test_one_cycle_has_no_warm_up_of_its_own(base):
     cycle = with_recipe(base, schedule="one-cycle")
     assert differences(cycle, with_recipe(cycle, warmup_epochs=5)) == []
-    assert differences(base, with_recipe(base, warmup_epochs=5)) == ["warmup epochs 0 → 5"]
+    assert differences(base, with_recipe(base, warmup_epochs=5)) == ["warm-up epochs: 0 → 5"]
 
 
 def test_betas_are_read_as_the_file_has_them(base):
     assert differences(base, with_recipe(base, betas=[0.9, 0.95])) == [
-        "betas 0.9 and 0.999 → 0.9 and 0.95"
+        "betas: 0.9 and 0.999 → 0.9 and 0.95"
     ]
 
 
 def test_sizes_are_compared_within_one_kind_of_model(base):
     deeper = replace(base, spec=replace(VIT, options=VIT.options | {"depth": 4, "drop_rate": 0.1}))
-    assert differences(base, deeper) == ["depth 3 → 4", "drop rate default → 0.1"]
-    assert differences(base, replace(base, spec=RESNET)) == ["model vit → resnet18"]
+    assert differences(base, deeper) == ["depth: 3 → 4", "dropout: default → 0.1"]
+    assert differences(base, replace(base, spec=RESNET)) == ["model: vit → resnet18"]
 
 
 def test_where_the_weights_came_from_is_said(base):
@@ -131,7 +142,7 @@ def test_where_the_weights_came_from_is_said(base):
 
 def test_all_training_pictures_are_said_in_a_word(base):
     assert differences(base, with_recipe(base, train_pictures=20_000)) == [
-        "train pictures all → 20000"
+        "training pictures: all → 20000"
     ]
 
 
@@ -141,17 +152,32 @@ def test_all_training_pictures_are_said_in_a_word(base):
 def test_a_gain_is_counted_picture_by_picture(base):
     add(base, "better", cats=4, dogs=1, policy="trivial")
     (gain,) = beside(base).gains
-    assert gain.run == "better" and gain.differences == ("policy none → trivial",)
+    assert gain.run == "better" and gain.differences == ("augmentation: none → TrivialAugment",)
     assert (gain.accuracy, gain.gained) == pytest.approx((198 / 200, 3 / 200))
     assert gain.low < 3 / 200 < gain.high
     assert gain.p == pytest.approx(2 * (1 + 5) / 2**5)  # at most one of five coins falls so
 
 
-def test_single_ingredients_come_first_and_the_best_of_them(base):
+def test_ingredients_come_first_and_the_best_of_them(base):
     add(base, "a", cats=1, policy="trivial")
     add(base, "b", cats=3, epochs=100)
     add(base, "c", cats=5, epochs=100, policy="trivial")
-    assert [gain.run for gain in beside(base).gains] == ["b", "a", "c"]
+    add(base, "d", cats=5, dogs=0, epochs=100, policy="trivial", flip=False)
+    assert [gain.run for gain in beside(base).gains] == ["c", "b", "a", "d"]
+
+
+def test_an_ablation_ends_in_a_conclusion(base):
+    def gain(run, gained, p):
+        return Gain(run, (f"{run}: none → 1",), 0.5, gained, 0, 0, p)
+
+    gains = (gain("a", 0.1, 0.001), gain("b", 0.01, 0.3), gain("c", -0.01, 0.01),
+             gain("d", -0.054, 0.001), Gain("far", ("x", "y", "z"), 1, 0.5, 0, 0, 0))  # fmt: skip
+    assert conclusion(Ablation("base", 0.5, gains, ())) == [
+        "More accurate than base: a: none → 1 (+10.0 points).",
+        "Less accurate: d: none → 1 (−5.4 points); c: none → 1 (−1.0 points).",
+        "No more than chance explains: b: none → 1 (+1.0 points).",
+    ]
+    assert conclusion(Ablation("base", 0.5, (), ())) == []
 
 
 def test_chances_are_corrected_for_the_number_of_runs(base):
@@ -216,10 +242,10 @@ def test_runs_on_other_pictures_are_no_part_of_an_ablation(base):
 def test_the_base_of_an_ablation_is_offered_first(base):
     add(base, "worse", cats=0, dogs=3, epochs=1, policy="rand", flip=False)
     explorer = Explorer([base.path.parent], None, CPU)
-    assert bases(explorer) == ["worse", "base"]
+    assert [run.name for run in bases(explorer)] == ["worse", "base"]
     for name, change in (("a", {"epochs": 9}), ("b", {"flip": False}), ("c", {"cutout": 8})):
         add(base, name, cats=3, **change)
-    assert bases(explorer)[:2] == ["base", "worse"]
+    assert [run.name for run in bases(explorer)][:2] == ["base", "worse"]
 
 
 # --- the table -----------------------------------------------------------------------------------
@@ -261,7 +287,7 @@ def test_what_differs_in_one_or_two_settings_is_drawn(base):
     add(base, "near", cats=4, policy="<rand>")
     text = ingredients.ablation_html(lambda name: beside(base), "base")
     drawn = text[text.index("<figure") : text.index("</figure>")]
-    assert "policy none → &lt;rand&gt;" in drawn and "cutout" not in drawn
+    assert "augmentation: none → &lt;rand&gt;" in drawn and "Cutout" not in drawn
 
 
 def test_what_cannot_be_compared_is_said_in_words(base):

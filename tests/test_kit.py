@@ -2,7 +2,8 @@
 
 import pytest
 
-from vitdemo.ui.kit import renewed
+from vitdemo.errors import VitdemoError
+from vitdemo.ui.kit import picked_numbers, renewed
 from vitdemo.ui.look.shared import limited
 
 
@@ -36,3 +37,18 @@ def test_a_slider_within_its_range_is_left_to_the_person():
     update = limited(4, 6)
     assert update["maximum"] == 6
     assert "value" not in update  # which would undo a slide made meanwhile
+
+
+def test_a_pick_is_so_many_numbers_below_their_limits():
+    assert picked_numbers("3-5", 4, 6) == (3, 5)
+    assert picked_numbers("0.9", 1, 10) == (0, 9)
+    assert picked_numbers("17", 18) == (17,)
+
+
+@pytest.mark.parametrize(
+    "pick", ["", "3", "3-6", "4-5", "-3.-3", "3-5-1", "a-b", "1e1-2", "²-1", None, 35, ["3", "5"],
+             "9" * 5000, {"pick": "3-5"}],
+)  # fmt: skip
+def test_a_pick_that_no_button_sends_is_refused(pick):
+    with pytest.raises(VitdemoError):
+        picked_numbers(pick, 4, 6)

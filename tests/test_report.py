@@ -17,7 +17,8 @@ from vitdemo.evaluation.curves import average_precision
 from vitdemo.evaluation.intervals import bootstrap
 from vitdemo.explorer.calibration import calibration_of
 from vitdemo.explorer.metrics import duel_of
-from vitdemo.report import flat, report
+from vitdemo.figures.curves import COLOURS
+from vitdemo.report import flat, report, report_name
 
 NOW = datetime(2026, 5, 4, 3, 2, tzinfo=timezone.utc)
 
@@ -161,7 +162,57 @@ def test_why_training_looks_worse_is_explained_where_it_does(run):
     worse = [r | {"train_accuracy": 0.1} for r in run.history]
     config = run.config | {"recipe": run.config["recipe"] | {"mixup": 0.5}}
     page = report([replace(run, history=tuple(worse), config=config)])
-    assert "below in 3 of 3 epochs" in page and "Under MixUp the model" in page
+    assert "below validation accuracy in 3 of 3 epochs" in page and "Under MixUp the model" in page
+
+
+def test_each_run_has_the_colour_that_it_has_on_the_page(run, tmp_path):
+    other = make_run(tmp_path / "other")
+    page = report([run, other], order=["first", "other", "vit"])
+    colour = dict(re.findall(r"<b>(\w+)</b> <i style=.color: (#\w+)", page))
+    assert colour == {"vit": COLOURS[2][0], "other": COLOURS[1][0]}
+
+
+def test_chances_are_corrected_for_the_number_of_pairs(run, tmp_path):
+    worse = evaluation(0)
+    worse.probabilities[:6] = np.roll(worse.probabilities[:6], 1, axis=1)
+    others = [make_run(tmp_path / name, tested=worse) for name in ("b", "c")]
+    assert duel_of(run, others[0]).overall.p == pytest.approx(2 / 2**6)  # 0.031, before
+    page = report([run, *others])
+    assert "vit is right on 6 pictures that b gets wrong, 0 the other way round: could be" in page
+    assert Reader(page).cells.count("p = 0.094") == 2  # three times that
+
+
+def test_a_note_of_the_recipe_is_no_figure_of_the_run(run):
+    config = run.config | {"recipe": run.config["recipe"] | {"note": "94.32 %, not measured yet"}}
+    assert "not measured yet" not in report([replace(run, config=config)])
+
+
+def test_an_area_of_nearly_one_is_not_rounded_to_one(tmp_path):
+    sure = evaluation(0)
+    sure.probabilities[:] = 0.9 * np.eye(10)[sure.labels] + 0.01
+    sure.probabilities[0, :2], sure.probabilities[20, :2] = (0.40, 0.52), (0.45, 0.47)
+    found = Reader(report([make_run(tmp_path / "vit", tested=sure)])).cells
+    assert "> 0.999" in found  # of 20 × 180 pairs one is the wrong way round
+
+
+def test_an_ablation_ends_in_what_each_ingredient_bought(run, tmp_path):
+    assert "ingredient" not in report([run])
+    others = []
+    for name, change in (("a", {"epochs": 9}), ("b", {"flip": False}), ("c", {"cutout": 8})):
+        other = make_run(tmp_path / name)
+        config = other.config | {"recipe": other.config["recipe"] | change}
+        runs.write_config(other.path, config)
+        others.append(runs.read_run(other.path))
+    page = report([run, *others])
+    assert "the ablation of vit" in page
+    assert "No more than chance explains: " in page and "Cutout: none → 8 (+0.0 points)" in page
+
+
+def test_reports_have_names_of_their_own(run, tmp_path):
+    assert report_name([run], now=NOW) == "report-vit-2026-05-04-0302.html"
+    odd = make_run(tmp_path / "<a b>")
+    assert report_name([odd, run], now=NOW) == "report--a-b--and-1-more-2026-05-04-0302.html"
+    assert report_name([], now=NOW).startswith("report-nothing")
 
 
 def test_of_no_run_there_is_no_report():

@@ -48,6 +48,7 @@ def test_a_run_tells_what_it_was(tiny_run):
         ({"device": "a GPU", "processes": 4}, "4 × a GPU"),
         ({"device": "a GPU", "processes": 1}, "a GPU"),
         ({"device": "a GPU"}, "a GPU"),
+        ({"device": "EPYC (1 threads)", "processes": 2}, "2 × EPYC (1 thread)"),
         ({"processes": 4}, None),
     ],
 )

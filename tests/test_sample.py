@@ -1,5 +1,7 @@
 """A sample of the test set: the same at every call, and each class in proportion."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -29,6 +31,9 @@ def test_a_sample_of_cifar10_is_a_tenth_of_each_class(cifar10, tmp_path):
     sample = test_sample(Explorer([tmp_path], cifar10.root, torch.device("cpu")), run, 1000)
     assert sample.pictures.images.shape == (1000, 3, 32, 32)
     assert torch.bincount(sample.pictures.labels).tolist() == [100] * 10
+    large = replace(run, preprocessing=replace(run.preprocessing, size=224))
+    explorer = Explorer([tmp_path], cifar10.root, torch.device("cpu"))
+    assert test_sample(explorer, large, 1000) is sample  # the same pixels, kept once
     test = cifar10.load("test")
     chosen = stratified(test.labels.numpy(), 1000)
     assert torch.equal(sample.pictures.images, test.images[chosen])

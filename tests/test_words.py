@@ -11,11 +11,12 @@ from PIL import Image
 
 from tests.making import CLASSES, VIT, evaluation, make_run
 from vitdemo.errors import DataError
+from vitdemo.evaluation.calibration import Reliability
 from vitdemo.evaluation.errors import Filters
 from vitdemo.explorer import Explorer, errors, why
 from vitdemo.explorer.metrics import table_of
 from vitdemo.explorer.patches import embed
-from vitdemo.ui.calibration import verdict
+from vitdemo.ui.calibration import rest_words, sides_words, verdict
 from vitdemo.ui.compare.robustness import doubt, least
 from vitdemo.ui.data import similar
 from vitdemo.ui.data.patches import patches_html
@@ -25,26 +26,44 @@ from vitdemo.ui.look.why_drawing import map_figure
 from vitdemo.ui.metrics.tables import point_words
 
 
+def reliability_of(**bins) -> Reliability:
+    """Of 15 bins those named b0 to b14, each (answers, mean confidence, share of right ones)."""
+    count, right, confidence = np.zeros(15, int), np.zeros(15, int), np.full(15, np.nan)
+    for name, (answers, sure, share) in bins.items():
+        b = int(name[1:])
+        count[b], right[b], confidence[b] = answers, round(answers * share), sure
+    return Reliability(np.linspace(0, 1, 16), count, right, confidence)
+
+
 @pytest.mark.parametrize(
-    ("sure", "right", "words"),
+    ("bins", "words"),
     [
-        (0.95, 0.90, "surer than it may be"),
-        (0.85, 0.90, "less sure than it may be"),
-        (0.9000, 0.9001, "too sure of some answers and not sure enough of others"),
+        ({"b14": (900, 0.95, 0.90)}, "surer than it may be"),
+        ({"b12": (900, 0.85, 0.90)}, "less sure than it may be"),
+        ({"b12": (900, 0.85, 0.9), "b14": (900, 0.95, 0.9)}, "and not sure enough of others"),
+        # as a model that seldom is below 87 % but then says nothing of its accuracy
+        ({"b9": (600, 0.7, 0.59), "b13": (9000, 0.9, 0.97)}, "too sure of some answers and not"),
     ],
 )
-def test_the_verdict_of_calibration_names_the_side_only_where_there_is_one(sure, right, words):
-    found = SimpleNamespace(
-        run="vit",
-        loss=0.3,
-        mean_confidence=sure,
-        accuracy=right,
-        before=SimpleNamespace(error=0.05),
-        chance=SimpleNamespace(error=0.01),
-    )
+def test_the_verdict_of_calibration_names_the_side_only_where_there_is_one(bins, words):
+    before = reliability_of(**bins)
+    mean = {"mean_confidence": np.nansum(before.confidence * before.count) / before.count.sum()}
+    mean["accuracy"] = before.right.sum() / before.count.sum()
+    chance = SimpleNamespace(error=0.01)
+    found = SimpleNamespace(run="vit", loss=0.3, before=before, chance=chance, **mean)
     assert words in verdict(found)
-    found.chance.error = 0.06
+    found.chance.error = 0.2
     assert "chance alone could do that" in verdict(found)
+
+
+def test_both_sides_of_a_calibration_are_told():
+    words = sides_words(reliability_of(b9=(600, 0.7, 0.59), b13=(9000, 0.9, 0.97)))
+    assert "its 600 answers are <strong>too sure</strong> (70.0 % sure on average, 59.0" in words
+    assert "its 9,000 answers are <strong>not sure enough</strong> (90.0 % sure" in words
+    assert sides_words(reliability_of(b13=(9000, 0.9, 0.97))) == ""
+    after = rest_words(reliability_of(b13=(500, 0.9, 0.586), b14=(9000, 0.97, 0.97)))
+    assert "the 500 answers with 87 to 93 % confidence are right 58.6 % of the time" in after
+    assert rest_words(reliability_of(b14=(9000, 0.97, 0.97))) == ""
 
 
 def test_a_model_that_is_always_right_is_not_known_exactly(tmp_path):

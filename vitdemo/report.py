@@ -8,6 +8,7 @@ not have (an evaluation, an epoch) is said to be missing, never left out silentl
 
 import itertools
 import math
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from html import escape
@@ -18,25 +19,28 @@ import numpy as np
 from vitdemo import figures
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.evaluation import confusion, most_confused, pair_sentence, row_normalised
-from vitdemo.evaluation.paired import p_words
+from vitdemo.evaluation.calibration import two_sides
+from vitdemo.evaluation.paired import SIGNIFICANT, holm, mcnemar_sentence, p_words
 from vitdemo.explorer.calibration import Calibration, calibration_of
+from vitdemo.explorer.ingredients import ablation_of, ablations, conclusion
 from vitdemo.explorer.learning import (
-    MILESTONES,
     below_validation,
     gap,
+    images_per_second,
+    milestones,
     minutes,
     reached,
     reasons,
     record_of_weights,
     stages,
 )
-from vitdemo.explorer.metrics import COLUMNS, TITLES, ClassTable, duel_of, table_of
+from vitdemo.explorer.metrics import COLUMNS, TITLES, ClassTable, duel_of, table_of, three_decimals
 from vitdemo.figures import Curve, charts
-from vitdemo.figures.curves import Pen, curve_plot, pens
+from vitdemo.figures.curves import MANY, Pen, curve_plot, pens
 from vitdemo.runs import WEIGHTS, Run
 
 DASH = "–"
-PAIRS = 5  # most confused pairs of a run
+PAIRS = 5  # most confused pairs of a run; pairs of runs that are told in sentences too
 STYLE = (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
 # Title, unit, whether 0 is drawn
 PLOTS = (
@@ -47,8 +51,19 @@ PLOTS = (
 )
 
 
-def report(runs: Sequence[Run], *, now: datetime | None = None) -> str:
-    """The whole page. Raises `RunError` where no run is chosen."""
+def report_name(runs: Sequence[Run], *, now: datetime | None = None) -> str:
+    """A file name that tells one report from another: its first run, how many more, and when."""
+    now = now or datetime.now(timezone.utc)
+    first = re.sub(r"[^\w.-]+", "-", runs[0].name)[:60] if runs else "nothing"
+    more = f"-and-{len(runs) - 1}-more" if len(runs) > 1 else ""
+    return f"report-{first}{more}-{now:%Y-%m-%d-%H%M}.html"
+
+
+def report(runs: Sequence[Run], *, order: Sequence[str] = (), now: datetime | None = None) -> str:
+    """The whole page. Raises `RunError` where no run is chosen.
+
+    `order` has the names of all runs that a page shows, so that each has its colour there.
+    """
     if not runs:
         raise RunError("Choose at least one run for the report.")
     now = now or datetime.now(timezone.utc)
@@ -59,7 +74,8 @@ def report(runs: Sequence[Run], *, now: datetime | None = None) -> str:
         "<h2>The models</h2>",
         models_table(runs),
         "<h2>How they learned</h2>",
-        learning(runs),
+        learning(runs, order),
+        ingredients_section(runs),
         pairs_section(runs),
         *map(test_section, runs),
         "<h2>Settings</h2>",
@@ -81,18 +97,20 @@ NOTES = (
     "<h2>How to read this</h2><ul>"
     "<li><b>Validation</b> pictures are held out of training and choose nothing but, where a "
     "recipe has patience, the epoch that is kept. <b>Test</b> pictures are for the end.</li>"
-    "<li><b>Precision</b>: of all pictures called by a class, how many belong to it. "
-    "<b>Recall</b>: of all pictures of a class, how many are called by it. <b>F1</b>: their "
-    "harmonic mean. "
+    "<li><b>Precision</b>: of all pictures predicted to be of a class, how many are. "
+    "<b>Recall</b>: of all pictures of a class, how many are predicted to be of it. "
+    "<b>F1</b>: their harmonic mean. "
     "<b>Average precision</b>: the area under the precision-recall curve. "
     "<b>ROC-AUC</b>: how surely a picture of the class gets a higher probability of it than "
-    "another does. The mean of classes counts every class alike (macro), that of pictures as often "
-    "as it has pictures (weighted).</li>"
+    "another does. The macro average counts every class alike, the weighted average as often as it "
+    "has pictures.</li>"
     "<li><b>95 % intervals</b> hold the figure for all pictures of the same kind 19 times in 20: "
     "those of a model are drawn (bootstrap), those between two adjusted Wald ones (Agresti &amp; "
     "Min 2005).</li>"
     "<li><b>McNemar's test</b> (exact) asks whether two models that were equally good would "
-    "disagree so unevenly on the same pictures; p is the chance of that.</li>"
+    "disagree so unevenly on the same pictures; p is the chance of that, after Holm's correction "
+    "for the number of tests in its table: all verdicts together raise a false alarm 1 time in 20 "
+    "at most.</li>"
     "<li><b>Calibration error</b>: the mean gap between how sure a model is and how often it is "
     "right, in 15 bins (Guo et al. 2017). The temperature is fitted on validation pictures.</li>"
     f"<li>{DASH} stands for what was not measured, or is not defined.</li></ul>"
@@ -102,14 +120,22 @@ NOTES = (
 def models_table(runs: Sequence[Run]) -> str:
     header = (
         *("Run", "Data set", "Parameters", "Multiply-adds", "Weights", "Epochs", "Minutes"),
-        *("Validation", "Test", "Macro F1", "Macro ROC-AUC", "Calibration error", "Worst class"),
+        *(
+            "Images/s",
+            "Validation",
+            "Test",
+            "Macro F1",
+            "Macro ROC-AUC",
+            "Calibration error",
+            "Worst class",
+        ),
     )
     return table(header, [model_row(run) for run in runs])
 
 
 def model_row(run: Run) -> list[str]:
     last, used = run.history[-1] if run.history else None, record_of_weights(run)
-    weights = run.path / WEIGHTS
+    weights, speed = run.path / WEIGHTS, images_per_second(run)
     return [
         run.name,
         run.data_name or DASH,
@@ -118,6 +144,7 @@ def model_row(run: Run) -> list[str]:
         scaled(weights.stat().st_size if weights.is_file() else None, 1e6, "MB"),
         str(last["epoch"]) if last else "0",
         f"{minutes(run)[-1]:.1f}" if last else DASH,
+        f"{speed:.0f}" if speed else DASH,
         percent(used["val_accuracy"]) if used else DASH,
         *test_figures(run),
     ]
@@ -132,14 +159,14 @@ def test_figures(run: Run) -> list[str]:
     worst = found.worst_first[0]
     return [
         f"{percent(found.accuracy)} ({percents(found.accuracy_interval)})",
-        number(found.macro["f1"]),
-        number(found.macro["roc_auc"]),
+        three_decimals(found.macro["f1"]),
+        three_decimals(found.macro["roc_auc"]),
         percent(calibration.before.error),
-        f"{run.classes[worst]} ({number(found.columns['f1'][worst])})",
+        f"{run.classes[worst]} ({three_decimals(found.columns['f1'][worst])})",
     ]
 
 
-def learning(runs: Sequence[Run]) -> str:
+def learning(runs: Sequence[Run], order: Sequence[str] = ()) -> str:
     """Plots of all runs under one legend, milestones, stages, and why training may look worse."""
     drawn = [run for run in runs if run.history]
     missing = [f"<p>{escape(run.name)}: no epoch has ended yet.</p>" for run in runs
@@ -147,10 +174,14 @@ def learning(runs: Sequence[Run]) -> str:
     if not drawn:
         return "".join(missing)
     names = [run.name for run in drawn]
-    pen, listed = pens(names, names), ", ".join(names)
+    pen, listed = pens(names, order or names), ", ".join(names)
     legend = "".join(
         f'<span><b>{escape(name)}</b> <i style="color: {own.colour}"></i> {own.sign} validation '
-        f'<i class="dashed" style="color: {own.lighter}"></i> training</span>'
+        + (
+            f'<i class="dashed" style="color: {own.lighter}"></i> training</span>'
+            if len(drawn) <= MANY
+            else "</span>"
+        )
         for name, own in pen.items()
     )
     plots = "".join(
@@ -167,11 +198,12 @@ def learning(runs: Sequence[Run]) -> str:
 
 
 def curves(runs: Sequence[Run], pen: dict[str, Pen], title: str) -> list[Curve]:
-    """The lines of one of `PLOTS`."""
+    """The lines of one of `PLOTS`; of more than `MANY` runs those of training are left out."""
     return [
         pen[run.name].curve([record["epoch"] for record in run.history], values, training=training)
         for run in runs
         for values, training in zip(columns(run, title), (False, True), strict=False)
+        if not training or len(runs) <= MANY
     ]
 
 
@@ -189,15 +221,16 @@ def columns(run: Run, title: str) -> list[list[float]]:
 
 
 def milestones_table(runs: Sequence[Run]) -> str:
-    header = ("Run", *(f"{100 * share:.0f} %" for share in MILESTONES), "Last epoch")
+    shares = milestones(runs)
+    header = ("Run", *(f"{100 * share:.0f} %" for share in shares), "Last epoch")
     rows = []
     for run in runs:
-        known = {found.share: found for found in reached(run)}
+        known = {found.share: found for found in reached(run, shares)}
         cells = [
             f"epoch {known[share].epoch}, {known[share].minutes:.1f} min"
             if share in known
             else DASH
-            for share in MILESTONES
+            for share in shares
         ]
         rows.append([run.name, *cells, percent(run.history[-1]["val_accuracy"])])
     return table(header, rows)
@@ -215,8 +248,9 @@ def gap_words(runs: Sequence[Run]) -> str:
     """Why training is below validation, for the runs where it is."""
     parts = [
         f"<h3>Why {escape(run.name)} looks worse in training than in validation</h3>"
-        f"<p>Its training accuracy was below in {below_validation(run)} of {len(run.history)} "
-        f"epochs.</p><ul>{''.join(f'<li>{escape(reason)}</li>' for reason in reasons(run))}</ul>"
+        f"<p>Its training accuracy was below validation accuracy in {below_validation(run)} of "
+        f"{len(run.history)} epochs.</p>"
+        f"<ul>{''.join(f'<li>{escape(reason)}</li>' for reason in reasons(run))}</ul>"
         for run in runs
         if below_validation(run)
     ]
@@ -225,31 +259,75 @@ def gap_words(runs: Sequence[Run]) -> str:
 
 def pairs_section(runs: Sequence[Run]) -> str:
     """Every two runs on the same test pictures, with McNemar's test; nothing of a single run."""
-    rows, words = [], []
-    for first, second in itertools.combinations(runs, 2):
+    duels, words = [], []
+    for pair in itertools.combinations(runs, 2):
         try:
-            found = duel_of(first, second)
+            duels.append(duel_of(*pair))
         except VitdemoError as error:
             words.append(str(error))
-            continue
+    rows = []
+    for found, p in zip(duels, holm([duel.overall.p for duel in duels]), strict=True):
         low, high = found.difference_interval
         rows.append(
             [
-                f"{first.name}, {second.name}",
+                f"{found.first}, {found.second}",
                 points(found.overall.difference),
                 f"{points(low)} to {points(high)}",
                 f"{found.overall.first_only:,}",
                 f"{found.overall.second_only:,}",
-                p_words(found.overall.p),
+                p_words(p),
             ]
         )
-        words.append(found.sentence())
-    if not words:
+        if len(duels) <= PAIRS:  # of more, the table says it shorter
+            words.append(mcnemar_sentence(found.overall, found.first, found.second, p=float(p)))
+    if not words and not rows:
         return ""
     header = ("Models", "Accuracy, points", "95 % interval", "Only the first", "Only the second")
     sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in words)
-    rows_html = table((*header, "McNemar"), rows) if rows else ""
+    rows_html = table((*header, "McNemar, Holm"), rows) if rows else ""
     return f"<h2>Two by two on the same test pictures</h2>{rows_html}<ul>{sentences}</ul>"
+
+
+def ingredients_section(runs: Sequence[Run]) -> str:
+    """What each ingredient bought, for each ablation among the runs; nothing without one."""
+    by_name = {run.name: run for run in runs}
+    return "".join(
+        ablation_html(
+            by_name[base], [by_name[n] for n in names if n != base and by_name[n].has_evaluation]
+        )
+        for base, names in ablations(runs).items()
+    )
+
+
+def ablation_html(base: Run, others: Sequence[Run]) -> str:
+    title = f"<h2>What an ingredient buys: the ablation of {escape(base.name)}</h2>"
+    try:
+        found = ablation_of(base, others)
+    except VitdemoError as error:
+        return f"{title}<p>{escape(str(error))}</p>"
+    drawn = [
+        charts.Change("; ".join(g.differences), g.gained, g.low, g.high, g.p < SIGNIFICANT)
+        for g in found.gains
+    ]
+    rows = [[base.name, "", percent(found.accuracy), *[DASH] * 3]] + [
+        [
+            gain.run,
+            "; ".join(gain.differences),
+            percent(gain.accuracy),
+            points(gain.gained),
+            f"{points(gain.low)} to {points(gain.high)}",
+            p_words(gain.p),
+        ]
+        for gain in found.gains
+    ]
+    label = f"Gain in test accuracy beside {base.name}, with its 95 % interval"
+    header = ("Run", "What differs", "Test", "Gain, points", "95 % interval", "McNemar, Holm")
+    return (
+        f"{title}{''.join(f'<p>{escape(words)}</p>' for words in conclusion(found))}"
+        f'<div class="plots"><figure aria-label="{escape(f"{label}; its numbers are below")}">'
+        f"<figcaption>{escape(label)}</figcaption>{figures.svg(charts.gain_plot(drawn))}</figure>"
+        f"</div>{table(header, rows)}"
+    )
 
 
 def test_section(run: Run) -> str:
@@ -272,7 +350,7 @@ def test_section(run: Run) -> str:
         f"{title}<p>{percent(found.accuracy)} of {int(found.support.sum()):,} pictures are named "
         f"rightly (95 % interval {percents(found.accuracy_interval)}).{top}</p>"
         f"{class_table(found)}"
-        "<h3>Confusion matrix: a row for the true class, a column for what was said</h3>"
+        "<h3>Confusion matrix: a row for the true class, a column for the predicted class</h3>"
         + matrix_table(matrix, run.classes)
         + (f"<h3>Most confused pairs</h3><ol>{pairs}</ol>" if pairs else "")
         + calibration_section(calibration)
@@ -296,8 +374,8 @@ def class_table(found: ClassTable) -> str:
         for c, name in enumerate(found.classes)
     ]
     for title, means, intervals in (
-        ("Mean of classes", found.macro, found.macro_intervals),
-        ("Mean of pictures", found.weighted, found.weighted_intervals),
+        ("Macro average", found.macro, found.macro_intervals),
+        ("Weighted average", found.weighted, found.weighted_intervals),
     ):
         cells = (with_interval(means[column], intervals.get(column)) for column in COLUMNS)
         rows.append([title, "", *cells])
@@ -306,12 +384,24 @@ def class_table(found: ClassTable) -> str:
 
 def calibration_section(found: Calibration) -> str:
     """Whether the model is as often right as it is sure, in words and figures."""
-    words = (
-        f"It is {percent(found.mean_confidence)} sure of its answers on average, and "
-        f"{percent(found.accuracy)} of them are right. Its calibration error is "
-        f"{percent(found.before.error)}; chance alone gives a perfectly calibrated model up to "
-        f"{percent(found.chance.error)} on as many pictures. "
+    sides, words = (
+        two_sides(found.before),
+        (
+            f"It is {percent(found.mean_confidence)} sure of its answers on average, and "
+            f"{percent(found.accuracy)} of them are right. Its calibration error is "
+            f"{percent(found.before.error)}; chance alone gives a perfectly calibrated model up to "
+            f"{percent(found.chance.error)} on as many pictures. "
+        ),
     )
+    if sides:
+        words += (
+            "; ".join(
+                f"the {side.count:,} answers {where} {percent(sides[1].low)} confidence are "
+                f"{percent(side.confidence)} sure and {percent(side.accuracy)} right"
+                for side, where in zip(sides, ("below", "above"), strict=True)
+            ).capitalize()
+            + ". "
+        )
     mended = found.mended
     if mended:
         words += (
@@ -362,8 +452,11 @@ def matrix_table(matrix: np.ndarray, classes: Sequence[str]) -> str:
 
 
 def settings_table(runs: Sequence[Run]) -> str:
-    """Every field of the recipes, a column a run; what differs between runs is marked."""
-    recipes = [flat(run.config["recipe"]) for run in runs]
+    """Every field of the recipes, a column a run; what differs between runs is marked.
+
+    Without the recipes' notes: they tell of another training, often measured otherwise.
+    """
+    recipes = [flat({k: v for k, v in run.config["recipe"].items() if k != "note"}) for run in runs]
     rows = [
         [field, *(recipe.get(field, DASH) for recipe in recipes)]
         for field in dict.fromkeys(itertools.chain.from_iterable(recipes))
@@ -416,10 +509,6 @@ def table(
     )
 
 
-def number(value: float) -> str:
-    return DASH if math.isnan(value) else f"{value:.3f}"
-
-
 def percent(share: float) -> str:
     return DASH if math.isnan(share) else f"{100 * share:.2f} %"
 
@@ -434,8 +523,8 @@ def points(share: float) -> str:
 
 def with_interval(value: float, interval: np.ndarray | None) -> str:
     if interval is None or np.isnan(interval).any():
-        return number(value)
-    return f"{number(value)} ({interval[0]:.3f} to {interval[1]:.3f})"
+        return three_decimals(value)
+    return f"{three_decimals(value)} ({interval[0]:.3f} to {interval[1]:.3f})"
 
 
 def scaled(value: float | None, unit: float, name: str) -> str:

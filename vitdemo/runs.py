@@ -87,6 +87,7 @@ class Run:
     def device(self) -> str | None:
         """What it was trained on, as "NVIDIA H200"; "2 × NVIDIA H200" where processes shared."""
         device, count = self.config.get("device"), self.config.get("processes")
+        device = device and str(device).replace("(1 threads)", "(1 thread)")  # in older files
         return f"{count} × {device}" if device and isinstance(count, int) and count > 1 else device
 
     @property

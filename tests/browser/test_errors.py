@@ -33,8 +33,8 @@ def open_tab(page: Page, name: str) -> None:
     page.get_by_role("tab", name=name).click()
 
 
-def cell(page: Page, true: int, said: int):
-    return page.locator(f"#confusion-matrix [data-pick='{true}-{said}']")
+def cell(page: Page, true: int, predicted: int):
+    return page.locator(f"#confusion-matrix [data-pick='{true}-{predicted}']")
 
 
 def found(page: Page, place: str, count: int) -> None:
@@ -73,7 +73,11 @@ def press_tab_until(page: Page, place: str) -> None:
 TAB_THEN_MODEL = """([tab, model]) => {
   const tabs = [...document.querySelectorAll("#tabs [role=tab]")];
   tabs.find((one) => one.textContent.trim() === tab).click();
-  setTimeout(() => document.querySelector(model).click(), 10);
+  setTimeout(() => {
+    const select = document.querySelector(model);
+    select.value = "first";
+    select.dispatchEvent(new Event("change"));
+  }, 10);
 }"""
 
 
@@ -88,14 +92,14 @@ def test_a_model_chosen_while_its_tab_opens_stays_chosen(page, tab, model, shows
     counted = page.locator("#errors-kinds [data-pick=errors]")
     place = {"Errors": counted, "Confusion matrix": cell(page, 0, 0)}[tab]
     open_tab(page, tab)
-    page.locator(f"#{model}").get_by_role("radio", name="second").check()
+    page.locator(f"#{model} select").select_option("second")
     expect(place).to_have_text(shows["second"])
     open_tab(page, "Look")
-    page.evaluate(TAB_THEN_MODEL, [tab, f"#{model} input[value=first]"])
+    page.evaluate(TAB_THEN_MODEL, [tab, f"#{model} select"])
     expect(place).to_have_text(shows["first"])
     page.wait_for_timeout(500)  # for an answer to the opening that comes after that to the click
     expect(place).to_have_text(shows["first"])
-    expect(page.locator(f"#{model}").get_by_role("radio", name="first")).to_be_checked()
+    expect(page.locator(f"#{model} select")).to_have_value("first")
 
 
 # --- the confusion matrix ------------------------------------------------------------------------
@@ -141,7 +145,7 @@ def test_every_cell_is_a_button_that_says_what_it_holds(page):
         '<b>ant taken for bee: 10 pictures, 14.3 % of all pictures of "<b>ant"'
     )
     expect(cell(page, 2, 2)).to_have_accessible_name(
-        'fly named rightly: 0 pictures, 0.0 % of all pictures of "fly"'
+        'fly classified correctly: 0 pictures, 0.0 % of all pictures of "fly"'
     )
 
 
@@ -157,13 +161,13 @@ def test_the_cell_stays_chosen_for_another_model(page):
     open_tab(page, "Confusion matrix")
     cell(page, 0, 1).click()
     found(page, "cell-pictures", FIRST[0, 1])
-    page.locator("#confusion-model").get_by_role("radio", name="second").check()
+    page.locator("#confusion-model select").select_option("second")
     found(page, "cell-pictures", ANSWERS["second"][0, 1])
 
 
 def test_shares_of_the_said_class_have_a_dash_for_a_class_never_said(page):
     open_tab(page, "Confusion matrix")
-    page.get_by_role("radio", name="Share of the said class").check()
+    page.get_by_role("radio", name="Share of the predicted class").check()
     expect(cell(page, 1, 0)).to_have_text("7.2 %")  # 5 of 69
     expect(cell(page, 0, 2)).to_have_text("–")
 
@@ -177,8 +181,7 @@ def test_errors_only_leaves_the_right_answers_out(page):
 
 def test_the_difference_of_two_models_shows_the_pictures_of_both(page):
     open_tab(page, "Confusion matrix")
-    page.locator("#confusion-other input").click()
-    page.get_by_role("option", name="second").click()
+    page.locator("#confusion-other select").select_option("second")
     expect(cell(page, 0, 1)).to_have_text("+6")
     expect(cell(page, 1, 0)).to_have_text("−4")
     cell(page, 1, 0).click()
@@ -201,7 +204,7 @@ def test_csv_and_png_of_the_matrix(page):
     with page.expect_download() as download:
         page.locator("#confusion-matrix").get_by_role("link", name="Download CSV").click()
     rows = list(csv.reader(download.value.path().read_text().splitlines()))
-    assert rows[:2] == [["true \\ said", "<b>ant", "bee", "fly"], ["<b>ant", "60", "10", "0"]]
+    assert rows[:2] == [["true \\ predicted", "<b>ant", "bee", "fly"], ["<b>ant", "60", "10", "0"]]
     with page.expect_download() as download:
         page.get_by_role("button", name="Draw as PNG").click()
     assert download.value.suggested_filename == "first-confusion.png"
@@ -225,7 +228,7 @@ def kind(page: Page, name: str):
 def test_kinds_say_their_count_and_show_as_many(errors):
     expect(kind(errors, "Right answers")).to_have_text("Right answers 85")
     kind(errors, "Right answers").click()
-    expect(errors.locator("#errors-pictures-head")).to_have_text("85 pictures, 1 to 48 shown")
+    expect(errors.locator("#errors-pictures-head")).to_contain_text("85 pictures, 1 to 48 shown")
     expect(kind(errors, "Right answers")).to_have_attribute("aria-pressed", "true")
     for name in ("Only this model is right", "All models are wrong", "Probable label errors"):
         kind(errors, name).click()
@@ -239,7 +242,7 @@ def test_filters_combine_and_counts_follow(errors):
     found(errors, "errors-pictures", FIRST[1, 0])
     expect(kind(errors, "Right answers")).to_have_text("Right answers 25")
     errors.get_by_role("checkbox", name="Either way round").check()
-    found(errors, "errors-pictures", 5 + 10 + 6)  # bees, and what was said to be one
+    found(errors, "errors-pictures", 5 + 10 + 6)  # bees, and what was predicted to be one
     errors.locator("#errors-low input[type=number]").fill("100")
     errors.locator("#errors-low input[type=number]").press("Enter")
     found(errors, "errors-pictures", 0)
@@ -269,11 +272,58 @@ def test_the_order_turns_around(errors):
     assert numbers(errors, "errors-pictures") == sorted(before)
 
 
+PAIR = re.compile("<b>ant and bee: 15 pictures, 10 times")
+
+
+def test_a_pair_says_what_it_filters_and_is_cleared(errors):
+    note = errors.locator("#errors-kinds .vd-filter")
+    expect(note).to_have_count(0)
+    pair = errors.get_by_role("button", name=PAIR)
+    pair.click()
+    expect(note).to_contain_text("Only <b>ant ↔ bee is counted and shown.")
+    pair.click()  # a second click takes it away
+    expect(note).to_have_count(0)
+    found(errors, "errors-pictures", 25)
+    pair.click()
+    errors.get_by_role("button", name="Clear filters").click()
+    found(errors, "errors-pictures", 25)
+    expect(errors.get_by_role("checkbox", name="Either way round")).not_to_be_checked()
+
+
+def test_a_pair_goes_with_its_model(errors):
+    errors.get_by_role("button", name=PAIR).click()
+    found(errors, "errors-pictures", 15)
+    errors.locator("#errors-model select").select_option("second")
+    found(errors, "errors-pictures", 23)
+    expect(errors.locator("#errors-kinds .vd-filter")).to_have_count(0)
+    expect(errors.locator("#errors-predicted input")).to_have_value("any class")
+
+
+def test_the_address_holds_the_filters_and_opens_them(errors, open_page, address):
+    errors.locator("#errors-model select").select_option("second")
+    found(errors, "errors-pictures", 23)
+    kind(errors, "All pictures").click()
+    errors.locator("#errors-true input").click()
+    errors.get_by_role("option", name="bee").click()
+    found(errors, "errors-pictures", 30)
+    errors.wait_for_url(
+        re.compile(r"(?=.*errors\.model=second)(?=.*errors\.true=bee)(?=.*kind=all)")
+    )
+    page = open_page(errors.url)
+    found(page, "errors-pictures", 30)
+    expect(page.locator("#errors-model select")).to_have_value("second")
+    expect(page.locator("#errors-kinds .vd-filter")).to_contain_text("bee → any class")
+    page = open_page(
+        f"{address}?tab=errors&errors.kind=no&errors.true=<i>&errors.low=nan&errors.model=x"
+    )
+    found(page, "errors-pictures", 25)
+
+
 def test_a_pair_of_classes_shows_both_its_cells(errors):
     errors.get_by_role("button", name=re.compile("<b>ant and bee: 15 pictures, 10 times")).click()
     found(errors, "errors-pictures", 15)
     expect(errors.locator("#errors-true input")).to_have_value("<b>ant")
-    expect(errors.locator("#errors-said input")).to_have_value("bee")
+    expect(errors.locator("#errors-predicted input")).to_have_value("bee")
     expect(errors.get_by_role("checkbox", name="Either way round")).to_be_checked()
 
 
@@ -303,7 +353,7 @@ def test_every_models_answer_stands_below_on_demand(errors):
 
 
 def test_a_picture_opens_with_the_model_that_was_asked(errors):
-    errors.locator("#errors-model").get_by_role("radio", name="second").check()
+    errors.locator("#errors-model select").select_option("second")
     found(errors, "errors-pictures", 23)
     first = errors.locator("#errors-pictures button").first
     number = first.get_attribute("data-pick")
@@ -312,7 +362,7 @@ def test_a_picture_opens_with_the_model_that_was_asked(errors):
     attends(errors, "second")
     errors.go_back()  # to the same picture, for another model
     expect(errors.get_by_role("tab", name="Errors")).to_have_attribute("aria-selected", "true")
-    errors.locator("#errors-model").get_by_role("radio", name="first").check()
+    errors.locator("#errors-model select").select_option("first")
     kind(errors, "All pictures").click()
     expect(errors.locator("#errors-pictures-head")).to_contain_text("110 pictures")
     again = errors.locator(f"#errors-pictures [data-pick='{number}']")
@@ -333,7 +383,7 @@ def test_a_run_without_weights_is_said_to_have_none(open_page, tested_runs, tmp_
         page = open_page(address)
         expect(page.locator("#header")).to_contain_text("figures of 1 more")
         open_tab(page, "Errors")
-        page.locator("#errors-model").get_by_role("radio", name="second").check()
+        page.locator("#errors-model select").select_option("second")
         found(page, "errors-pictures", 23)
         page.locator("#errors-pictures button").first.click()
         is_open_in_look(page, "The weights of second are not here")
@@ -354,11 +404,7 @@ def test_pictures_can_be_seen(errors):
 def test_nothing_is_wider_than_the_window(open_page, address, width, scheme):
     page = open_page(address, width, scheme)
     for name, place in (("Confusion matrix", "#confusion-matrix"), ("Errors", "#errors-pictures")):
-        if width < 600:  # there the tabs are behind "more"
-            page.locator("#tabs .overflow-menu > button").first.click()
-            page.locator("#tabs .overflow-dropdown button", has_text=name).click()
-        else:
-            open_tab(page, name)
+        open_tab(page, name)
         page.locator(f"{place} button").first.wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.close()
@@ -376,7 +422,7 @@ def test_without_the_data_set_there_are_numbers_and_answers(open_page, tested_ru
         expect(place.locator("tbody tr")).to_have_count(10)
         expect(place.locator(".vd-notice")).to_contain_text("python train.py download")
         open_tab(page, "Errors")
-        expect(page.locator("#errors-pictures-head")).to_have_text("25 pictures")
+        expect(page.locator("#errors-pictures-head")).to_contain_text("25 pictures")
         head = page.locator("#errors-pictures thead th")
         expect(head).to_have_text(["Test picture", "True class", "first", "second"])
         expect(page.locator("#errors-pictures tbody tr")).to_have_count(25)

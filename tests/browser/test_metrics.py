@@ -51,11 +51,7 @@ def open_tab(open_page, address):
 
 
 def go_to(page, name: str) -> None:
-    tab = page.get_by_role("tab", name=name)
-    if not tab.is_visible():  # narrow: behind the three dots, the first of which are the page's
-        page.locator("#tabs .overflow-menu > button").first.click()
-        tab = page.locator("#tabs .overflow-dropdown").first.get_by_text(name)
-    tab.click()
+    page.get_by_role("tab", name=name).click()
 
 
 def choose(page, place: str, name: str) -> None:
@@ -70,12 +66,12 @@ def test_classes_sort_worst_first_and_have_intervals_and_both_means(open_tab):
     page = open_tab("Per-class metrics")
     table = page.locator("#per-class")
     first = table.locator("tbody tr").first
-    page.locator("#metrics-model").get_by_role("radio", name="best").check()
+    page.locator("#metrics-model select").select_option("best")
     expect(first.locator("th")).to_have_text("airplane")
     page.get_by_role("radio", name="Worst F1 first").check()
     expect(first.locator("th")).to_have_text("cat")
     expect(first.locator("td").nth(2)).to_contain_text(re.compile(r"0\.750.*0\.\d+ to [01]\.\d+"))
-    expect(table.locator("tfoot th")).to_have_text(["Mean of classes", "Mean of pictures"])
+    expect(table.locator("tfoot th")).to_have_text(["Macro average", "Weighted average"])
     expect(table).to_contain_text("Top-k accuracy: the true class is among the two most probable")
     expect(table).to_contain_text("97.50 % of 200 test pictures")
     expect(table).to_contain_text("up to 13.9 % may be named wrongly in truth")
@@ -83,22 +79,22 @@ def test_classes_sort_worst_first_and_have_intervals_and_both_means(open_tab):
 
 def test_the_csv_holds_the_table_with_its_intervals(open_tab):
     page = open_tab("Per-class metrics")
-    page.locator("#metrics-model").get_by_role("radio", name="best").check()
-    expect(page.locator("#per-class")).to_contain_text("named rightly by best")
+    page.locator("#metrics-model select").select_option("best")
+    expect(page.locator("#per-class")).to_contain_text("classified correctly by best")
     with page.expect_download() as download:
         page.locator("#per-class").get_by_role("link", name="Download CSV").click()
     lines = download.value.path().read_text().splitlines()
     assert lines[0].startswith("class,support,precision,recall,f1,average_precision,roc_auc,")
     assert lines[0].endswith("f1_low,f1_high")
     assert lines[4].startswith("cat,20,1.000000,0.750000,0.857143,")
-    assert [line.split(",")[0] for line in lines[11:]] == ["mean of classes", "mean of pictures"]
+    assert [line.split(",")[0] for line in lines[11:]] == ["macro average", "weighted average"]
 
 
 def test_a_second_model_is_compared_in_words(open_tab):
     page = open_tab("Per-class metrics")
-    page.locator("#metrics-model").get_by_role("radio", name="best").check()
+    page.locator("#metrics-model select").select_option("best")
     expect(page.locator("#duel")).to_have_text("")
-    choose(page, "#metrics-other", "second")
+    page.locator("#metrics-other select").select_option("second")
     duel = page.locator("#duel")
     expect(duel).to_contain_text(
         "best is right on 15 pictures that second gets wrong, 0 the other way round: more than "
@@ -111,14 +107,14 @@ def test_a_second_model_is_compared_in_words(open_tab):
         "best and second are right on the same airplanes: no difference."
     )
     expect(page.locator("#ranking [id*='curve-']")).to_have_count(4)  # two models, two figures
-    choose(page, "#metrics-other", "no other model")
+    page.locator("#metrics-other select").select_option("")
     expect(duel).to_have_text("")
     expect(page.locator("#ranking [id*='curve-']")).to_have_count(2)
 
 
 def test_curves_follow_the_classes_and_end_in_numbers(open_tab):
     page = open_tab("Per-class metrics")
-    page.locator("#metrics-model").get_by_role("radio", name="second").check()
+    page.locator("#metrics-model select").select_option("second")
     ranking = page.locator("#ranking")
     expect(ranking.locator("tbody th")).to_have_text(["cat"])  # the worst one
     choose(page, "#curve-classes", "dog")
@@ -137,7 +133,7 @@ def test_curves_follow_the_classes_and_end_in_numbers(open_tab):
 def test_calibration_without_validation_answers_says_how_to_get_them(open_tab, root):
     page = open_tab("Calibration")
     view = page.locator("#calibration")
-    page.locator("#calibration-model").get_by_role("radio", name="best").check()
+    page.locator("#calibration-model select").select_option("best")
     expect(view.locator(".vd-notice")).to_contain_text(f"python train.py evaluate {root / 'best'}")
     expect(view.locator("figure svg")).to_have_count(2)
     expect(view).not_to_contain_text("temperature of")
@@ -147,9 +143,9 @@ def test_calibration_without_validation_answers_says_how_to_get_them(open_tab, r
 
 def test_a_temperature_comes_from_validation_answers(open_tab):
     page = open_tab("Calibration")
-    page.locator("#calibration-model").get_by_role("radio", name="<i>held").check()
+    page.locator("#calibration-model select").select_option("<i>held")
     view = page.locator("#calibration")
-    expect(page.locator("#calibration-model").get_by_label("<i>held")).to_be_checked()
+    expect(page.locator("#calibration-model select")).to_have_value("<i>held")
     expect(view).to_contain_text("fitted on the 200 validation pictures (never on the test set)")
     expect(view.locator("thead th").last).to_have_text("Right of those, %")
     expect(view.locator(".vd-notice")).to_have_count(0)
@@ -189,15 +185,15 @@ def test_an_ingredient_is_seen_beside_any_run(open_tab):
     page = open_tab("Compare models")
     rows = page.locator("#gains tbody tr")
     expect(rows.locator("th")).to_have_text(["second", "<i>held", "best"])
-    expect(rows.nth(2)).to_contain_text("model resnet18 → vit")
-    choose(page, "#gains-base", "best")
+    expect(rows.nth(2)).to_contain_text("model: resnet18 → vit")
+    page.locator("#gains-base select").select_option("best")
     expect(rows.locator("th")).to_have_text(["best", "<i>held", "second"])
     expect(rows.nth(1)).to_contain_text("nothing: the same recipe")
     expect(rows.nth(2)).to_contain_text("−7.5")
     with page.expect_download() as download:
         page.locator("#gains").get_by_role("link", name="Download Markdown").click()
     assert download.value.suggested_filename == "beside-best.md"
-    assert "model vit → resnet18" in download.value.path().read_text()
+    assert "model: vit → resnet18" in download.value.path().read_text()
 
 
 def test_without_pictures_robustness_names_the_way_out(open_tab):

@@ -1,5 +1,7 @@
 """Training progress in a real Chromium: plots that follow the choices, words, and the report."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -28,14 +30,15 @@ def test_plots_follow_the_chosen_runs_from_none_to_all(progress):
     lines = page.locator("#plots [id*='curve-']")
     runs_box = page.locator("#runs")
     expect(lines).to_have_count(21)  # loss and accuracy twice, the others once, three runs
-    for name in ("resnet", "timm", "vit"):
-        runs_box.get_by_role("checkbox", name=name).uncheck()
+    every = runs_box.get_by_role("checkbox", name="All of Models")
+    every.uncheck()
     expect(page.get_by_text("Choose a run above")).to_be_visible()
     expect(lines).to_have_count(0)
     runs_box.get_by_role("checkbox", name="vit").check()
     expect(lines).to_have_count(7)
     runs_box.get_by_role("checkbox", name="timm").check()
     expect(lines).to_have_count(14)
+    assert every.evaluate("box => [box.checked, box.indeterminate]") == [False, True]
 
 
 def test_a_growing_run_updates_by_itself(open_page, tmp_path):
@@ -66,6 +69,34 @@ def test_minutes_smoothing_and_scale_redraw(progress):
     page.wait_for_function(
         "before => document.querySelector('#plots figure').innerHTML !== before", arg=before
     )
+
+
+def test_the_values_can_be_read_without_a_pointer(progress):
+    words = progress.locator("#plots .vd-read")
+    slider = progress.get_by_label("Read the curves at epoch")
+    slider.focus()
+    progress.keyboard.press("ArrowLeft")
+    expect(words.first).to_contain_text("epoch 2\n")
+    expect(words.nth(1)).to_contain_text("vit: validation 70.00, training 75.00 %")
+    expect(slider).to_have_attribute("aria-valuetext", "epoch 2")
+    progress.locator("#plots figure").nth(1).locator(".vd-hover").first.dispatch_event("click")
+    expect(words.first).to_contain_text("epoch 1\n")
+    expect(slider).to_have_value("0")
+
+
+def test_the_page_asks_for_news_only_while_the_tab_is_open(progress):
+    def asked(seconds):
+        heard = []
+        progress.on("request", lambda request: heard.append(request.url))
+        progress.wait_for_timeout(1000 * seconds)
+        return [url for url in heard if "/queue/join" in url]
+
+    assert asked(6)
+    progress.get_by_role("tab", name="Look", exact=True).click()
+    progress.wait_for_timeout(1000)
+    assert asked(6) == []
+    progress.get_by_role("tab", name="Training progress").click()
+    assert asked(6)
 
 
 def test_pointing_at_a_plot_says_all_values_there(progress):
@@ -101,14 +132,14 @@ def test_the_report_is_of_the_chosen_runs(progress):
     page.locator("#runs").get_by_role("checkbox", name="timm").uncheck()
     with page.expect_download() as download:
         page.locator("#report").click()
-    assert download.value.suggested_filename == "vitdemo-report.html"
+    name = r"report-resnet-and-1-more-\d{4}-\d\d-\d\d-\d{4}.html"
+    assert re.fullmatch(name, download.value.suggested_filename)
     text = download.value.path().read_text(encoding="utf-8")
     assert "<title>resnet, vit: training report</title>" in text
 
 
 def test_a_report_of_nothing_is_told(progress):
-    for name in ("resnet", "timm", "vit"):
-        progress.locator("#runs").get_by_role("checkbox", name=name).uncheck()
+    progress.locator("#runs").get_by_role("checkbox", name="All of Models").uncheck()
     progress.locator("#report").click()
     expect(progress.get_by_text("Choose at least one run").first).to_be_visible()
 
@@ -133,20 +164,30 @@ def test_models_come_first_and_an_ablation_at_a_click(open_page, many, tmp_path)
         page.get_by_role("tab", name="Training progress").click()
         drawn = page.locator("#plots .vd-curves strong")
         expect(drawn).to_have_text(["model"])
-        at_once = page.locator("#runs-at-once")
-        first = at_once.get_by_role("button", name="Models of this page 1")
-        expect(first).to_have_attribute("aria-pressed", "true")
-        at_once.get_by_role("button", name="Ablation of <b>plain 4").click()
+        box = page.locator("#runs")
+        expect(box.locator("summary")).to_have_text(["Models1 of 1", "Ablation of <b>plain0 of 4"])
+        expect(box.get_by_role("checkbox", name="trivial")).to_be_hidden()  # its group is closed
+        box.get_by_role("button", name="Only Ablation of <b>plain").click()
         expect(drawn).to_have_text(["<b>plain", "ema", "longer", "trivial"])
-        expect(page.locator("#runs").get_by_role("checkbox", name="model")).not_to_be_checked()
-        expect(first).to_have_attribute("aria-pressed", "false")
+        expect(box.get_by_role("checkbox", name="model", exact=True)).not_to_be_checked()
         make_run(many / "newcomer", epochs=1)
-        at_once.get_by_role("button", name="All runs").click()
+        box.get_by_role("checkbox", name="All of Models").check()
         expect(drawn).to_have_count(6)
-        page.locator("#runs").get_by_role("checkbox", name="newcomer").uncheck()
+        box.locator("summary", has_text="Ablation").click()
+        box.get_by_role("checkbox", name="ema").uncheck()
         expect(drawn).to_have_count(5)
         page.close()
 
 
-def test_without_a_choice_there_is_nothing_to_choose_at_once(progress):
-    expect(progress.locator("#runs-at-once button")).to_have_count(0)
+def test_an_ablation_leads_to_what_its_ingredients_bought(open_page, many, tmp_path):
+    with serve("--runs", str(many), "--data", str(tmp_path / "none")) as address:
+        page = open_page(address)
+        page.get_by_role("tab", name="Training progress").click()
+        page.locator("#runs").get_by_role("button", name="Only Ablation of <b>plain").click()
+        page.get_by_role("button", name="ingredient of the ablation of <b>plain bought").click()
+        expect(page.get_by_role("tab", name="Compare models")).to_have_attribute(
+            "aria-selected", "true"
+        )
+        expect(page.locator("#gains-base select")).to_have_value("<b>plain")
+        expect(page.locator("#gains")).to_contain_text("No more than chance explains: ")
+        page.close()

@@ -1,13 +1,13 @@
 """Probabilities and labels of a test set -> accuracy, confusion, per-class metrics, calibration.
 
-Letters: N pictures, C classes. The class a model said is the arg-max of its row, the lower index on
+Letters: N pictures, C classes. The predicted class is the arg-max of its row, the lower index on
 a tie. Every function that takes `probabilities` (N, C) and `labels` (N,) refuses bad ones: `check`.
 
 Degenerate classes, by one rule each:
 - a class without pictures was not measured: precision, recall, F1 and ROC AUC are NaN (the page
   shows a dash), and macro means leave it out;
-- a class with pictures that was never said has precision 0, recall 0 and F1 0, as in scikit-learn's
-  `zero_division=0`. NaN would drop it from the macro mean and flatter the model;
+- a class with pictures that was never predicted has precision 0, recall 0 and F1 0, as with
+  scikit-learn's `zero_division=0`. NaN would drop it from the macro mean and flatter the model;
 - a class that all pictures belong to has no "rest", so its one-vs-rest ROC AUC is NaN.
 """
 
@@ -46,10 +46,10 @@ class ClassMetrics:
 
 @dataclass(frozen=True)
 class ConfusedPair:
-    """`count` pictures of class `true` were said to be `said`: `share` (0 to 1) of that class."""
+    """`count` pictures of class `true` were taken for `predicted`, a `share` (0 to 1) of it."""
 
     true: int
-    said: int
+    predicted: int
     count: int
     share: float
 
@@ -89,11 +89,11 @@ def accuracy(probabilities: np.ndarray, labels: np.ndarray) -> float:
 
 
 def confusion(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Counts (C, C) int64: row = true class, column = said class."""
+    """Counts (C, C) int64: row = true class, column = predicted class."""
     check(probabilities, labels)
     c = np.shape(probabilities)[1]
-    said = np.argmax(probabilities, axis=1)  # (N, C) -> (N,)
-    cell = np.asarray(labels, dtype=np.int64) * c + said  # uint8 labels would overflow
+    predicted = np.argmax(probabilities, axis=1)  # (N, C) -> (N,)
+    cell = np.asarray(labels, dtype=np.int64) * c + predicted  # uint8 labels would overflow
     # scikit-learn's confusion_matrix warns on a single class.
     return np.bincount(cell, minlength=c * c).reshape(c, c).astype(np.int64)  # (N,) -> (C, C)
 
@@ -120,8 +120,16 @@ def per_class(probabilities: np.ndarray, labels: np.ndarray) -> ClassMetrics:
     """Precision, recall, F1, one-vs-rest ROC AUC and support of each class."""
     # By hand: scikit-learn 1.7 warns of too many classes when pictures are few (its #32309).
     matrix = confusion(probabilities, labels)
-    hits, said, support = matrix.diagonal(), matrix.sum(axis=0), matrix.sum(axis=1)  # each (C,)
-    measured = [_ratio(hits, said), _ratio(hits, support), _ratio(2 * hits, said + support)]
+    hits, predicted, support = (
+        matrix.diagonal(),
+        matrix.sum(axis=0),
+        matrix.sum(axis=1),
+    )  # each (C,)
+    measured = [
+        _ratio(hits, predicted),
+        _ratio(hits, support),
+        _ratio(2 * hits, predicted + support),
+    ]
     precision, recall, f1 = (np.where(support > 0, values, np.nan) for values in measured)
     from vitdemo.evaluation.curves import roc_areas  # which stands on this module
 
@@ -139,7 +147,8 @@ def macro(metrics: ClassMetrics) -> dict[str, float]:
 
 
 def most_confused(matrix: np.ndarray, limit: int = 10) -> list[ConfusedPair]:
-    """The `limit` largest off-diagonal cells of (C, C) counts; on a tie the lower true, then said.
+    """The `limit` largest off-diagonal cells of (C, C) counts; on a tie the lower true class, then
+    the lower predicted one.
 
     Cells of zero are left out, so the list may be shorter.
     """
@@ -147,9 +156,9 @@ def most_confused(matrix: np.ndarray, limit: int = 10) -> list[ConfusedPair]:
         raise ValueError(f"limit must be 0 or more, not {limit}")
     matrix = _square(matrix)
     support = matrix.sum(axis=1)
-    true, said = np.nonzero(matrix * ~np.eye(len(matrix), dtype=bool))  # row-major order
-    order = np.argsort(-matrix[true, said], kind="stable")[:limit]
-    pairs = [(int(true[i]), int(said[i]), int(matrix[true[i], said[i]])) for i in order]
+    true, predicted = np.nonzero(matrix * ~np.eye(len(matrix), dtype=bool))  # row-major order
+    order = np.argsort(-matrix[true, predicted], kind="stable")[:limit]
+    pairs = [(int(true[i]), int(predicted[i]), int(matrix[true[i], predicted[i]])) for i in order]
     return [ConfusedPair(t, s, count, float(count / support[t])) for t, s, count in pairs]
 
 
@@ -160,15 +169,15 @@ def pair_sentence(pair: ConfusedPair, classes: Sequence[str]) -> str:
     "Mouse" or "scissors"), so then both are quoted: '2 pictures of "Mouse" were taken for "cat"'.
     Names come from the user's folders: escape the sentence before it goes into HTML.
     """
-    true, said, one = classes[pair.true], classes[pair.said], pair.count == 1
-    if true in WORDS and said in WORDS:
+    true, predicted, one = classes[pair.true], classes[pair.predicted], pair.count == 1
+    if true in WORDS and predicted in WORDS:
         everything = WORDS[true][1]
         subject = true if one else everything
-        target = WORDS[said][0 if one else 1]
+        target = WORDS[predicted][0 if one else 1]
     else:
         everything = f'pictures of "{true}"'
         subject = f'picture of "{true}"' if one else everything
-        target = f'"{said}"'
+        target = f'"{predicted}"'
     verb = "was" if one else "were"
     percent = _percent(pair.share)
     return f"{pair.count} {subject} {verb} taken for {target} ({percent} of all {everything})."

@@ -63,6 +63,63 @@ def _mean(total: np.ndarray, count: np.ndarray) -> np.ndarray:
     return np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
 
 
+@dataclass(frozen=True)
+class Side:
+    """`count` answers with a confidence from `low` to `high`: how sure, and how often right."""
+
+    low: float
+    high: float
+    count: int
+    confidence: float
+    accuracy: float
+
+    @property
+    def gap(self) -> float:
+        """Below 0 where they are too sure."""
+        return self.accuracy - self.confidence
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the gap is more than two standard errors of the accuracy it should be."""
+        error = np.sqrt(self.confidence * (1 - self.confidence) / max(self.count, 1))
+        return self.count > 0 and abs(self.gap) > 2 * error
+
+
+def _side(found: Reliability, start: int, stop: int) -> Side:
+    """The bins `start` to `stop` - 1 taken together."""
+    count = int(found.count[start:stop].sum())
+    sums = np.nan_to_num(found.confidence * found.count)[start:stop].sum()
+    whole = max(count, 1)
+    ends = float(found.edges[start]), float(found.edges[stop])
+    return Side(*ends, count, float(sums / whole), float(found.right[start:stop].sum() / whole))
+
+
+def two_sides(found: Reliability) -> tuple[Side, Side] | None:
+    """The answers below and above a confidence, where one are too sure and the others not enough.
+
+    Of the edges between bins it is the one at which the two differ most; None where no edge parts
+    answers of both kinds, each by more than chance.
+    """
+    parted = [
+        (_side(found, 0, edge), _side(found, edge, len(found.count)))
+        for edge in range(1, len(found.count))
+    ]
+    parted = [
+        sides
+        for sides in parted
+        if all(side.is_sure for side in sides) and sides[0].gap * sides[1].gap < 0
+    ]
+    apart = [abs(one.gap * one.count - two.gap * two.count) for one, two in parted]
+    return parted[int(np.argmax(apart))] if parted else None
+
+
+def widest_gap(found: Reliability) -> Side | None:
+    """The bin whose answers are furthest from their confidence; None where chance could do all."""
+    bins = [_side(found, b, b + 1) for b in range(len(found.count))]
+    sure = [one for one in bins if one.is_sure]
+    return max(sure, key=lambda one: abs(one.gap), default=None)
+
+
 def negative_log_likelihood(probabilities: np.ndarray, labels: np.ndarray) -> float:
     """Mean of -log of the true class's probability, in nats: the loss that training lowers.
 

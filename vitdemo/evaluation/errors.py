@@ -4,7 +4,7 @@ Letters: M models, N pictures, C classes. The models have answered the same pict
 order: `probabilities` (M, N, C), `labels` (N,). What comes back are numbers of pictures, 0 to N-1,
 in the order in which to show them; where two are equal, the lower number comes first.
 
-- confidence: the probability of the class that a model said;
+- confidence: the probability of the predicted class;
 - margin: the lead of its first class over its second. The least sure answer has the smallest;
 - self-confidence: the probability of the given label. Low in every model, the label may be wrong.
 """
@@ -37,13 +37,13 @@ ORDERS = {
 class Filters:
     """Which pictures to show, of one model's answers; all of it must hold at once.
 
-    `true` and `said` are classes, None for any. With `either_way` a picture also counts where the
-    two are exchanged. `low` and `high` bound the confidence, both included.
+    `true` and `predicted` are classes, None for any. With `either_way` a picture also counts where
+    the two are exchanged. `low` and `high` bound the confidence, both included.
     """
 
     kind: str = "errors"
     true: int | None = None
-    said: int | None = None
+    predicted: int | None = None
     either_way: bool = False
     low: float = 0.0
     high: float = 1.0
@@ -116,9 +116,9 @@ def probable_label_errors(probabilities: np.ndarray, labels: np.ndarray) -> np.n
     return found[np.argsort(given[found], kind="stable")]
 
 
-def cell(probabilities: np.ndarray, labels: np.ndarray, true: int, said: int) -> np.ndarray:
+def cell(probabilities: np.ndarray, labels: np.ndarray, true: int, predicted: int) -> np.ndarray:
     """The pictures in one cell of the confusion matrix, most confident first: (N, C) -> numbers."""
-    return select(np.asarray(probabilities)[None], labels, 0, Filters("all", true, said))
+    return select(np.asarray(probabilities)[None], labels, 0, Filters("all", true, predicted))
 
 
 def select(
@@ -134,10 +134,10 @@ def select(
     if not 0 <= model < m:
         raise ValueError(f"there is no model {model}: choose 0 to {m - 1}")
     _check_filters(filters, c)
-    said = probabilities.argmax(axis=2)  # (M, N)
+    predicted = probabilities.argmax(axis=2)  # (M, N)
     confidence = probabilities[model].max(axis=1)  # (N,)
-    passes = _of_kind(filters.kind, probabilities, labels, said == labels, model)
-    passes &= _of_classes(filters, labels, said[model])
+    passes = _of_kind(filters.kind, probabilities, labels, predicted == labels, model)
+    passes &= _of_classes(filters, labels, predicted[model])
     passes &= (confidence >= filters.low) & ((confidence <= filters.high) | (filters.high >= 1))
     numbers = np.flatnonzero(passes)
     first = _first(filters.order, probabilities, labels, model)
@@ -151,7 +151,7 @@ def _check_filters(filters: Filters, c: int) -> None:
     ):
         if value not in choices:
             raise ValueError(f"unknown {name} '{value}': choose {', '.join(choices)}")
-    for name, value in (("true", filters.true), ("said", filters.said)):
+    for name, value in (("true", filters.true), ("predicted", filters.predicted)):
         if value is not None and not 0 <= value < c:
             raise ValueError(f"there is no {name} class {value}: choose 0 to {c - 1}")
     if not 0 <= filters.low <= filters.high <= 1:
@@ -175,19 +175,19 @@ def _of_kind(
     }[kind]
 
 
-def _of_classes(filters: Filters, labels: np.ndarray, said: np.ndarray) -> np.ndarray:
-    """Mask (N,) of the pictures of the true and said class, or the two exchanged."""
+def _of_classes(filters: Filters, labels: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """Mask (N,) of the pictures of the true and predicted class, or the two exchanged."""
 
     def between(true: int | None, answer: int | None) -> np.ndarray:
         wanted = np.ones(len(labels), dtype=bool)
         if true is not None:
             wanted &= labels == true
         if answer is not None:
-            wanted &= said == answer
+            wanted &= predicted == answer
         return wanted
 
-    found = between(filters.true, filters.said)
-    return found | between(filters.said, filters.true) if filters.either_way else found
+    found = between(filters.true, filters.predicted)
+    return found | between(filters.predicted, filters.true) if filters.either_way else found
 
 
 def _first(order: str, probabilities: np.ndarray, labels: np.ndarray, model: int) -> np.ndarray:
@@ -202,14 +202,14 @@ def _first(order: str, probabilities: np.ndarray, labels: np.ndarray, model: int
 
 
 def column_normalised(matrix: np.ndarray) -> np.ndarray:
-    """Confusion (C, C) as shares of the said class, float64; a class never said is zeros."""
+    """Confusion (C, C) as shares of the predicted class, float64; one never predicted is zeros."""
     matrix = _square(matrix)
     return _ratio(matrix, matrix.sum(axis=0, keepdims=True))
 
 
 def cells(matrix: np.ndarray, by: str = "count") -> np.ndarray:
-    """Confusion counts (C, C) as they are, or as shares of the "true" or the "said" class."""
-    ways = {"count": _square, "true": row_normalised, "said": column_normalised}
+    """Confusion counts (C, C) as they are, or as shares of the "true" or the "predicted" class."""
+    ways = {"count": _square, "true": row_normalised, "predicted": column_normalised}
     if by not in ways:
         raise ValueError(f"unknown normalisation '{by}': choose {', '.join(ways)}")
     return ways[by](matrix)

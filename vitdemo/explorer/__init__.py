@@ -140,6 +140,8 @@ class Explorer:
         self.data_root = data_root
         self.device = device
         self._read: dict[Path, Run] = {}  # as last read
+        self._shown: dict[tuple[Path, str], Run] = {}  # and under which name
+        self._loading: dict[Path, threading.Lock] = {}
         self._models: dict[Path, tuple[tuple, nn.Module]] = {}  # with the stamp of their run
         self._looks = LookCache(KEPT_BYTES)
         self._tests: TestSet | None = None
@@ -148,7 +150,15 @@ class Explorer:
 
     def runs(self) -> tuple[list[Run], list[str]]:
         """All readable runs as they are now, and a sentence for each that is not."""
-        return runs.find_runs(*self.roots, read=self._read_if_changed)
+        found, problems = runs.find_runs(*self.roots, read=self._read_if_changed)
+        return [self._as_shown_before(run) for run in found], problems
+
+    def _as_shown_before(self, run: Run) -> Run:
+        """A run with a root behind its name is made anew each time: the one that was read stays."""
+        known = self._shown.get((run.path, run.name))
+        if known is None or known.stamp != run.stamp:
+            known = self._shown[run.path, run.name] = run
+        return known
 
     def everything(self) -> tuple[list[Run], list[str]]:
         """`runs`, and the zoo."""
@@ -185,8 +195,13 @@ class Explorer:
         return sorted(found, key=lambda run: not run.has_weights)
 
     def model(self, run: Run) -> nn.Module:
-        """Loaded once for each version of the run's files. Raises `RunError`."""
+        """Loaded once for each version of the run's files; other runs do not wait for it.
+
+        Raises `RunError`.
+        """
         with self._model_lock:
+            own = self._loading.setdefault(run.path, threading.Lock())
+        with own:
             stamp, model = self._models.get(run.path, (None, None))
             if stamp != run.stamp:
                 load = load_zoo_model if isinstance(run, ZooRun) else runs.load_model

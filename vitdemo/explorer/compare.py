@@ -235,13 +235,7 @@ def _wait_for(device: torch.device) -> None:
 
 HEADER = {  # title with its unit -> what it says, in plain words
     "Model": "The name of the run's folder.",
-    "Recipe": "How it was trained: one of `python train.py --list`.",
-    "Parameters (million)": "Numbers that training may change: what the model can store.",
-    "Multiply-adds (million)": "Products and sums for one picture: the work of one answer.",
-    "File (MB)": "Size of its weights on the disk, in float16.",
-    "Data set": "Whose pictures it was trained and tested on: accuracies of two data sets are no "
-    "match for each other.",
-    "Test accuracy (%)": "Of 100 test pictures, how many it names rightly.",
+    "Test accuracy (%)": "Of 100 test pictures, how many it classifies correctly.",
     "95 % interval (%)": "Such an interval holds the accuracy on all pictures of the same kind "
     "19 times in 20; of two models, look at Per-class metrics for the sharper, paired test.",
     "Macro F1": "Precision and recall in one, 0 to 1, the mean of the classes.",
@@ -250,15 +244,22 @@ HEADER = {  # title with its unit -> what it says, in plain words
     "ECE (%)": "Expected calibration error: how far its confidence is from its accuracy, on "
     "average, in percentage points.",
     "Worst class": "The class with the lowest F1, and that F1.",
+    "Parameters (million)": "Numbers that training may change: what the model can store.",
+    "Multiply-adds (million)": "Products and sums for one picture: the work of one answer.",
+    "File (MB)": "Size of its weights on the disk, in float16.",
+    "Epochs": "How often it saw every one of these.",
+    "Training (minutes)": "Of all its epochs, validation included, and of the training that its "
+    "weights came from, where there was one.",
     "Training pictures (thousand)": "Those it learned from: a recipe may take a part of them, and "
     "the validation pictures are left out.",
-    "Epochs": "How often it saw every one of these.",
-    "Training (minutes)": "Sum of its epochs, validation included.",
     "1 picture here (ms)": "Median time of a forward pass on this machine, measured by the button.",
     "32 pictures here (ms)": "The same for 32 pictures at once.",
+    "Recipe": "How it was trained: one of `python train.py --list`.",
+    "Data set": "Whose pictures it was trained and tested on: accuracies of two data sets are no "
+    "match for each other.",
+    "Trained on": "The device, as the run noted it.",
     "Reported elsewhere (%)": "What others report for the same recipe or its like: not measured "
     "here, see the list below the table.",
-    "Trained on": "The device, as the run noted it.",
 }
 
 
@@ -273,19 +274,36 @@ def _texts(row: ModelRow, latencies: Sequence[Latency]) -> list[str]:
     by_batch = {found.batch: f"{found.milliseconds:.1f}" for found in latencies}
     return [
         row.name,
-        row.recipe,
+        *_tested_texts(row.tested),
         _number(row.parameters, 1e6, 2),
         _number(row.macs, 1e6, 0),
         _number(row.file_bytes, 1e6, 1),
-        row.data or DASH,
-        *_tested_texts(row.tested),
-        _number(row.training_pictures, 1e3, 1),
         str(row.epochs) if row.epochs else DASH,
         _number(row.train_seconds or None, 60, 1),
+        _number(row.training_pictures, 1e3, 1),
         *(by_batch.get(batch, DASH) for batch in BATCHES),
-        " / ".join(found.accuracy for found in reported(row)) or DASH,
+        row.recipe,
+        row.data or DASH,
         row.device or DASH,
+        " / ".join(found.accuracy for found in reported(row)) or DASH,
     ]
+
+
+def told_once(
+    header: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[list[str], list[list[str]], dict[str, str]]:
+    """The columns that tell rows apart, their cells, and of the others the one text of all.
+
+    A column that repeats the first one is left out as well; of a single row nothing is.
+    """
+    columns = list(zip(*rows, strict=True))
+    same = {name: cells[0] for name, cells in zip(header, columns, strict=True)
+            if len(rows) > 1 and len(set(cells)) == 1}  # fmt: skip
+    kept = [
+        i for i, name in enumerate(header)
+        if name not in same and (i == 0 or len(rows) == 1 or columns[i] != columns[0])
+    ]  # fmt: skip
+    return [header[i] for i in kept], [[row[i] for i in kept] for row in rows], same
 
 
 def _tested_texts(found: Tested | None) -> list[str]:

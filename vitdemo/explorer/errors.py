@@ -1,4 +1,4 @@
-"""From a number to its pictures, for the runs of an `Explorer`: what models said, and of what.
+"""From a number to its pictures, for the runs of an `Explorer`: what models predicted, and of what.
 
 Models are compared on the same pictures in the same order alone: runs whose evaluations have other
 fingerprints, classes or labels never meet in one table.
@@ -20,7 +20,7 @@ from vitdemo.runs import Run
 
 @dataclass(frozen=True, eq=False)
 class Answered:
-    """What models said of the same N test pictures: `probabilities` (M, N, C), `labels` (N,).
+    """What models predicted for the same N test pictures: `probabilities` (M, N, C), `labels` (N,).
 
     `left_out` says in sentences which runs were evaluated and are not among the M `runs`.
     """
@@ -148,7 +148,9 @@ def _named(chosen: Chosen) -> list[str]:
 
 
 def _of_kind(filters: Filters, kind: str) -> Filters:
-    return Filters(kind, filters.true, filters.said, filters.either_way, filters.low, filters.high)
+    return Filters(
+        kind, filters.true, filters.predicted, filters.either_way, filters.low, filters.high
+    )
 
 
 def pictures(explorer: Explorer, run: Run, numbers: Sequence[int]) -> np.ndarray:

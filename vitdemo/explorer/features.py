@@ -10,7 +10,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as StillRunning
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -24,17 +23,18 @@ from vitdemo.errors import DataError, RunError
 from vitdemo.explorer import Explorer
 from vitdemo.explorer.dataset import source
 from vitdemo.explorer.sample import stratified
+from vitdemo.explorer.tsne import tsne_apart
 from vitdemo.inputs import square_crop, to_uint8
 from vitdemo.runs import Run
 
 PIXELS = "Raw pixels"
 MOST = 2_000  # pictures in a plot
 SIDE = 32  # of the raw pixels, and of the small pictures behind the points
-SEED = 0
 FEWEST = 4  # below, t-SNE has nothing to lay out
 BATCH = 50
 KEPT = 24  # spaces and planes in memory; one of raw pixels takes 24 MB
-# Share of the work that is done (None: unknown), and a word of what is being done.
+# Share of the work that is done (None: unknown), and a word of what is being done. What it raises
+# ends the work.
 Report = Callable[[float | None, str], None]
 
 
@@ -174,59 +174,34 @@ def plane(
     """A space, and its t-SNE positions (N, 2) in 0..1; computed once. Raises as `space` does."""
     found = space(explorer, run, most=most, report=report)
     key = ("plane", found.sample.source, most, run and (run.path, run.stamp))
-    return found, _keep(key, lambda: _reported(tsne, found, report))
+    return found, _keep(key, lambda: _laid_out(found, report))
 
 
 def planes(
     explorer: Explorer, name: str | None, most: int, report: Report = nothing
 ) -> list[tuple[Space, np.ndarray]]:
-    """The planes of raw pixels and, if it is named, of a run's features, on the same pictures."""
+    """The planes of raw pixels and, if it is named, of a run's features, on the same pictures.
+
+    Whatever `report` raises ends the work: it is called a few times a second, from two threads.
+    """
     if name is None:
         return [plane(explorer, None, most=most, report=report)]
     run = explorer.run(name)
     sample(explorer, most)  # once, for both
     with ThreadPoolExecutor(1) as worker:  # t-SNE has one core to itself; features take the others
-        pixels = worker.submit(plane, explorer, None, most=most)
+        pixels = worker.submit(plane, explorer, None, most=most, report=report)
         learned = plane(explorer, run, most=most, report=report)
         return [pixels.result(), learned]
 
 
-def _reported(compute: Callable, found: Space, report: Report) -> np.ndarray:
-    """scikit-learn's t-SNE tells nobody how far it is: say each second that it still runs."""
-    with ThreadPoolExecutor(1) as worker:
-        future = worker.submit(compute, found.features)
-        while True:
-            report(None, f"{found.name}: t-SNE")
-            try:
-                return future.result(timeout=1)
-            except StillRunning:
-                continue
-
-
-def tsne(features: np.ndarray, seed: int = SEED) -> np.ndarray:
-    """t-SNE (van der Maaten & Hinton 2008) of features (N, D) -> (N, 2) in 0..1, the same aspect.
-
-    Reduced to 50 principal components first, as its authors do. Raises `DataError` for fewer than
-    `FEWEST` pictures, or where all are the same.
-    """
-    from sklearn.decomposition import PCA  # 1.5 s that the page need not wait for
-    from sklearn.manifold import TSNE
-    from threadpoolctl import threadpool_limits
-
+def _laid_out(found: Space, report: Report) -> np.ndarray:
+    """t-SNE of a space. Raises `DataError` for fewer than `FEWEST` pictures, or all the same."""
+    features = found.features
     if len(features) < FEWEST:
         raise DataError(f"t-SNE needs {FEWEST} test pictures or more: there are {len(features)}.")
     if np.ptp(features, axis=0).max() == 0:
         raise DataError("t-SNE has nothing to lay out: all pictures have the same features.")
-    width = min(50, *features.shape)
-    reduced = PCA(width, random_state=seed).fit_transform(features)  # (N, 50)
-    perplexity = min(30.0, (len(features) - 1) / 3)
-    # Its threads wait for each other by spinning: where another process has one of two cores, two
-    # take seven times as long as one.
-    with threadpool_limits(1, user_api="openmp"):
-        found = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(reduced)
-    low, high = found.min(0), found.max(0)
-    middle, reach = (low + high) / 2, max(float((high - low).max()), 1e-12)
-    return ((found - middle) / reach + 0.5).clip(0, 1)  # (N, 2)
+    return tsne_apart(features, lambda: report(None, f"{found.name}: t-SNE"))
 
 
 def neighbours(

@@ -1,7 +1,7 @@
 """What each recipe has otherwise than that of one run, and what came of it: an ablation.
 
     found = ablation(explorer, "vit-plain")
-    found.gains[0].differences, found.gains[0].gained  # ("policy none → trivial",), 0.031
+    found.gains[0].differences, found.gains[0].gained  # ("augmentation: none → …",), 0.031
 
 Both sides answered the same test pictures, so the gain is counted picture by picture.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vitdemo.evaluation.paired import holm
+from vitdemo.evaluation.paired import SIGNIFICANT, holm
 from vitdemo.explorer import Explorer
 from vitdemo.explorer.compare import tested_names
 from vitdemo.explorer.errors import answered
@@ -32,6 +32,40 @@ _COUNTS: dict[str, Callable[[Run], Any]] = {
     "whole_epochs": lambda run: setting(run, "patch_dropout"),
     "teacher_share": lambda run: setting(run, "teacher"),
 }
+# What fields are called on the page where that is not the field itself, and what values are.
+_TITLES = {
+    "image_size": "image size",
+    "start": "starts from",
+    "embed_dim": "width",
+    "num_heads": "heads",
+    "drop_rate": "dropout",
+    "drop_path_rate": "drop path",
+    "schedule": "learning-rate schedule",
+    "warmup_epochs": "warm-up epochs",
+    "layer_decay": "layer-wise learning-rate decay",
+    "clip_norm": "gradient clipping",
+    "flip": "horizontal flip",
+    "policy": "augmentation",
+    "erasing": "random erasing",
+    "cutout": "Cutout",
+    "mixup": "MixUp",
+    "cutmix": "CutMix",
+    "unmixed_epochs": "last epochs without MixUp and CutMix",
+    "whole_epochs": "last epochs with all patches",
+    "ema_decay": "averaged weights (EMA decay)",
+    "train_pictures": "training pictures",
+}
+_VALUES = {
+    "adamw": "AdamW",
+    "adam": "Adam",
+    "sgd": "SGD",
+    "muon": "Muon",
+    "one-cycle": "one cycle",
+    "trivial": "TrivialAugment",
+    "rand": "RandAugment",
+    "auto": "AutoAugment",
+}
+_OFF_AT_ZERO = ("clip_norm", "erasing", "cutout", "mixup", "cutmix", "patch_dropout", "ema_decay")
 
 
 @dataclass(frozen=True)
@@ -55,8 +89,8 @@ class Gain:
 class Ablation:
     """The run `base`, its test `accuracy`, and the runs tested on the same pictures beside it.
 
-    Those with the fewest differences come first, of these the best. `left_out` has a sentence for
-    each run that was tested otherwise.
+    Those that differ in an ingredient (`is_near`) come first, then the others, each the best
+    first. `left_out` has a sentence for each run that was tested otherwise.
     """
 
     base: str
@@ -64,11 +98,20 @@ class Ablation:
     gains: tuple[Gain, ...]
     left_out: tuple[str, ...]
 
+    @property
+    def near(self) -> list[Gain]:
+        """The gains of an ingredient or two."""
+        return [gain for gain in self.gains if is_near(gain.differences)]
+
 
 def ablation(explorer: Explorer, name: str) -> Ablation:
     """All comparable runs beside `name`. Raises `RunError` without a sound evaluation of it."""
     base, group = explorer.run(name), answered(explorer, name)
-    others = [run for run in group.runs if run.name != name]
+    return ablation_of(base, [run for run in group.runs if run.name != name], group.left_out)
+
+
+def ablation_of(base: Run, others: Sequence[Run], left_out: Sequence[str] = ()) -> Ablation:
+    """`others`, tested on the same pictures, beside `base`. Raises `RunError` otherwise."""
     duels = [duel_of(run, base) for run in others]
     chances = holm([duel.overall.p for duel in duels])
     found = [
@@ -82,8 +125,29 @@ def ablation(explorer: Explorer, name: str) -> Ablation:
         )
         for run, duel, p in zip(others, duels, chances, strict=True)
     ]
-    found.sort(key=lambda gain: (len(gain.differences), -gain.gained))
-    return Ablation(name, table_of(base).accuracy, tuple(found), group.left_out)
+    found.sort(key=lambda gain: (not is_near(gain.differences), -gain.gained))
+    return Ablation(base.name, table_of(base).accuracy, tuple(found), tuple(left_out))
+
+
+def conclusion(found: Ablation) -> list[str]:
+    """What the ingredients came to, in sentences: those that pay, that cost, that do neither."""
+    sure = [gain for gain in found.near if gain.p < SIGNIFICANT]
+    pay, cost = ([g for g in sure if g.gained > 0], [g for g in sure if g.gained <= 0][::-1])
+    rest = [gain for gain in found.near if gain.p >= SIGNIFICANT]
+    return [
+        f"{words}: {'; '.join(map(_with_points, gains))}."
+        for words, gains in (
+            (f"More accurate than {found.base}", pay),
+            ("Less accurate", cost),
+            ("No more than chance explains", rest),
+        )
+        if gains
+    ]
+
+
+def _with_points(gain: Gain) -> str:
+    points = f"{100 * gain.gained:+.1f}".replace("-", "−")
+    return f"{' and '.join(gain.differences)} ({points} points)"
 
 
 def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
@@ -115,22 +179,23 @@ def is_near(words: Sequence[str], most: int = NEAR) -> bool:
 
 
 def _without_seed(words: Sequence[str]) -> tuple[str, ...]:
-    return tuple(word for word in words if not word.startswith("seed "))
+    return tuple(word for word in words if not word.startswith("seed: "))
 
 
-def bases(explorer: Explorer) -> list[str]:
+def bases(explorer: Explorer) -> list[Run]:
     """The tested runs in the order in which another may stand beside them.
 
     Bases of ablations come first, that of the largest before all; then the plainest run (the
     lowest accuracy).
     """
-    names = tested_names(explorer)
-    groups = ablations(explorer.evaluated_runs())
-    return sorted(names, key=lambda name: -len(groups.get(name, ())))
+    found = {run.name: run for run in explorer.evaluated_runs()}
+    groups = ablations(found.values())
+    plainest = [found[name] for name in tested_names(explorer)]
+    return sorted(plainest, key=lambda run: -len(groups.get(run.name, ())))
 
 
 def differences(base: Run, run: Run) -> list[str]:
-    """Every setting that `run` has otherwise than `base`, as "policy none → trivial".
+    """Every setting that `run` has otherwise than `base`, as "augmentation: none → RandAugment".
 
     What a setting brings with it is not one more: of two optimizers, the momentum of one says
     nothing beside the betas of the other, and each has a learning rate of its own.
@@ -147,7 +212,7 @@ def differences(base: Run, run: Run) -> list[str]:
             known["optimizer"] += f", learning rate {known.pop('learning_rate')}"
     changes |= {field: (first[field], second[field]) for field in first if field in second}
     return [
-        f"{field.replace('_', ' ')} {before} → {after}"
+        f"{_TITLES.get(field, field.replace('_', ' '))}: {before} → {after}"
         for field, (before, after) in changes.items()
         if before != after
     ]
@@ -162,8 +227,16 @@ def settings(run: Run) -> dict[str, str]:
     for field in DEFAULTS:
         if field not in _SILENT and (field not in _COUNTS or _COUNTS[field](run)):
             value = setting(run, field)
-            found[field] = "all" if (field, value) == ("train_pictures", 0) else _words(value)
+            found[field] = _setting_words(field, value)
     return found
+
+
+def _setting_words(field: str, value: Any) -> str:
+    if not value and field in _OFF_AT_ZERO:
+        return "none"
+    if (field, value) == ("train_pictures", 0):
+        return "all"
+    return _VALUES.get(value, value) if isinstance(value, str) and value else _words(value)
 
 
 def _model(run: Run) -> str:

@@ -4,14 +4,16 @@ Everything is read from `config.json` and `history.jsonl`; what a recipe does no
 that `Recipe` gives it.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
+from statistics import median
 from typing import Any
 
 from vitdemo.recipes import Recipe
 from vitdemo.runs import Run
 
-MILESTONES = (0.80, 0.90, 0.94)  # of validation accuracy
+STEP = 5  # percent of validation accuracy between two milestones, at least
 DEFAULTS = {f.name: f.default for f in fields(Recipe) if f.default is not MISSING}
 
 
@@ -69,10 +71,33 @@ def gap(run: Run) -> list[float]:
     return [100 * (r["train_accuracy"] - r["val_accuracy"]) for r in run.history]
 
 
-def reached(run: Run) -> list[Reached]:
-    """The milestones that the run has passed."""
+def milestones(runs: Sequence[Run]) -> list[float]:
+    """Up to three shares of validation accuracy, multiples of 5 %, that tell these runs apart.
+
+    What the worst, the middle and the best of them reach at best; where these are one, the two
+    steps before it as well.
+    """
+    best = [max(r["val_accuracy"] for r in run.history) for run in runs if run.history]
+    if not best:
+        return []
+    steps = {
+        math.floor(100 * share / STEP + 1e-9) for share in (min(best), median(best), max(best))
+    }
+    for below in (1, 2):
+        if len(steps) < 3:
+            steps.add(max(steps) - below)
+    return sorted(STEP * step / 100 for step in steps if step > 0)
+
+
+def images_per_second(run: Run) -> float | None:
+    """The median of the epochs, so that one that shared the machine does not speak for all."""
+    return median(r["images_per_second"] for r in run.history) if run.history else None
+
+
+def reached(run: Run, shares: Sequence[float]) -> list[Reached]:
+    """When the run first had these shares of validation accuracy, of those that it had."""
     found = []
-    for share in MILESTONES:
+    for share in shares:
         for record, total in zip(run.history, minutes(run), strict=True):
             if record["val_accuracy"] >= share:
                 found.append(Reached(share, record["epoch"], total))

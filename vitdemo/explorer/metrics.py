@@ -8,6 +8,7 @@ All of it is worked out from `evaluation.npz`, once for each version of a run's 
 pictures, C classes.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -129,6 +130,13 @@ def sound_evaluation(run: Run) -> Evaluation:
     except ValueError as error:
         raise RunError(f"The evaluation of '{run.name}' cannot be used: {error}.") from error
     return found
+
+
+def three_decimals(value: float) -> str:
+    """Three decimals, or a dash; nearly 1 is not rounded to 1."""
+    if math.isnan(value):
+        return "–"
+    return "> 0.999" if 0.9995 <= value < 1 else f"{value:.3f}"
 
 
 def class_table(explorer: Explorer, name: str) -> ClassTable:

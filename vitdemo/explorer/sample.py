@@ -36,7 +36,7 @@ def test_sample(explorer: Explorer, run: Run, count: int = PICTURES) -> Sample:
     are not the run's.
     """
     root = explorer.data_root or data.default_root()
-    found = _read_sample(root, count, run.preprocessing.size)
+    found = _sample(root, count, run.preprocessing.size)
     if found.classes != run.classes:
         raise DataError(
             f"'{run.name}' was trained on other classes than those of '{root}': pass --data the "
@@ -48,9 +48,15 @@ def test_sample(explorer: Explorer, run: Run, count: int = PICTURES) -> Sample:
 test_sample.__test__ = False  # no test, whatever pytest makes of its name
 
 
-@lru_cache(maxsize=4)  # of 3 MB (32 pixels) to 150 MB (224 pixels)
-def _read_sample(root: Path, count: int, size: int) -> Sample:
+def _sample(root: Path, count: int, size: int) -> Sample:
+    """CIFAR-10's pictures keep their own size, so that one sample serves models of any."""
     source = data.open_source(root, download=False)
+    return _read_sample(source, count, 0 if source.is_cifar10 else size)
+
+
+@lru_cache(maxsize=4)  # of 3 MB (32 pixels) to 150 MB (224 pixels)
+def _read_sample(source: data.Source, count: int, size: int) -> Sample:
+    root = source.root
     if source.is_cifar10:
         pictures = source.load("test")
         chosen = stratified(pictures.labels.numpy(), count)

@@ -20,6 +20,7 @@ COLOURS = (
     ("#96740a", "#b08d24"),
     ("#64748b", "#8a98ac"),
 )
+MANY = len(COLOURS)  # of more runs, curves of training would hide those of validation
 # Markers, and what stands for them in words; the first is drawn so small that it is part of the
 # line. Each serves as many runs as there are colours.
 MARKERS = {"o": "", "s": "■", "^": "▲", "D": "◆"}

@@ -39,7 +39,7 @@ def matrix_figure(
     axes = figure.subplots()
     image = axes.imshow(values, cmap=colours, norm=norm)
     axes.set_title(title, parse_math=False)
-    axes.set_xlabel("said class")
+    axes.set_xlabel("predicted class")
     axes.set_ylabel("true class")
     axes.set_xticks(range(c), classes, rotation=45, ha="right", parse_math=False)
     axes.set_yticks(range(c), classes, parse_math=False)

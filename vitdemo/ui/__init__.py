@@ -11,11 +11,10 @@ from vitdemo.explorer import metrics as explorer_metrics
 from vitdemo.explorer.calibration import calibration as calibration_by_name
 from vitdemo.explorer.compare import latency, model_rows, sample_size, trained_rows
 from vitdemo.explorer.export import save_maps
-from vitdemo.explorer.ingredients import ablation, ablations, bases
+from vitdemo.explorer.ingredients import ablation, bases
 from vitdemo.explorer.patches import embed
 from vitdemo.explorer.robustness import measure
 from vitdemo.explorer.side import side_by_side
-from vitdemo.report import report
 from vitdemo.ui import (
     api,
     calibration,
@@ -42,8 +41,9 @@ THEME = gr.themes.Soft(
 # Each tab may bring its own, beside its code.
 CSS = sorted({*Path(__file__).parent.rglob("*.css")} - {*COMPONENTS.glob("*.css")})
 JS = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
-STREAM = (Path(__file__).parent / "stream.js").read_text(encoding="utf-8")
-HEAD = f"<script>{STREAM}</script><script>{head_script()}</script>"
+PAGE_WIDE = [Path(__file__).parent / name for name in ("stream.js", "readout.js", "names.js")]
+SCRIPTS = [*(file.read_text(encoding="utf-8") for file in PAGE_WIDE), head_script()]
+HEAD = "".join(f"<script>{script}</script>" for script in SCRIPTS)
 
 
 def build_page(explorer: Explorer) -> gr.Blocks:
@@ -77,7 +77,7 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                     },
                 )
             with gr.Tab("Training progress", id="training") as tab:
-                progress.build(tab, runs=explorer.runs, ablations=ablations, report=report)
+                progress.build(tab, runs=explorer.runs)
             with gr.Tab("Per-class metrics", id="metrics") as tab:
                 metrics.build(
                     tab,
@@ -97,6 +97,7 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                 )
             with gr.Tab("Errors", id="errors") as tab:
                 errors.build(
+                    page,
                     tab,
                     evaluated_runs=explorer.evaluated_runs,
                     answered=partial(choices.panel, explorer),
@@ -144,7 +145,9 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                             embed=lambda name, image: embed(explorer, explorer.run(name), image),
                         ),
                         data.augmentation.build(
-                            opener.picture, augment=partial(augmented.live, explorer)
+                            opener.picture,
+                            trained_runs=explorer.trained_runs,
+                            augment=partial(augmented.live, explorer),
                         ),
                         data.similar.build(
                             opener,

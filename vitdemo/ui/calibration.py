@@ -7,12 +7,13 @@ import numpy as np
 
 from vitdemo import figures
 from vitdemo.errors import VitdemoError
-from vitdemo.evaluation.calibration import TEMPERATURES
+from vitdemo.evaluation.calibration import TEMPERATURES, Reliability, Side, two_sides, widest_gap
 from vitdemo.explorer.calibration import Calibration, Mended
 from vitdemo.figures import charts
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.kit import QUIET, renewed, run_radio
+from vitdemo.ui.components.run_choice import RunChoice, grouped, renewed_runs
+from vitdemo.ui.kit import QUIET
 from vitdemo.ui.metrics import NOTHING
 from vitdemo.ui.metrics.tables import explanations, signed
 
@@ -41,16 +42,17 @@ def build(
 ) -> None:
     """Lay out and wire the tab, which draws when it is opened; `calibration` takes a run's name."""
     gr.Markdown(INTRO)
-    model = run_radio(evaluated_runs(), elem_id="calibration-model")
+    model = RunChoice(grouped(evaluated_runs()), elem_id="calibration-model")
     view = gr.HTML(elem_id="calibration", apply_default_css=False)
 
     def draw(name):
-        paths = {run.name: run.path for run in evaluated_runs()}
-        update, name = renewed(list(paths), name)
+        found = evaluated_runs()
+        update, name = renewed_runs(found, name)
         if name is None:
             return update, html.notice(NOTHING)
         try:
-            return update, calibration_html(calibration(name), str(paths[name]))
+            path = next(run.path for run in found if run.name == name)
+            return update, calibration_html(calibration(name), str(path))
         except VitdemoError as error:
             return update, html.notice(str(error))
 
@@ -70,7 +72,7 @@ def verdict(found: Calibration) -> str:
     error, luck = 100 * found.before.error, 100 * found.chance.error
     if error <= luck:
         words = "chance alone could do that: nothing speaks against its probabilities"
-    elif 2 * abs(sure - right) < error:
+    elif two_sides(found.before) or 2 * abs(sure - right) < error:
         words = "so it is <strong>too sure of some answers and not sure enough of others</strong>"
     elif sure > right:
         words = "so it is <strong>surer than it may be</strong> (overconfident)"
@@ -80,7 +82,26 @@ def verdict(found: Calibration) -> str:
         f"{html.escape(found.run)} is {sure:.1f} % sure of its answers on average, and "
         f"{right:.1f} % of them are right. Its calibration error is <strong>{error:.2f} points"
         f"</strong>; a perfectly calibrated model would stay below {luck:.2f} points on as many "
-        f"pictures, {words}. Its loss is {found.loss:.3f} nats."
+        f"pictures, {words}. Its loss is {found.loss:.3f} nats.{sides_words(found.before)}"
+    )
+
+
+def sides_words(found: Reliability) -> str:
+    """Which answers are too sure and which not sure enough, where there are both."""
+    sides = two_sides(found)
+    if sides is None:
+        return ""
+    low, high = sides
+    return (
+        f" Below {percent(high.low)} % confidence {side_words(low)}; above it {side_words(high)}."
+    )
+
+
+def side_words(side: Side) -> str:
+    kind = "too sure" if side.gap < 0 else "not sure enough"
+    return (
+        f"its {side.count:,} answers are <strong>{kind}</strong> ({percent(side.confidence)} % "
+        f"sure on average, {percent(side.accuracy)} % right)"
     )
 
 
@@ -98,7 +119,8 @@ def temperature_html(found: Calibration, path: str) -> str:
         f"{mended.validation_pictures:,} validation pictures (never on the test set), the "
         f"calibration error on the test set goes from {100 * found.before.error:.2f} to "
         f"<strong>{100 * mended.reliability.error:.2f} points</strong>, the loss from "
-        f"{found.loss:.3f} to {mended.loss:.3f} nats. {temperature_words(mended)}</p>"
+        f"{found.loss:.3f} to {mended.loss:.3f} nats. {temperature_words(mended)}"
+        f"{rest_words(mended.reliability)}</p>"
     )
 
 
@@ -108,6 +130,18 @@ def temperature_words(mended: Mended) -> str:
         return f"The search ends there: it looks from {low:g} to {high:g}."
     direction = "less sure" if mended.temperature > 1 else "surer"
     return f"It makes the model {direction} and changes none of its answers."
+
+
+def rest_words(found: Reliability) -> str:
+    """Where one number for all cannot help."""
+    worst = widest_gap(found)
+    if worst is None:
+        return ""
+    return (
+        f" One number cannot mend everything: with it, the {worst.count:,} answers with "
+        f"{100 * worst.low:.0f} to {100 * worst.high:.0f} % confidence are right "
+        f"{percent(worst.accuracy)} % of the time."
+    )
 
 
 def plots(found: Calibration) -> str:

@@ -9,7 +9,17 @@ from vitdemo.evaluation.errors import Filters, Mutual, mutual_pairs
 from vitdemo.explorer.errors import Answered, Chosen
 from vitdemo.runs import Run
 from vitdemo.ui import gallery, html
-from vitdemo.ui.kit import QUIET, Choice, PickHTML, for_people, renewed, run_radio
+from vitdemo.ui.components.run_choice import RunChoice, grouped, renewed_runs
+from vitdemo.ui.kit import (
+    QUIET,
+    Choice,
+    FreeDropdown,
+    PickHTML,
+    for_people,
+    picked_numbers,
+    renewed,
+)
+from vitdemo.ui.look import permalink
 from vitdemo.ui.look.opener import Opener
 from vitdemo.ui.metrics import NOTHING
 
@@ -19,7 +29,7 @@ PAIRS = 10
 KINDS = {  # label, and what it shows in words
     "errors": ("Errors", "{run} named another class than the true one."),
     "right": ("Right answers", "{run} named the true class."),
-    "all": ("All pictures", "Whatever {run} said."),
+    "all": ("All pictures", "Whatever {run} predicted."),
     "only_right": ("Only this model is right", "{run} is right, and {others} wrong."),
     "all_wrong": ("All models are wrong", "{run} is wrong, and so {others}."),
     "label_errors": (
@@ -39,6 +49,12 @@ ORDER_WORDS = (
     "probability of the given label, averaged over the models"
 )
 FIRST_ORDER = "most_confident"
+CLEAR = "clear"  # picked where filters are to be taken away
+ALL = (ANY, ANY, False, 0, 100)  # classes, either way round, confidence: without a filter
+# In the page's address: the model, and the other settings in the order of `Filters`.
+MODEL = "errors.model"
+WORDS = tuple(f"errors.{word}" for word in ("kind", "true", "predicted", "both", "low", "high",
+                                           "order"))  # fmt: skip
 INTRO = (
     "The pictures behind the numbers: choose which ones, and how sure the model was of its answer. "
     "A picture opens in Look, with the attention of the model."
@@ -46,6 +62,7 @@ INTRO = (
 
 
 def build(
+    page: gr.Blocks,
     tab: gr.Tab,
     *,
     evaluated_runs: Callable[[], list[Run]],
@@ -55,14 +72,14 @@ def build(
     pictures: gallery.Pictures,
     opener: Opener,
 ) -> None:
-    """Lay out and wire the `tab`; `evaluated_runs` reads the run folders as they are now."""
+    """Lay out and wire the `tab` of `page`; `evaluated_runs` reads the run folders as they are."""
     gr.Markdown(INTRO)
-    model = run_radio(evaluated_runs(), elem_id="errors-model")
+    model = RunChoice(grouped(evaluated_runs()), elem_id="errors-model")
     kind = gr.Textbox("errors", visible="hidden", label="Which pictures")
     kinds = PickHTML(elem_id="errors-kinds")
     with gr.Row():
         true = _class_choice("True class", "errors-true")
-        said = _class_choice("Said class", "errors-said")
+        predicted = _class_choice("Predicted class", "errors-predicted")
         either_way = gr.Checkbox(
             False, label="Either way round", info="also with the two exchanged", min_width=160
         )
@@ -78,15 +95,16 @@ def build(
             elem_id="errors-order",
         )
     pairs = PickHTML(elem_id="errors-pairs")
+    asked = gr.State(None, time_to_live=gallery.KEPT_SECONDS)  # the model that was drawn last
     shown = gallery.lay_out("errors-pictures", find=find, pictures=pictures)
 
-    def draw(name, kind, true, said, either_way, low, high, order, every):
+    def draw(name, kind, true, predicted, either_way, low, high, order, every):
         """Values of the chips, the pairs and the pictures."""
         if name is None:
             return html.notice(NOTHING), "", *shown.show(None, every)
         try:
             group = answered(name)
-            classes = (_index(group, true), _index(group, said))
+            classes = (_index(group, true), _index(group, predicted))
             filters = Filters(kind, *classes, either_way, low / 100, high / 100, order)
             chosen = Chosen(name, filters)
             chips = kinds_html(group, chosen, counts(chosen))
@@ -94,44 +112,66 @@ def build(
             return html.notice(str(error)), "", *shown.show(None, every)
         return chips, pairs_html(group, chosen), *shown.show(chosen, every)
 
-    def draw_fresh(name, kind, true, said, *settings):
-        models, name = renewed([run.name for run in evaluated_runs()], name)
+    def draw_fresh(name, asked, kind, true, predicted, either_way, *settings):
+        models, name = renewed_runs(evaluated_runs(), name)
         choices = class_choices(answered, name)
+        way = gr.skip()
+        if asked not in (None, name):  # another model confuses other classes
+            true, predicted, either_way, way = None, None, False, False
         trues, true = renewed(choices, true)
-        saids, said = renewed(choices, said)
-        return models, trues, saids, *draw(name, kind, true, said, *settings)
+        predictions, predicted = renewed(choices, predicted)
+        drawn = draw(name, kind, true, predicted, either_way, *settings)
+        return models, name, trues, predictions, way, *drawn
 
     def pick_kind(order, event: gr.EventData):
+        if event.pick == CLEAR:
+            return gr.skip(), *ALL, gr.skip()
+        if event.pick not in KINDS:
+            return [gr.skip()] * 7
         # Label errors have an order of their own; it goes with them.
         if event.pick == "label_errors":
             order = "doubtful_label"
         elif order == "doubtful_label":
             order = FIRST_ORDER
-        return event.pick, order
+        return event.pick, *[gr.skip()] * 5, order
 
     @for_people
-    def pick_pair(name, event: gr.EventData):
+    def pick_pair(name, true, predicted, either_way, event: gr.EventData):
         classes = answered(name).classes
-        true, said = (classes[int(i)] for i in event.pick.split("-"))
-        return "errors", true, said, True, 0, 100, FIRST_ORDER
+        pair = [classes[i] for i in picked_numbers(event.pick, len(classes), len(classes))]
+        if either_way and {true, predicted} == set(pair):  # a second click takes it away
+            return gr.skip(), *ALL, gr.skip()
+        return "errors", *pair, True, 0, 100, FIRST_ORDER
 
-    filters = [kind, true, said, either_way, low, high, order]
+    def restore(search):
+        """What the page's address asks for of this tab."""
+        query = permalink.parse(search)
+        found = [permalink.checked(part, query.get(word)) for word, part in linked.items()]
+        names = [run.name for run in evaluated_runs()]
+        found[0] = query[MODEL] if query.get(MODEL) in names else None
+        found[1] = found[1] if found[1] in KINDS else None
+        return [gr.skip() if value is None else value for value in found]
+
+    filters = [kind, true, predicted, either_way, low, high, order]
     # One event for them all, so that of quick clicks the last one is answered last.
     events = [tab.select, model.input, *(setting.change for setting in filters)]
     gr.on(
         events,
         draw_fresh,
-        inputs=[model, *filters, shown.every],
-        outputs=[model, true, said, kinds, pairs, *shown.outputs],
+        inputs=[model, asked, *filters, shown.every],
+        outputs=[model, asked, true, predicted, either_way, kinds, pairs, *shown.outputs],
         **QUIET,
     )
-    kinds.pick(pick_kind, inputs=order, outputs=[kind, order], **QUIET)
-    pairs.pick(pick_pair, inputs=model, outputs=filters, **QUIET)
+    kinds.pick(pick_kind, inputs=order, outputs=filters, **QUIET)
+    pairs.pick(pick_pair, inputs=[model, true, predicted, either_way], outputs=filters, **QUIET)
+    linked = {MODEL: model} | dict(zip(WORDS, filters, strict=True))
+    page.load(restore, gr.Textbox(visible=False), [*linked.values()], js=permalink.READ, **QUIET)
+    permalink.write_when_changed(linked)
     gallery.wire(shown, opener)
 
 
 def _class_choice(label: str, elem_id: str) -> gr.Dropdown:
-    return gr.Dropdown([ANY_CLASS], value=ANY, label=label, min_width=160, elem_id=elem_id)
+    return FreeDropdown([ANY_CLASS], value=ANY, label=label, min_width=160, elem_id=elem_id)
 
 
 def _percent_slider(value: int, label: str, elem_id: str) -> gr.Slider:
@@ -161,8 +201,28 @@ def kinds_html(group: Answered, chosen: Chosen, counts: dict[str, int]) -> str:
         f'<p class="vd-quiet">{html.escape(sentence)}</p>' for sentence in group.left_out
     )
     return (
-        f"{html.chips('Which pictures', buttons)}"
+        f"{html.chips('Which pictures', buttons)}{filter_html(group, chosen.filters)}"
         f'<p class="vd-quiet">{html.escape(kind_words(group, chosen))}</p>{left_out}'
+    )
+
+
+def filter_html(group: Answered, filters: Filters) -> str:
+    """What else is asked of the pictures that are counted, and a button that takes it away."""
+    words = []
+    if filters.true is not None or filters.predicted is not None:
+        true, predicted = (
+            "any class" if c is None else group.classes[c]
+            for c in (filters.true, filters.predicted)
+        )
+        words.append(f"{true} {'↔' if filters.either_way else '→'} {predicted}")
+    if (filters.low, filters.high) != (0, 1):
+        words.append(f"confidence {100 * filters.low:.0f} to {100 * filters.high:.0f} %")
+    if not words:
+        return ""
+    return (
+        f'<p class="vd-filter" role="status">Only <strong>{html.escape(", ".join(words))}</strong> '
+        f'is counted and shown. <button type="button" data-pick="{CLEAR}">Clear filters</button>'
+        "</p>"
     )
 
 
@@ -187,9 +247,9 @@ def pairs_html(group: Answered, chosen: Chosen) -> str:
     found = mutual_pairs(group.confusion(chosen.run), PAIRS)
     if not found:
         return ""
-    wanted = {chosen.filters.true, chosen.filters.said} if chosen.filters.either_way else set()
+    wanted = {chosen.filters.true, chosen.filters.predicted} if chosen.filters.either_way else set()
     buttons = (_pair_button(pair, group.classes, wanted) for pair in found)
-    title = "<h3>Classes most often taken for each other</h3>"
+    title = "<h2>Classes most often taken for each other</h2>"
     return title + html.chips("Pairs of classes", buttons)
 
 

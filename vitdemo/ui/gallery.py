@@ -13,7 +13,7 @@ from vitdemo.errors import DataError, VitdemoError
 from vitdemo.explorer.errors import Chosen, Found
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.kit import QUIET, PickHTML
+from vitdemo.ui.kit import QUIET, PickHTML, picked_numbers
 from vitdemo.ui.look.opener import Opener
 
 PAGE = 48
@@ -120,7 +120,10 @@ def wire(gallery: Gallery, opener: Opener) -> None:
         event(turn, inputs=inputs, outputs=gallery.page, **QUIET)
 
     def picked(chosen, event: gr.EventData):
-        return int(event.pick), chosen.run
+        if chosen is None:  # kept for some hours alone
+            raise VitdemoError("Choose the pictures anew: they are not kept so long.")
+        (number,) = picked_numbers(event.pick, len(gallery.find(chosen).answered.labels))
+        return number, chosen.run
 
     opener.connect(gallery.view.pick, picked, [gallery.chosen])
 
@@ -135,7 +138,8 @@ def head_html(count: int, start: int) -> str:
         words = f"{count} pictures"
     else:
         words = f"{count:,} pictures, {start + 1:,} to {min(start + PAGE, count):,} shown"
-    return f'<p class="vd-found" role="status">{words}</p>'
+    key = ". Under each: true class → predicted class, and its confidence" if count else ""
+    return f'<p class="vd-found" role="status">{words}<small>{key}</small></p>'
 
 
 def pictures_html(found: Found, numbers: np.ndarray, shown: np.ndarray, every: bool) -> str:
@@ -158,13 +162,13 @@ def compared(found: Found) -> list[str]:
 def _button(found: Found, number: int, picture: np.ndarray, names: list[str]) -> str:
     group, name = found.answered, found.chosen.run
     true = group.classes[group.labels[number]]
-    said, confidence = answer(found, name, number)
+    predicted, confidence = answer(found, name, number)
     percent = f"{100 * confidence:.1f} %"
-    named = "named rightly" if said == true else f"called {said}"
+    named = "classified correctly" if predicted == true else f"called {predicted}"
     answers = [_line(found, other, number) for other in names]
     spoken = f"Test picture {number}: {true}, {named} by {name} with {percent}. "
     spoken += "".join(f"{words}. " for words in answers) + "Open it in Look."
-    words = f"{true} ✓" if said == true else f"{true} → {said}"
+    words = f"{true} ✓" if predicted == true else f"{true} → {predicted}"
     lines = f"<b>{html.escape(words)}</b><span>{percent}</span>"
     lines += "".join(f"<small>{html.escape(words)}</small>" for words in answers)
     return (
@@ -174,25 +178,25 @@ def _button(found: Found, number: int, picture: np.ndarray, names: list[str]) ->
 
 
 def _line(found: Found, name: str, number: int) -> str:
-    said, confidence = answer(found, name, number)
-    right = said == found.answered.classes[found.answered.labels[number]]
-    return f"{name}: {said}{' ✓' if right else ''} {100 * confidence:.1f} %"
+    predicted, confidence = answer(found, name, number)
+    right = predicted == found.answered.classes[found.answered.labels[number]]
+    return f"{name}: {predicted}{' ✓' if right else ''} {100 * confidence:.1f} %"
 
 
 def table_html(found: Found, numbers: np.ndarray) -> str:
-    """The same without pictures: their numbers, true classes, and what every model said."""
+    """The same without pictures: their numbers, true classes, and what every model predicted."""
     group, chosen = found.answered, found.chosen.run
     names = [chosen, *(name for name in group.names if name != chosen)]
     rows = []
     for number in map(int, numbers):
         answers = (answer(found, name, number) for name in names)
-        words = (f"{said} {100 * confidence:.1f} %" for said, confidence in answers)
+        words = (f"{predicted} {100 * confidence:.1f} %" for predicted, confidence in answers)
         rows.append((str(number), group.classes[group.labels[number]], *words))
     return html.table(("Test picture", "True class", *names), rows)
 
 
 def answer(found: Found, name: str, number: int) -> tuple[str, float]:
-    """The class that a model said of a picture, and its probability."""
+    """The predicted class of a picture, and its probability."""
     group = found.answered
     row = group.probabilities[group.names.index(name), number]  # (C,)
     return group.classes[row.argmax()], float(row.max())

@@ -2,6 +2,7 @@
 
 import base64
 import functools
+import re
 import secrets
 import tempfile
 from collections.abc import Callable, Sequence
@@ -15,7 +16,6 @@ from PIL import Image
 
 from vitdemo.errors import VitdemoError
 from vitdemo.inputs import MAX_BYTES
-from vitdemo.runs import Run
 
 # One model works at a time: two forward passes at once on the same cores are no faster together.
 MODEL_QUEUE = {"concurrency_id": "model", "concurrency_limit": 1}
@@ -134,6 +134,19 @@ def for_people(handler: Callable) -> Callable:
     return wrapped
 
 
+def picked_numbers(pick: object, *limits: int) -> tuple[int, ...]:
+    """The numbers of a pick such as "3-5" or "3.5", each below its limit and 0 or more.
+
+    A pick comes from a browser: raises `VitdemoError` for what no button of the page sends.
+    """
+    words = re.split("[-.]", pick) if isinstance(pick, str) and len(pick) < 100 else []
+    known = all(word.isascii() and word.isdecimal() for word in words)
+    numbers = tuple(map(int, words)) if known and len(words) == len(limits) else ()
+    if not numbers or any(number >= most for number, most in zip(numbers, limits, strict=True)):
+        raise VitdemoError("There is nothing of this kind on the page.")
+    return numbers
+
+
 def offer_download(
     label: str, elem_id: str, make: Callable[..., str], inputs: Sequence, queue: dict
 ) -> gr.Button:
@@ -156,19 +169,6 @@ def cache_folder(component: Component) -> Path:
     cache = Path(component.GRADIO_CACHE)
     cache.mkdir(parents=True, exist_ok=True)
     return Path(tempfile.mkdtemp(dir=cache))
-
-
-def run_radio(runs: Sequence[Run], **options) -> gr.Radio:
-    """One of the runs. A radio however many there are: a dropdown would answer every blur anew."""
-    names = [run.name for run in runs]
-    return gr.Radio(
-        names,
-        value=names[0] if names else None,
-        label="Model",
-        min_width=300,
-        elem_classes="vd-runs",
-        **options,
-    )
 
 
 def renewed(choices: Sequence[Choice], current: str | None) -> tuple[dict, str | None]:

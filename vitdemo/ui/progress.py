@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 import gradio as gr
 import numpy as np
-import pandas as pd
 
 from vitdemo.explorer import final_accuracy
+from vitdemo.explorer.ingredients import ablations
 from vitdemo.explorer.learning import (
-    MILESTONES,
     below_validation,
     gap,
+    images_per_second,
+    milestones,
     minutes,
     reached,
     reasons,
@@ -20,20 +21,30 @@ from vitdemo.explorer.learning import (
     stages,
 )
 from vitdemo.figures import Curve
-from vitdemo.figures.curves import Hover, Mark, Pen, curve_plot, hover_svg, pens
+from vitdemo.figures.curves import MANY, Hover, Mark, Pen, curve_plot, hover_svg, pens
+from vitdemo.report import report, report_name
 from vitdemo.runs import RECORD_FIELDS, Run
 from vitdemo.ui import html
+from vitdemo.ui.components.run_choice import grouped
+from vitdemo.ui.components.run_list import RunList
 from vitdemo.ui.kit import LIGHT_QUEUE, QUIET, PickHTML, offer_download
 
 SECONDS = 4  # between two looks at the run folders
 INTRO = (
     "How each model learned, epoch by epoch: on the training pictures, and on validation pictures "
-    "that it never trains on. Point at a plot for its numbers. A run that is being written now "
-    "grows here by itself."
+    "that it never trains on. Point at a plot, or tap it, for its numbers. A run that is being "
+    "written now grows here by itself."
 )
 EPOCHS, MINUTES = "Epochs", "Minutes"
-MODELS, ALL = "Models of this page", "All runs"
 LINEAR, LOG = "Linear", "Logarithmic"
+PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
+# The timer runs while the tab is seen, and not behind another one.
+WATCH_WHILE_OPEN = """async () => {
+  await new Promise((done) => setTimeout(done, 100));
+  return { __type__: "update", active: Boolean(document.querySelector("#plots")?.offsetParent) };
+}"""
+SHOW_GAINS = """() => setTimeout(() =>
+  document.querySelector("#gains-base")?.scrollIntoView({ block: "start" }), 300)"""
 
 
 @dataclass(frozen=True)
@@ -83,12 +94,12 @@ PLOTS = (
 )
 TABLE = (
     "Run",
-    "Million parameters",
+    "Test accuracy, %",
+    "Validation accuracy, %",
     "Epochs",
-    "Validation accuracy %",
-    "Test accuracy %",
     "Minutes",
-    "Images/s",
+    "Images/s, median epoch",
+    "Parameters, million",
     "Trained on",
 )
 
@@ -106,19 +117,12 @@ def build(
     tab: gr.Tab,
     *,
     runs: Callable[[], tuple[list[Run], list[str]]],
-    ablations: Callable[[list[Run]], dict[str, list[str]]],
-    report: Callable[[list[Run]], str],
 ) -> None:
-    """Lay out and wire the tab.
-
-    `runs` reads the run folders, `ablations` finds those that belong together, `report` makes one
-    HTML of some.
-    """
+    """Lay out and wire the tab; `runs` reads the run folders."""
     gr.Markdown(INTRO)
     found = runs()[0]
-    values = [run.name for run in found]
-    chosen = gr.CheckboxGroup(values, value=first_choice(found), label="Runs", elem_id="runs")
-    at_once = PickHTML(elem_id="runs-at-once")
+    names = [run.name for run in found]
+    chosen = RunList(grouped(found), first_choice(found), label="Runs", elem_id="runs")
     with gr.Row():
         smoothing = gr.Slider(
             0,
@@ -132,13 +136,11 @@ def build(
         )
         scale = gr.Radio([LINEAR, LOG], value=LINEAR, label="Loss and rate", min_width=200)
         axis = gr.Radio([EPOCHS, MINUTES], value=EPOCHS, label="Along the axis", min_width=200)
-    known = gr.State(values)  # names this user has seen, so that a new run appears chosen
+    known = gr.State(names)  # names this user has seen, so that a new run appears chosen
     stamp = gr.State(None)  # what the curves were drawn from
     plots = gr.HTML(elem_id="plots", apply_default_css=False)
-    words = gr.HTML(elem_id="learning", apply_default_css=False)
-    table = gr.Dataframe(
-        headers=list(TABLE), interactive=False, label="Final figures", elem_id="final"
-    )
+    words = PickHTML(elem_id="learning")
+    table = gr.HTML(elem_id="final", apply_default_css=False)
     numbers = gr.HTML(elem_id="epochs", apply_default_css=False)
     timer = gr.Timer(SECONDS, active=False)
 
@@ -153,22 +155,23 @@ def build(
             return gr.skip()
         shown = [run for run in found if run.name in selected]
         # Boxes are touched only for a run that came or went: an answer must not undo a later click.
-        boxes = gr.update(choices=names, value=selected)
+        boxes = gr.update(groups=grouped(found), value=selected)
         return (
             boxes if names != seen else gr.skip(),
-            groups_html(groups(found, ablations(found)), selected),
             names,
             now,
             plots_html(found, shown, view),
-            words_html(shown),
-            final_figures(shown),
+            words_html(shown, ablations(found)),
+            final_html(shown),
             epochs_html(shown),
         )
 
     def write_report(folder, selected):
-        path = folder / "vitdemo-report.html"
-        chosen_runs = [run for run in runs()[0] if run.name in selected]
-        path.write_text(report(chosen_runs), encoding="utf-8")
+        found = runs()[0]
+        shown = [run for run in found if run.name in selected]
+        text = report(shown, order=[run.name for run in found])
+        path = folder / report_name(shown)
+        path.write_text(text, encoding="utf-8")
         return str(path)
 
     title = "Report of these runs, as one HTML file"
@@ -176,24 +179,17 @@ def build(
     event = {
         "fn": refresh,
         "inputs": [chosen, known, stamp, smoothing, scale, axis],
-        "outputs": [chosen, at_once, known, stamp, plots, words, table, numbers],
+        "outputs": [chosen, known, stamp, plots, words, table, numbers],
         **QUIET,
     }
-
-    def pick(event: gr.EventData):
-        found = runs()[0]
-        names = [run.name for run in found]
-        group = groups(found, ablations(found)).get(event.pick)
-        # With the choices, lest one that has just come be chosen and not offered.
-        boxes = gr.skip() if group is None else gr.update(choices=names, value=group)
-        return boxes, names
-
     # Not before the tab is opened for the first time: the page's own start has other work to do.
-    opened = tab.select(**event)
-    opened.then(lambda: gr.Timer(active=True), outputs=timer, **QUIET)
+    tab.select(**event)
+    tab.parent.change(None, js=WATCH_WHILE_OPEN, outputs=timer, **PRIVATE)
     timer.tick(**event)
     gr.on([chosen.input, smoothing.change, scale.input, axis.input], **event)
-    at_once.pick(pick, outputs=[chosen, known], **QUIET).then(**event)
+    words.pick(lambda: gr.Tabs(selected="compare"), outputs=tab.parent, **QUIET).then(
+        None, js=SHOW_GAINS, **PRIVATE
+    )
 
 
 def first_choice(found: list[Run]) -> list[str]:
@@ -203,22 +199,6 @@ def first_choice(found: list[Run]) -> list[str]:
     """
     begun = [run for run in found if run.has_weights or not run.has_evaluation]
     return [run.name for run in begun or found]
-
-
-def groups(found: list[Run], ablations: dict[str, list[str]]) -> dict[str, list[str]]:
-    """What can be chosen at once, label -> runs; nothing where that is all of them anyway."""
-    names, first = [run.name for run in found], first_choice(found)
-    models = {MODELS: first} if first != names else {}
-    known = models | {f"Ablation of {base}": group for base, group in ablations.items()}
-    return known | {ALL: names} if known else {}
-
-
-def groups_html(groups: dict[str, list[str]], selected: list[str]) -> str:
-    buttons = (
-        html.chip(label, label, len(names), pressed=set(names) == set(selected))
-        for label, names in groups.items()
-    )
-    return html.chips("Runs to choose at once", buttons) if groups else ""
 
 
 def plots_html(found: list[Run], shown: list[Run], view: View) -> str:
@@ -232,10 +212,18 @@ def plots_html(found: list[Run], shown: list[Run], view: View) -> str:
     cells = (
         f'<figure aria-label="{html.escape(f"{plot.title} of {listed}, by {by}")}">'
         f"<figcaption>{html.escape(plot.title)}</figcaption>{plot_svg(plot, drawn, pen, view)}"
-        "</figure>"
+        '<p class="vd-read" role="status"></p></figure>'
         for plot in PLOTS
     )
-    return legend_html(drawn, pen) + f'<div class="vd-plots">{"".join(cells)}</div>'
+    last = len({x for run in drawn for x in along(run, view)}) - 1
+    reader = (
+        f'<label class="vd-reader">Read the curves at {by} <input type="range" min="0" '
+        f'max="{last}" value="{last}"></label>'
+    )
+    return (
+        f'<div class="vd-readable">{legend_html(drawn, pen)}{reader}'
+        f'<div class="vd-plots">{"".join(cells)}</div></div>'
+    )
 
 
 def plot_svg(plot: Plot, runs: list[Run], pen: dict[str, Pen], view: View) -> str:
@@ -256,11 +244,16 @@ def along(run: Run, view: View) -> list[float]:
 
 
 def curves(plot: Plot, runs: list[Run], pen: dict[str, Pen], view: View) -> list[Curve]:
-    """Each run's columns; where they are smoothed, the true values faintly behind them."""
+    """Each run's columns; where they are smoothed, the true values faintly behind them.
+
+    Of more than `MANY` runs the training curves are left out.
+    """
     found = []
     for run in runs:
         for name, column in plot.columns:
             own, training = pen[run.name], name == TRAINING
+            if training and len(runs) > MANY:
+                continue
             x, y = along(run, view), column(run)
             if view.smoothing:
                 found.append(own.curve(x, y, training=training, faint=True))
@@ -305,13 +298,24 @@ def signature(runs: list[Run], selected: list[str]) -> list:
 
 def legend_html(runs: list[Run], pen: dict[str, Pen]) -> str:
     """Which line is which run, once for all plots."""
+    many = len(runs) > MANY
     items = (
         f"<span><strong>{html.escape(run.name)}</strong>"
         f'<i style="color: {pen[run.name].colour}"></i>{sign(pen[run.name])}validation'
-        f'<i class="vd-dashed" style="color: {pen[run.name].lighter}"></i>training</span>'
+        + (
+            ""
+            if many
+            else f'<i class="vd-dashed" style="color: {pen[run.name].lighter}"></i>training'
+        )
+        + "</span>"
         for run in runs
     )
-    return f'<div class="vd-curves">{"".join(items)}</div>'
+    note = (
+        f'<p class="vd-quiet">Of more than {MANY} runs the validation curves alone are drawn.</p>'
+        if many
+        else ""
+    )
+    return f'<div class="vd-curves">{"".join(items)}</div>{note}'
 
 
 def sign(pen: Pen) -> str:
@@ -328,27 +332,49 @@ def empty_words(found: list[Run], shown: list[Run]) -> str:
     return html.notice("No epoch has ended yet: the first point of the curves comes with it.")
 
 
-def words_html(runs: list[Run]) -> str:
-    """Milestones, stages, and why training looks worse than validation where it does."""
+def words_html(runs: list[Run], groups: dict[str, list[str]]) -> str:
+    """Milestones, where an ablation is summed up, stages, why training looks worse than validation.
+
+    `groups` are the ablations there are: base -> names of its runs.
+    """
     drawn = [run for run in runs if run.history]
     if not drawn:
         return ""
-    title = "<h3>How long to a validation accuracy</h3>"
-    return title + milestones_html(drawn) + stages_html(drawn) + "".join(map(why_html, drawn))
+    title = "<h2>How long to a validation accuracy</h2>"
+    return (
+        title
+        + milestones_html(drawn)
+        + "".join(ablation_link(base, names, drawn) for base, names in groups.items())
+        + stages_html(drawn)
+        + "".join(map(why_html, drawn))
+    )
+
+
+def ablation_link(base: str, names: list[str], drawn: list[Run]) -> str:
+    """The way to what each ingredient bought, where two runs or more of the ablation are drawn."""
+    if len({run.name for run in drawn} & set(names)) < 2:
+        return ""
+    words = f"What each ingredient of the ablation of {base} bought"
+    return (
+        f'<p><button type="button" class="vd-link" data-pick="compare">{html.escape(words)}: see '
+        "Compare models</button></p>"
+    )
 
 
 def milestones_html(runs: list[Run]) -> str:
-    header = ("Run", *(f"{100 * share:.0f} %" for share in MILESTONES), "Best")
+    """When each run had reached what, the best of them first."""
+    shares = milestones(runs)
+    header = ("Run", *(f"{100 * share:.0f} %" for share in shares), "Best")
     rows = []
     for run in runs:
-        known = {found.share: found for found in reached(run)}
+        known = {found.share: found for found in reached(run, shares)}
         cells = [
             f"epoch {known[share].epoch}, {known[share].minutes:.1f} min" if share in known else "–"
-            for share in MILESTONES
+            for share in shares
         ]
         best = max(record["val_accuracy"] for record in run.history)
-        rows.append((run.name, *cells, f"{100 * best:.2f} %"))
-    return html.table(header, rows)
+        rows.append((-best, (run.name, *cells, f"{100 * best:.2f} %")))
+    return html.table(header, [row for _, row in sorted(rows)])
 
 
 def stages_html(runs: list[Run]) -> str:
@@ -361,7 +387,7 @@ def stages_html(runs: list[Run]) -> str:
     ]
     if not items:
         return ""
-    return f"<h3>Dotted lines: stages of a training</h3><ul>{''.join(items)}</ul>"
+    return f"<h2>Dotted lines: stages of a training</h2><ul>{''.join(items)}</ul>"
 
 
 def why_html(run: Run) -> str:
@@ -370,14 +396,15 @@ def why_html(run: Run) -> str:
         return ""
     items = "".join(f"<li>{html.escape(reason)}</li>" for reason in reasons(run))
     return (
-        f"<details><summary>{html.escape(run.name)}: training is below validation in {below} of "
-        f"{len(run.history)} epochs. Why?</summary><ul>{items}</ul></details>"
+        f"<details><summary>{html.escape(run.name)}: training accuracy is below validation "
+        f"accuracy in {below} of {len(run.history)} epochs. Why?</summary><ul>{items}</ul>"
+        "</details>"
     )
 
 
-def final_figures(runs: list[Run]) -> pd.DataFrame:
+def final_html(runs: list[Run]) -> str:
     """One row a run, from its files alone; a figure that is not there yet is a dash."""
-    return pd.DataFrame([_figures_of(run) for run in runs], columns=list(TABLE))
+    return "<h2>Final figures</h2>" + html.table(TABLE, map(_figures_of, runs)) if runs else ""
 
 
 def epochs_html(runs: list[Run]) -> str:
@@ -399,17 +426,16 @@ def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _figures_of(run: Run) -> tuple:
-    last, used = run.history[-1] if run.history else None, record_of_weights(run)
-    test = final_accuracy(run)
+def _figures_of(run: Run) -> tuple[str, ...]:
+    used, test, speed = record_of_weights(run), final_accuracy(run), images_per_second(run)
     dash = "–"
     return (
         run.name,
-        f"{run.config['parameters'] / 1e6:.2f}" if "parameters" in run.config else dash,
-        last["epoch"] if last else 0,
-        f"{100 * used['val_accuracy']:.2f}" if used else dash,
         f"{100 * test:.2f}" if test is not None else dash,
-        f"{run.train_seconds / 60:.1f}" if last else dash,
-        f"{last['images_per_second']:.0f}" if last else dash,
+        f"{100 * used['val_accuracy']:.2f}" if used else dash,
+        str(run.history[-1]["epoch"]) if run.history else "0",
+        f"{run.train_seconds / 60:.1f}" if run.history else dash,
+        f"{speed:.0f}" if speed else dash,
+        f"{run.config['parameters'] / 1e6:.2f}" if "parameters" in run.config else dash,
         run.device or dash,
     )

@@ -76,7 +76,10 @@ def models_html(rows: list[ModelRow], measured: dict[str, list[Latency]]) -> str
     header, texts = compare.cells(rows, measured)
     problems = html.notices(row.problem for row in rows if row.problem)
     links = exports(header, texts, "vitdemo-models")
-    return f"{problems}{html.table(header, texts)}<p>{links}</p>{explanations(compare.HEADER)}"
+    shown, cells, same = compare.told_once(header, texts)
+    words = "; ".join(f"{title}: {text}" for title, text in same.items() if text != compare.DASH)
+    note = f'<p class="vd-quiet">The same for all: {html.escape(words)}.</p>' if words else ""
+    return f"{problems}{html.table(shown, cells)}{note}<p>{links}</p>{explanations(compare.HEADER)}"
 
 
 def reported_html(known: set[str]) -> str:
@@ -84,7 +87,7 @@ def reported_html(known: set[str]) -> str:
     header, rows = compare.reported_cells()
     rows = sorted(rows, key=lambda row: row[0] not in known)
     return (
-        "<h3>Reported elsewhere, not measured here</h3><p>What others report for CIFAR-10 with the "
+        "<h2>Reported elsewhere, not measured here</h2><p>What others report for CIFAR-10 with the "
         "same recipe or its like. Some chose their best epoch on the test set, which flatters; "
         "none was checked by this project.</p>"
         f'<details class="vd-numbers"><summary>{len(rows)} figures and their sources</summary>'

@@ -7,16 +7,18 @@ import gradio as gr
 from vitdemo import figures
 from vitdemo.errors import VitdemoError
 from vitdemo.evaluation.paired import SIGNIFICANT, p_words
-from vitdemo.explorer.ingredients import Ablation, Gain, is_near
+from vitdemo.explorer.ingredients import Ablation, Gain, conclusion
 from vitdemo.figures import charts
+from vitdemo.runs import Run
 from vitdemo.ui import html
 from vitdemo.ui.compare.export import exports
-from vitdemo.ui.kit import QUIET, renewed
+from vitdemo.ui.components.run_choice import RunChoice, grouped
+from vitdemo.ui.kit import QUIET
 from vitdemo.ui.metrics.tables import explanations, signed
 
 INTRO = (
-    "### What an ingredient buys\nEach run beside one of them: what differs in their recipes, "
-    "and how many more of the same test pictures come out right."
+    "## What an ingredient buys: the ablation\nEach run beside one of them: what differs in their "
+    "recipes, and how many more of the same test pictures come out right."
 )
 WORDS = {
     "Gain, points": "Test accuracy less that of the first row, in percentage points. Where one "
@@ -37,23 +39,25 @@ ALONE = "No other run was tested on the same pictures."
 def build(
     tab: gr.Tab,
     *,
-    tested: Callable[[], list[str]],
+    tested: Callable[[], list[Run]],
     ablation: Callable[[str], Ablation],
 ) -> None:
     """Lay out and wire the section of `tab`.
 
-    `tested` names the runs that can be compared, the first one to begin with; `ablation` sets the
+    `tested` gives the runs that can be compared, the first one to begin with; `ablation` sets the
     others beside one of them.
     """
     gr.Markdown(INTRO)
-    base = gr.Dropdown(
-        [], label="Beside", info="the run without the ingredient", elem_id="gains-base"
-    )
+    base = RunChoice(label="Beside", info="the run without the ingredient", elem_id="gains-base")
     table = gr.HTML(elem_id="gains", apply_default_css=False)
 
     def draw(name):
-        names, name = renewed(tested(), name)
-        return names, ablation_html(ablation, name)
+        found = tested()
+        names = [run.name for run in found]
+        if name not in names:
+            name = names[0] if names else None
+        update = gr.update(groups=grouped(found), value=name or "")
+        return update, ablation_html(ablation, name)
 
     gr.on([tab.select, base.input], draw, inputs=base, outputs=[base, table], **QUIET)
 
@@ -67,11 +71,11 @@ def ablation_html(ablation: Callable[[str], Ablation], name: str | None) -> str:
         return html.notice(str(error))
     if not found.gains:
         return html.notice(ALONE) + html.notices(found.left_out)
-    near = [gain for gain in found.gains if is_near(gain.differences)]
+    near, words = found.near, "".join(f"<p>{html.escape(w)}</p>" for w in conclusion(found))
     first = [name, f"{100 * found.accuracy:.2f}", *["–"] * 4]
     texts = [first, *map(row, found.gains)]
     return (
-        f"{gains_figure(name, near) if near else ''}"
+        f"{words}{gains_figure(name, near) if near else ''}"
         f"{html.table(HEADER, texts)}<p>{exports(HEADER, texts, f'beside-{name}')}</p>"
         f"{explanations(WORDS)}{html.notices(found.left_out)}"
     )

@@ -17,9 +17,9 @@ from vitdemo.ui.kit import LONG_QUEUE, QUIET
 from vitdemo.ui.metrics.curves import COLOURS
 
 INTRO = (
-    "### When pictures get worse\nAccuracy on test pictures that are changed step by step, the "
-    "same pictures and the same changes for every model. Shuffled patches keep texture and lose "
-    "shape; blur does the reverse."
+    "## Robustness: when pictures get worse\nAccuracy on test pictures that are changed step by "
+    "step, the same pictures and the same changes for every model. Shuffled patches keep texture "
+    "and lose shape; blur does the reverse."
 )
 FIRST_CHANGES = ["noise", "blur"]
 Results = dict[str, dict[str, list[float]]]  # change -> run -> accuracy at each of its strengths

@@ -20,10 +20,10 @@ Groups = Sequence[tuple[str, Sequence[str]]]  # label, names of its runs
 
 
 def grouped(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
-    """The runs by group, each once: models, each ablation (its base first), figures alone.
+    """The runs by group, each once: models, unfinished ones, each ablation, figures alone.
 
-    Models are the runs with weights, but for the ingredients of an ablation. Inside a group the
-    runs keep their order; a group without runs is left out.
+    Models are the runs with weights, but for the ingredients of an ablation, whose base comes
+    first. Else the runs keep their order; a group without runs is left out.
     """
     left = {run.name: run.has_weights for run in runs}
     tables = {}
@@ -32,10 +32,12 @@ def grouped(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
         if len(members) > 1:
             tables[f"Ablation of {base}"] = members
             left = {name: held for name, held in left.items() if name not in members}
+    tested = {run.name for run in runs if run.has_evaluation}
     groups = {
         "Models": [name for name, held in left.items() if held],
+        "Not finished": [name for name, held in left.items() if not held and name not in tested],
         **tables,
-        "Curves and answers alone": [name for name, held in left.items() if not held],
+        "Curves and answers alone": [n for n, held in left.items() if not held and n in tested],
     }
     return [(label, names) for label, names in groups.items() if names]
 

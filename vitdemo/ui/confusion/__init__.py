@@ -9,27 +9,20 @@ from vitdemo.evaluation.errors import Filters
 from vitdemo.explorer.errors import Answered, Chosen
 from vitdemo.runs import Run
 from vitdemo.ui import gallery, html
+from vitdemo.ui.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.ui.confusion import drawing
 from vitdemo.ui.confusion.drawing import COUNTS, UNITS, Matrix
-from vitdemo.ui.kit import (
-    LIGHT_QUEUE,
-    QUIET,
-    Choice,
-    PickHTML,
-    for_people,
-    renewed,
-    run_radio,
-)
+from vitdemo.ui.kit import LIGHT_QUEUE, QUIET, PickHTML, for_people, picked_numbers
 from vitdemo.ui.look.opener import Opener
-from vitdemo.ui.metrics import ALONE, NOBODY, NOTHING
+from vitdemo.ui.metrics import NOBODY, NOTHING
 
 # As little as is needed, so that the cell stays in sight.
 SHOW_PICTURES = """() => requestAnimationFrame(() => document.querySelector(
   "#cell-pictures button, #cell-pictures table")?.scrollIntoView({ block: "nearest" }))"""
 INTRO = (
-    "Which classes a model takes for which, over all test pictures: a row for the true class, a "
-    "column for what the model said. Choose a cell to see its pictures, then a picture to see "
-    "where the model looked: by mouse, or with the arrow keys and Enter."
+    "Which classes a model takes for which, over all test pictures: a row for the **true class**, "
+    "a column for the **predicted class**. Choose a cell to see its pictures, then a picture to "
+    "see where the model looked: by mouse, or with the arrow keys and Enter."
 )
 
 
@@ -45,12 +38,11 @@ def build(
     """Lay out and wire the tab; `evaluated_runs` reads the run folders as they are now."""
     gr.Markdown(INTRO)
     with gr.Row():
-        model = run_radio(evaluated_runs(), elem_id="confusion-model")
-        other = gr.Dropdown(
-            [ALONE],
-            value=NOBODY,
+        model = RunChoice(grouped(evaluated_runs()), elem_id="confusion-model")
+        other = RunChoice(
             label="Subtract the cells of",
             info="shows how two models differ",
+            nobody=NOBODY,
             elem_id="confusion-other",
         )
     with gr.Row():
@@ -64,10 +56,10 @@ def build(
         kept = gr.HTML(elem_id="confusion-png", apply_default_css=False)
     title = gr.HTML(elem_id="cell-title", apply_default_css=False)
     shown = gallery.lay_out("cell-pictures", find=find, pictures=pictures)
-    cell = gr.State(None, time_to_live=gallery.KEPT_SECONDS)  # (true, said) class names
+    cell = gr.State(None, time_to_live=gallery.KEPT_SECONDS)  # (true, predicted) class names
 
     def matrix(name, other, unit, errors_only):
-        return drawing.read_matrix(answered(name), name, other or None, unit, errors_only)
+        return drawing.read_matrix(answered(name), name, other, unit, errors_only)
 
     def draw(name, other, unit, errors_only, cell, every):
         """Values of `drawn`; a cell stays chosen as long as its classes are there."""
@@ -86,14 +78,15 @@ def build(
     def pick(name, other, unit, errors_only, every, event: gr.EventData):
         try:
             classes = answered(name).classes
-            cell = tuple(classes[int(i)] for i in event.pick.split("-")[-2:])
-        except (VitdemoError, ValueError, IndexError):  # the runs changed under the page
+            pick = str(event.pick).removeprefix("pair-")
+            cell = tuple(classes[i] for i in picked_numbers(pick, len(classes), len(classes)))
+        except VitdemoError:  # the runs changed under the page
             cell = None
         return draw(name, other, unit, errors_only, cell, every)
 
     def draw_fresh(name, other, *settings):
-        models, name = renewed([run.name for run in evaluated_runs()], name)
-        others, other = renewed(comparable(answered, name), other)
+        models, name = renewed_runs(evaluated_runs(), name)
+        others, other = renewed_runs(comparable(answered, name), other, optional=True)
         return models, others, *draw(name, other, *settings)
 
     @for_people
@@ -115,16 +108,15 @@ def build(
     gallery.wire(shown, opener)
 
 
-def comparable(answered: Callable[[str], Answered], name: str | None) -> list[Choice]:
-    """Choices of the models that `name` can be compared with: those tested on the same pictures."""
+def comparable(answered: Callable[[str], Answered], name: str | None) -> list[Run]:
+    """The runs that `name` can be compared with: those tested on the same pictures."""
     try:
-        names = [other for other in answered(name).names if other != name] if name else []
+        return [run for run in answered(name).runs if run.name != name] if name else []
     except VitdemoError:
-        names = []
-    return [ALONE, *names]
+        return []
 
 
-def chosen(matrix: Matrix, true: str, said: str) -> Chosen:
+def chosen(matrix: Matrix, true: str, predicted: str) -> Chosen:
     """The pictures of the cell of two class names."""
-    i, j = matrix.classes.index(true), matrix.classes.index(said)
+    i, j = matrix.classes.index(true), matrix.classes.index(predicted)
     return Chosen(matrix.run, Filters("all", i, j), matrix.other)

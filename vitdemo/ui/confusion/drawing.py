@@ -1,6 +1,6 @@
 """A confusion matrix as HTML: cells that are real buttons, in words for who hears them.
 
-Letters: C classes; a cell (i, j) holds the pictures of class i that were said to be j.
+Letters: C classes; a cell (i, j) holds the pictures of class i that were predicted to be j.
 """
 
 import base64
@@ -14,8 +14,12 @@ from vitdemo.explorer.errors import Answered
 from vitdemo.figures.matrix import matrix_figure, png
 from vitdemo.ui import html
 
-COUNTS, SHARES, SAID_SHARES = "Counts", "Share of the true class", "Share of the said class"
-UNITS = {COUNTS: "count", SHARES: "true", SAID_SHARES: "said"}
+COUNTS, SHARES, PREDICTED_SHARES = (
+    "Counts",
+    "Share of the true class",
+    "Share of the predicted class",
+)
+UNITS = {COUNTS: "count", SHARES: "true", PREDICTED_SHARES: "predicted"}
 PAIRS = 10
 KEY = "Blue is right; orange is wrong, stronger where it is more frequent."
 DIFFERENCE_KEY = (
@@ -48,7 +52,7 @@ class Matrix:
     def text(self, i: int, j: int) -> str:
         if i == j and self.errors_only:
             return ""
-        whole = {COUNTS: 1, SHARES: self.counts[i].sum(), SAID_SHARES: self.counts[:, j].sum()}
+        whole = {COUNTS: 1, SHARES: self.counts[i].sum(), PREDICTED_SHARES: self.counts[:, j].sum()}
         if not whole[self.unit] and not self.other:
             return "–"  # no share of nothing
         value, sign = self.values[i, j], "+" if self.other and self.values[i, j] else ""
@@ -72,7 +76,7 @@ def confusion_html(matrix: Matrix, cell: tuple[str, str] | None) -> str:
         key = DIFFERENCE_KEY.format(first=matrix.run, second=matrix.other)
     rows = [(name, *row) for name, row in zip(matrix.classes, matrix.values.tolist(), strict=True)]
     stem = "-less-".join(filter(None, (matrix.run, matrix.other)))
-    link = html.csv_link(("true \\ said", *matrix.classes), rows, f"{stem}-confusion.csv")
+    link = html.csv_link(("true \\ predicted", *matrix.classes), rows, f"{stem}-confusion.csv")
     left_out = "".join(
         f'<p class="vd-quiet">{html.escape(sentence)}</p>' for sentence in matrix.group.left_out
     )
@@ -85,7 +89,7 @@ def confusion_html(matrix: Matrix, cell: tuple[str, str] | None) -> str:
 
 def pairs_html(matrix: Matrix) -> str:
     items = "".join(
-        f'<li><button type="button" data-pick="pair-{pair.true}-{pair.said}">'
+        f'<li><button type="button" data-pick="pair-{pair.true}-{pair.predicted}">'
         f"{html.escape(pair_sentence(pair, matrix.classes))}</button></li>"
         for pair in most_confused(matrix.counts, PAIRS)
     )
@@ -94,7 +98,7 @@ def pairs_html(matrix: Matrix) -> str:
         if items
         else "<p>No picture was taken for another class.</p>"
     )
-    return f"<h3>Most confused pairs of {html.escape(matrix.run)}</h3>{sentences}"
+    return f"<h2>Most confused pairs of {html.escape(matrix.run)}</h2>{sentences}"
 
 
 def matrix_html(matrix: Matrix, cell: tuple[str, str] | None) -> str:
@@ -104,14 +108,14 @@ def matrix_html(matrix: Matrix, cell: tuple[str, str] | None) -> str:
     body = []
     for i, name in enumerate(matrix.classes):
         row = "".join(
-            _cell(matrix, i, j, strengths[i, j], cell == (name, said))
-            for j, said in enumerate(matrix.classes)
+            _cell(matrix, i, j, strengths[i, j], cell == (name, predicted))
+            for j, predicted in enumerate(matrix.classes)
         )
         body.append(f'<tr><th scope="row">{html.escape(name)}</th>{row}</tr>')
     columns = len(matrix.classes)
     return (
         '<div class="vd-scroll"><table class="vd-table vd-matrix"><thead><tr>'
-        f'<th scope="col">true \\ said</th>{head}</tr></thead>'
+        f'<th scope="col">true \\ predicted</th>{head}</tr></thead>'
         f'<tbody data-columns="{columns}">{"".join(body)}</tbody></table></div>'
     )
 
@@ -147,16 +151,16 @@ def _comparable(matrix: Matrix) -> np.ndarray:
 
 
 def spoken(matrix: Matrix, i: int, j: int) -> str:
-    """A cell in words: "cat taken for dog: 146 pictures, 14.6 % of all cats"."""
-    true, said = matrix.classes[i], matrix.classes[j]
-    taken = f"{true} named rightly" if i == j else f"{true} taken for {said}"
+    """A cell in words: "true class cat, predicted class dog: 146 pictures, 14.6 % of all cats"."""
+    true, predicted = matrix.classes[i], matrix.classes[j]
+    taken = f"true class {true}, predicted class {predicted}"
     count = int(matrix.counts[i, j])
     pictures = f"{count:,} picture{'' if count == 1 else 's'}"
     if matrix.others is not None:
         theirs = int(matrix.others[i, j])
         return f"{taken}: {pictures} with {matrix.run}, {theirs:,} with {matrix.other}"
-    if matrix.unit == SAID_SHARES:
-        whole, everything = matrix.counts[:, j].sum(), f"all pictures called {said}"
+    if matrix.unit == PREDICTED_SHARES:
+        whole, everything = matrix.counts[:, j].sum(), f"all pictures predicted to be {predicted}"
     else:
         whole, everything = matrix.counts[i].sum(), f"all {plural(true)}"
     share = f", {100 * count / whole:.1f} % of {everything}" if whole else ""
@@ -167,13 +171,13 @@ def plural(name: str) -> str:
     return WORDS[name][1] if name in WORDS else f'pictures of "{name}"'
 
 
-def cell_title(matrix: Matrix, true: str, said: str) -> str:
+def cell_title(matrix: Matrix, true: str, predicted: str) -> str:
     """What the pictures below are, and with two models how many of whom."""
-    words = spoken(matrix, matrix.classes.index(true), matrix.classes.index(said))
+    words = spoken(matrix, matrix.classes.index(true), matrix.classes.index(predicted))
     order = "Most confident first."
     if matrix.other:
         order = f"Those of {matrix.run} come first, then those of {matrix.other} alone."
-    return f'<h3>{html.escape(words)}</h3><p class="vd-quiet">{html.escape(order)}</p>'
+    return f'<h2>{html.escape(words)}</h2><p class="vd-quiet">{html.escape(order)}</p>'
 
 
 def png_link(matrix: Matrix) -> str:

@@ -12,6 +12,7 @@ from vitdemo.errors import DataError
 from vitdemo.explorer.augmented import Augmented
 from vitdemo.inputs import load_image, visible_square
 from vitdemo.recipes import RECIPES, Recipe, get_recipe
+from vitdemo.runs import Run
 from vitdemo.ui import html
 from vitdemo.ui.data.section import PRIVATE, Section
 from vitdemo.ui.kit import MODEL_QUEUE
@@ -28,6 +29,7 @@ SEEDS = 2**31
 def build(
     picture: gr.State,
     *,
+    trained_runs: Callable[[], list[Run]],
     augment: Callable[..., list[Augmented]],
 ) -> Section:
     """Lay out the section; `augment` takes a recipe, the picture in Look, if any, a seed, and
@@ -35,8 +37,8 @@ def build(
     with gr.Tab("Augmentation", id="data-augmentation") as tab:
         gr.Markdown(WORDS)
         with gr.Row():
-            first = "vit-tiny-regularised"
-            recipe = gr.Dropdown(list(RECIPES), value=first, label="Recipe", elem_id="recipe")
+            names = first_of(trained_runs())
+            recipe = gr.Dropdown(names, value=names[0], label="Recipe", elem_id="recipe")
             seed = gr.Number(0, label="Seed", precision=0, minimum=0, elem_id="seed")
             again = gr.Button("Other draws", elem_id="draw-again")
         view = gr.HTML(elem_id="augmentation", apply_default_css=False)
@@ -52,6 +54,13 @@ def build(
     again.click(lambda seed: ((seed or 0) + 1) % SEEDS, seed, seed, show_progress="hidden",
                 **PRIVATE)  # fmt: skip
     return section
+
+
+def first_of(runs: list[Run]) -> list[str]:
+    """All recipes by name: those of the `runs` first, and of these one that changes pictures."""
+    own = [name for run in runs if (name := run.config["recipe"].get("name")) in RECIPES]
+    own.sort(key=lambda name: RECIPES[name].policy == "none")
+    return list(dict.fromkeys([*own, *RECIPES]))
 
 
 @lru_cache(maxsize=1)
@@ -80,7 +89,7 @@ def step_html(step: Augmented) -> str:
         for i, pixels in enumerate(step.pictures)
     )
     return (
-        f"<section><h3>{html.escape(step.title)}</h3><p>{html.escape(step.words)}</p>"
+        f"<section><h2>{html.escape(step.title)}</h2><p>{html.escape(step.words)}</p>"
         f"{html.row(items, 112)}</section>"
     )
 

@@ -51,7 +51,7 @@ def counts_html(found: Overview) -> str:
         "vitdemo-classes.csv",
     )
     return (
-        f"<h3>{html.escape(found.name)}: {len(found.classes)} classes</h3>"
+        f"<h2>{html.escape(found.name)}: {len(found.classes)} classes</h2>"
         f"<p>{html.escape(balance_words(found))}</p>"
         '<div class="vd-scroll"><table class="vd-table"><thead><tr><th scope="col">Class</th>'
         f'{head}</tr></thead><tbody>{rows}</tbody><tfoot><tr><th scope="row">All</th>{sums}'
@@ -90,7 +90,7 @@ def colours_html(pixels: Statistics) -> str:
     levels = [(level, *map(int, counts)) for level, counts in enumerate(pixels.histograms.T)]
     link = html.csv_link(("level", "red", "green", "blue"), levels, "vitdemo-colours.csv")
     return (
-        f"<h3>Colours of {of} training pictures</h3><div class='vd-plots'>"
+        f"<h2>Colours of {of} training pictures</h2><div class='vd-plots'>"
         '<figure aria-label="Histogram of the red, green and blue levels">'
         f"<figcaption>How often each level occurs</figcaption>"
         f"{figures.svg(channel_plot(pixels.histograms))}</figure>"
@@ -112,7 +112,7 @@ def means_html(found: Overview, pixels: Statistics) -> str:
         for name, mean in zip(found.classes[:SHOWN], pixels.means, strict=False)
     )
     return (
-        "<h3>Mean picture of each class</h3><p>What is left when all pictures of a class are laid "
+        "<h2>Mean picture of each class</h2><p>What is left when all pictures of a class are laid "
         "over each other: the usual background and place. A model that only compared with these "
         "would know little.</p>" + html.row(items, 110)
     )

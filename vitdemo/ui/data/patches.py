@@ -12,8 +12,9 @@ from vitdemo.explorer.patches import PatchEmbedding
 from vitdemo.figures.dataset import signed_map, spread
 from vitdemo.runs import Run
 from vitdemo.ui import html
+from vitdemo.ui.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.ui.data.section import Section
-from vitdemo.ui.kit import MODEL_QUEUE, renewed, run_radio
+from vitdemo.ui.kit import MODEL_QUEUE
 
 SIDE = 224
 WORDS = (
@@ -33,14 +34,14 @@ def build(
     """Lay out the section over the `picture` in Look; `embed` takes a run's name."""
     with gr.Tab("Patches", id="data-patches") as tab:
         gr.Markdown(WORDS)
-        model = run_radio(explained_runs(), elem_id="patches-model")
+        model = RunChoice(grouped(explained_runs()), elem_id="patches-model")
         view = gr.HTML(elem_id="patches", apply_default_css=False)
 
     def draw(image, name):
-        radio, name = renewed([run.name for run in explained_runs()], name)
+        models, name = renewed_runs(explained_runs(), name)
         if image is None or name is None:
             raise ImageError("Choose a picture in Look first: none is kept.")
-        return [radio, patches_html(embed(name, image))]
+        return [models, patches_html(embed(name, image))]
 
     section = Section(tab, draw, [picture, model], [model, view], MODEL_QUEUE)
     section.draw_on(model.input)
@@ -75,7 +76,7 @@ def patches_html(found: PatchEmbedding) -> str:
     return (
         f"<p>{made}; {rows * columns} such tokens{extra} go into the first layer.</p>"
         + html.row([cut, *lengths], 200)
-        + "<h3>What the projection keeps of this picture</h3><p>Principal components of the "
+        + "<h2>What the projection keeps of this picture</h2><p>Principal components of the "
         "projected patches: patches of one colour here have that part in common (purple below 0, "
         "orange above; the sign has no meaning of its own).</p>" + html.row(parts, 200)
     )

@@ -3,6 +3,7 @@
 import base64
 import io
 import math
+import threading
 import time
 from collections.abc import Callable
 
@@ -16,8 +17,9 @@ from vitdemo.explorer.features import MOST, PIXELS, Sample, Space
 from vitdemo.figures.dataset import sheet
 from vitdemo.runs import Run
 from vitdemo.ui import html
+from vitdemo.ui.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.ui.data.section import PRIVATE, Section
-from vitdemo.ui.kit import LONG_QUEUE, PickHTML, for_people, renewed, run_radio
+from vitdemo.ui.kit import LONG_QUEUE, QUIET, PickHTML, for_people, picked_numbers
 from vitdemo.ui.look.opener import Opener
 
 WORDS = (
@@ -38,10 +40,16 @@ SHAPES = (
     "polygon(0 0, 100% 0, 50% 100%)",
 )
 EMPTY = "Nothing is laid out yet: it takes some seconds, and the next time it is there at once."
+STOPPED = "Stopped: nothing was laid out."
+LARGEST = 10**7  # number of a test picture
 SHEET = 50  # small pictures in a row of the sheet behind the dots
 LOOKS = len(COLOURS) * len(SHAPES)
 SHOWN = 96  # pixels of the picture at a dot
 Plane = tuple[Space, np.ndarray]
+
+
+class Stopped(Exception):
+    """A person has pressed Stop."""
 
 
 def build(
@@ -58,7 +66,7 @@ def build(
     """
     with gr.Tab("Similar pictures", id="data-similar") as tab:
         gr.Markdown(WORDS)
-        model = run_radio(trained_runs(), elem_id="similar-model")
+        model = RunChoice(grouped(trained_runs()), elem_id="similar-model")
         with gr.Row():
             count = gr.Slider(
                 200, MOST, MOST, step=100, label="Pictures", elem_id="similar-count", min_width=260
@@ -70,16 +78,34 @@ def build(
         near = gr.Button("Neighbours of the picture in Look", elem_id="find-near")
         near_view = PickHTML(elem_id="near")
 
+    stops: dict[str | None, threading.Event] = {}  # of whom something is laid out, by session
+
     @for_people
-    def lay_out(name, number, progress=gr.Progress()):  # noqa: B008 (gradio reads the default)
-        started = time.monotonic()
+    def lay_out(name, number, request: gr.Request, progress=gr.Progress()):  # noqa: B008
+        started, own = time.monotonic(), threading.get_ident()
+        stopped = stops.setdefault(request.session_hash, threading.Event())
 
         def report(share, words):
-            # Without a share the bar counts seconds.
-            so_far = (round(time.monotonic() - started), None) if share is None else share
-            progress(so_far, desc=words, unit="s")
+            if stopped.is_set():
+                raise Stopped
+            if threading.get_ident() == own:  # gradio knows no other thread
+                # Without a share the bar counts seconds.
+                so_far = (round(time.monotonic() - started), None) if share is None else share
+                progress(so_far, desc=words, unit="s")
 
-        return planes_html(planes(name, int(number), report))
+        try:
+            return planes_html(planes(name, int(number), report))
+        except Stopped:
+            return html.notice(STOPPED)
+        finally:
+            stops.pop(request.session_hash, None)
+
+    def arm(request: gr.Request):
+        stops[request.session_hash] = threading.Event()  # so that who waits can stop, too
+
+    def stop_it(request: gr.Request):
+        if found := stops.get(request.session_hash):
+            found.set()
 
     @for_people
     def find(image, name):
@@ -87,19 +113,20 @@ def build(
             raise ImageError("Choose a picture in Look first: none is kept.")
         return neighbours_html(name or PIXELS, *neighbours(name, image))
 
-    laid = begin.click(lay_out, [model, count], map_view, **PRIVATE, **LONG_QUEUE)
-    stop.click(None, cancels=[laid], **PRIVATE)
+    armed = begin.click(arm, **QUIET)
+    armed.then(lay_out, [model, count], map_view, **PRIVATE, **LONG_QUEUE)
+    stop.click(stop_it, **QUIET)
     near.click(find, [opener.picture, model], near_view, **PRIVATE, **LONG_QUEUE)
 
     def picked(name, event: gr.EventData):
-        # It comes from a browser: what is no number is no picture either.
-        return int(event.pick) if str(event.pick).isdecimal() else -1, name
+        (number,) = picked_numbers(event.pick, LARGEST)
+        return number, name
 
     for view in (map_view, near_view):
         opener.connect(view.pick, picked, [model])
 
     def refresh(name):
-        return [renewed([run.name for run in trained_runs()], name)[0]]
+        return [renewed_runs(trained_runs(), name)[0]]
 
     # Opened, it refreshes its models alone: what was laid out stays.
     return Section(tab, refresh, [model], [model])
@@ -126,7 +153,7 @@ def plane_html(space: Space, places: np.ndarray) -> str:
     dots = "".join(dot_html(sample, int(i), places[i]) for i in order)
     name = html.escape(space.name)
     return (
-        f"<section><h3>{name}</h3>"
+        f"<section><h2>{name}</h2>"
         f'<div class="vd-plane" role="group" aria-label="{len(places):,} test pictures by {name}" '
         f'data-columns="{columns}">{dots}</div></section>'
     )
@@ -202,7 +229,7 @@ def ratios_html(found: list[Plane]) -> str:
     ]
     header = ("Space", "Width", "Between / within", "Nearest is of the same class")
     return (
-        "<h3>How far the classes part</h3>"
+        "<h2>How far the classes part</h2>"
         + html.table(header, rows)
         + "<p>Between / within: the mean distance of two pictures of different classes over that "
         "of two of one class; 1 means that classes do not show at all. Both columns are computed "
@@ -224,7 +251,7 @@ def neighbours_html(name: str, sample: Sample, places: np.ndarray, cosines: np.n
             f"<span>{html.escape(label)}<small>cosine {cosine:.3f}</small></span></button>"
         )
     return (
-        f"<h3>Nearest to the picture in Look, by the features of {html.escape(name)}</h3>"
+        f"<h2>Nearest to the picture in Look, by the features of {html.escape(name)}</h2>"
         f"<p>Of {len(sample):,} test pictures, the nearest first.</p>"
         f'<div class="vd-nears" data-columns="{len(items)}">{"".join(items)}</div>'
     )

@@ -8,21 +8,22 @@ from vitdemo.errors import VitdemoError
 from vitdemo.explorer.metrics import ClassTable, Duel, Ranking
 from vitdemo.runs import Run
 from vitdemo.ui import html
-from vitdemo.ui.kit import QUIET, renewed, run_radio
+from vitdemo.ui.components.run_choice import RunChoice, grouped, renewed_runs
+from vitdemo.ui.kit import QUIET
 from vitdemo.ui.metrics import curves, tables
 
 CLASS_ORDER, WORST_FIRST = "Class order", "Worst F1 first"
-NOBODY = ""  # the choice of no other model
-ALONE = ("no other model", NOBODY)
+NOBODY = "no other model"
 INTRO = (
     "How well a model knows each class, on test pictures it has never seen. They are but a sample "
-    "of all such pictures: below each number stands its **95 % interval**, and of 20 intervals "
-    "made like this, 19 hold the number for all of them."
+    "of all such pictures: below precision, recall and F1 stands the **95 % interval**, and of 20 "
+    "intervals made like this, 19 hold the number for all of them. Those of average precision and "
+    "ROC-AUC stand with the curves."
 )
 CURVES = (
-    "### From sure to unsure\nA model gives every picture a probability of *cat*. Call those cats "
-    "that have at least 50 %, or only those above 90 %: each threshold finds more or fewer of the "
-    "cats, and takes more or fewer others for cats. The curves show all thresholds at once."
+    "## ROC and precision-recall curves\nA model gives every picture a probability of *cat*. Call "
+    "those cats that have at least 50 %, or only those above 90 %: each threshold finds more or "
+    "fewer of the cats, and takes more or fewer others for cats. The curves show all thresholds."
 )
 NOTHING = (
     "No run has been evaluated yet: a training does it at its end, and "
@@ -44,12 +45,13 @@ def build(
     """
     gr.Markdown(INTRO)
     with gr.Row():
-        model = run_radio(evaluated_runs(), elem_id="metrics-model")
-        other = gr.Dropdown(
-            [ALONE],
-            value=NOBODY,
+        tested = grouped(evaluated_runs())
+        model = RunChoice(tested, elem_id="metrics-model")
+        other = RunChoice(
+            tested,
             label="Compare with",
             info="tests on the same pictures which of two is better",
+            nobody=NOBODY,
             elem_id="metrics-other",
         )
         order = gr.Radio(
@@ -81,9 +83,10 @@ def build(
 
     def draw(name, other, order, chosen):
         """All that another model changes: whom it can be compared with, and its classes."""
-        names = [run.name for run in evaluated_runs()]
-        model, name = renewed(names, name)
-        others, other = renewed([ALONE, *(run for run in names if run != name)], other)
+        found = evaluated_runs()
+        model, name = renewed_runs(found, name)
+        rest = [run for run in found if run.name != name]
+        others, other = renewed_runs(rest, other, optional=True)
         return model, others, *show(name, other, order), classes_update(class_table, name, chosen)
 
     def draw_curves(name, other, chosen):

@@ -7,10 +7,10 @@ import numpy as np
 from vitdemo import figures
 from vitdemo.errors import VitdemoError
 from vitdemo.evaluation.curves import RankingCurve, precision_at
-from vitdemo.explorer.metrics import Ranking
+from vitdemo.explorer.metrics import Ranking, three_decimals
 from vitdemo.figures import charts
 from vitdemo.ui import html
-from vitdemo.ui.metrics.tables import explanations, number
+from vitdemo.ui.metrics.tables import explanations
 
 # One hue a class: 2.9 : 1 or more on white and on the dark theme, apart for the colour-blind too.
 COLOURS = ("#0a78c2", "#c45f10", "#17876a", "#a2559a", "#96740a", "#64748b")
@@ -18,16 +18,17 @@ MOST = len(COLOURS)
 RECALLS = (0.5, 0.8, 0.9, 0.95, 0.99)
 POINTS = 201  # of a curve that go into the CSV
 WORDS = {
-    "ROC curve": "For every threshold, the share of the cats that is found (up) and the share of "
-    "all other pictures that is taken for cats (to the right); the dotted line is guessing.",
+    "ROC curve": "For every threshold, the true positive rate (up: the share of the cats that is "
+    "found) and the false positive rate (to the right: the share of all other pictures that is "
+    "taken for cats); the dotted line is guessing.",
     "ROC-AUC": "The area under it: how often a cat gets a higher probability of cat than another "
     "picture does.",
-    "Precision-recall curve": "For every threshold, the share of the cats that is found (to the "
-    "right) and the share of what is called cat that is right (up). It shows more than ROC where "
-    "a class is rare.",
+    "Precision-recall curve": "For every threshold, recall (to the right: the share of the cats "
+    "that is found) and precision (up: the share of what is predicted to be a cat that is one). It "
+    "shows more than ROC where a class is rare.",
     "Average precision": "The area under it.",
-    "Precision at recall 90 %": "To find 90 % of the cats, this share of what is called "
-    "cat is right.",
+    "Precision at recall 90 %": "To find 90 % of the cats, this share of what is predicted to be "
+    "a cat is one.",
 }
 
 
@@ -74,9 +75,9 @@ def plots(found: Sequence[Ranking], runs: Sequence[str], hue: dict[str, str]) ->
     precision = [line(r, r.precision_recall) for r in found]
     drawn = (
         ("ROC curve", charts.square_plot(
-            roc, "others taken for it, %", "found of the class, %", diagonal=True)),
+            roc, "false positive rate, %", "true positive rate, %", diagonal=True)),
         ("Precision-recall curve", charts.square_plot(
-            precision, "recall: found of the class, %", "precision: right of those, %",
+            precision, "recall, %", "precision, %",
             steps=True, diagonal=False)),
     )  # fmt: skip
     of = f"of {', '.join(hue)}, by {' and '.join(runs)}; its numbers are in the table below"
@@ -96,11 +97,11 @@ def numbers(found: Sequence[Ranking]) -> str:
         (
             r.name,
             r.run,
-            number(r.roc.area if r.roc else np.nan),
+            three_decimals(r.roc.area if r.roc else np.nan),
             interval(r.area_interval),
-            number(r.precision_recall.area),
+            three_decimals(r.precision_recall.area),
             interval(r.precision_interval),
-            *(number(precision_at(r.precision_recall, recall)) for recall in RECALLS),
+            *(three_decimals(precision_at(r.precision_recall, recall)) for recall in RECALLS),
         )
         for r in found
     ]

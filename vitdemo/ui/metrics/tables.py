@@ -9,20 +9,20 @@ import numpy as np
 from vitdemo.errors import VitdemoError
 from vitdemo.evaluation.intervals import rule_of_three, share_doubt
 from vitdemo.evaluation.paired import SIGNIFICANT, McNemar, p_words
-from vitdemo.explorer.metrics import COLUMNS, TITLES, ClassTable, Duel
+from vitdemo.explorer.metrics import COLUMNS, TITLES, ClassTable, Duel, three_decimals
 from vitdemo.ui import html
 
 WORDS = {
     "Support": "How many test pictures of the class there are.",
-    "Precision": "Of all pictures that it calls cat, the share that really are cats.",
-    "Recall": "Of all cats, the share that it calls cat.",
+    "Precision": "Of all pictures predicted to be cats, the share that are cats.",
+    "Recall": "True positive rate: of all cats, the share predicted to be cats.",
     "F1": "Precision and recall in one (their harmonic mean), and low if either is.",
     "Average precision": "Precision, averaged over all thresholds of the probability of cat; the "
     "area under the precision-recall curve. Its interval stands with the curves below.",
     "ROC-AUC": "How often a cat gets a higher probability of cat than another picture does: 0.5 by "
     "chance, 1 at best. Its interval stands with the curves below.",
-    "Mean of classes": "Every class counts the same (macro average).",
-    "Mean of pictures": "Every class counts as often as it has pictures (weighted average).",
+    "Macro average": "The mean over the classes: every class counts the same.",
+    "Weighted average": "The mean over the pictures: a class counts as often as it has some.",
 }
 
 
@@ -35,8 +35,8 @@ def metrics_html(table: ClassTable, worst_first: bool) -> str:
     titles = ("Support", *(TITLES[name] for name in COLUMNS))
     head = "".join(f'<th scope="col">{title}</th>' for title in titles)
     body = "".join(class_row(table, c) for c in rows)
-    feet = mean_row("Mean of classes", table.macro, table.macro_intervals)
-    feet += mean_row("Mean of pictures", table.weighted, table.weighted_intervals)
+    feet = mean_row("Macro average", table.macro, table.macro_intervals)
+    feet += mean_row("Weighted average", table.weighted, table.weighted_intervals)
     return (
         f"{accuracy_words(table)}"
         f'<div class="vd-scroll"><table class="vd-table"><thead><tr><th scope="col">Class</th>'
@@ -50,7 +50,7 @@ def accuracy_words(table: ClassTable) -> str:
     low, high = table.accuracy_interval
     sentence = (
         f"<p><strong>{100 * table.accuracy:.2f} %</strong> of {int(table.support.sum()):,} test "
-        f"pictures are named rightly by {html.escape(table.run)} "
+        f"pictures are classified correctly by {html.escape(table.run)} "
         f"(95 % interval {100 * low:.2f} to {100 * high:.2f} %). "
     )
     return f"{sentence}{point_words(table)}</p>{top_words(table)}"
@@ -92,8 +92,8 @@ def certain_words(table: ClassTable) -> str:
     fewest = min(perfect, key=lambda c: table.support[c])
     n = int(table.support[fewest])
     return (
-        f'<p class="vd-quiet">Where all pictures of a class are named rightly, drawing among them '
-        f"shows no doubt and the interval has no width. Yet with {n:,} of {n:,} "
+        f'<p class="vd-quiet">Where all pictures of a class are classified correctly, drawing '
+        f"among them shows no doubt and the interval has no width. Yet with {n:,} of {n:,} "
         f"({html.escape(table.classes[fewest])}) up to {100 * rule_of_three(n):.1f} % may be named "
         "wrongly in truth.</p>"
     )
@@ -109,7 +109,7 @@ def class_row(table: ClassTable, c: int) -> str:
 
 def mean_row(title: str, means: dict[str, float], intervals: dict[str, np.ndarray]) -> str:
     cells = "".join(
-        f"<td><b>{number(means[name])}</b>{small_span(intervals.get(name))}</td>"
+        f"<td><b>{three_decimals(means[name])}</b>{small_span(intervals.get(name))}</td>"
         for name in COLUMNS
     )
     return f'<tr><th scope="row">{title}</th><td></td>{cells}</tr>'
@@ -124,15 +124,8 @@ def bar(value: float, interval: np.ndarray | None = None) -> str:
         line = f'<u style="left: {left:.1f}%; width: {max(right - left, 0.5):.1f}%"></u>'
     return (
         f'<div class="vd-bar"><span class="vd-track"><i style="width: {width:.1f}%"></i>{line}'
-        f"</span><b>{number(value)}</b></div>{small_span(interval)}"
+        f"</span><b>{three_decimals(value)}</b></div>{small_span(interval)}"
     )
-
-
-def number(value: float) -> str:
-    """Three decimals, or a dash; nearly 1 is not rounded to 1."""
-    if math.isnan(value):
-        return "–"
-    return "> 0.999" if 0.9995 <= value < 1 else f"{value:.3f}"
 
 
 def small_span(interval: np.ndarray | None) -> str:
@@ -148,7 +141,7 @@ def explanations(words: dict[str, str]) -> str:
         for title, text in words.items()
     )
     return (
-        '<details class="vd-numbers vd-words"><summary>What the numbers say</summary>'
+        '<details class="vd-numbers vd-words"><summary>What the numbers mean</summary>'
         f"<dl>{items}</dl></details>"
     )
 
@@ -165,8 +158,8 @@ def csv_of(table: ClassTable, rows: list[int] | range) -> str:
         for c in rows
     ]
     for title, means, intervals in (
-        ("mean of classes", table.macro, table.macro_intervals),
-        ("mean of pictures", table.weighted, table.weighted_intervals),
+        ("macro average", table.macro, table.macro_intervals),
+        ("weighted average", table.weighted, table.weighted_intervals),
     ):
         line = [title, int(table.support.sum()), *(f"{means[name]:.6f}" for name in COLUMNS)]
         lines.append(line + [f"{intervals[name][end]:.6f}" for name in spans for end in (0, 1)])
@@ -179,7 +172,7 @@ DUEL_WORDS = {
     "Difference": "Recall of the first model less that of the second, in percentage points, with "
     "its 95 % interval, for which half a picture is added to each outcome (Agresti & Min 2005): "
     "it says how large the difference may be. Whether there is one, p says.",
-    "Only the first / only the second": "Pictures that one names rightly and the other does not; "
+    "Only the first / only the second": "Pictures that one of the two alone classifies correctly; "
     "those on which both agree say nothing of which is better.",
     "p": "If neither were better, the chance of a split at least as uneven (McNemar's test, "
     "exact), raised by Holm's correction because there is one test for each class: all verdicts "
@@ -204,7 +197,7 @@ def duel_html(duel: Callable[[str, str], Duel], first: str, second: str) -> str:
         f"<li>{html.escape(found.sentence(c))}</li>" for c in range(len(found.classes))
     )
     return (
-        f"<h3>{names} on the same pictures</h3>{summary}{duel_table(found)}"
+        f"<h2>{names} on the same pictures</h2>{summary}{duel_table(found)}"
         f"<ul>{sentences}</ul>{explanations(DUEL_WORDS)}<p>{duel_csv(found)}</p>"
     )
 

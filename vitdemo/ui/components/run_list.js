@@ -1,0 +1,86 @@
+// Runs once; the template has no value in it, so what is drawn here stays.
+const place = element.querySelector(".groups");
+const chosen = () => new Set(props.value ?? []);
+
+function make(tag, words = "", options = {}) {
+  const made = Object.assign(document.createElement(tag), options);
+  made.textContent = words;
+  return made;
+}
+
+// In the order of the groups, whatever was clicked first.
+function choose(names) {
+  props.value = (props.groups ?? []).flatMap(([, all]) => all).filter((name) => names.has(name));
+  mark();
+  trigger("input");
+}
+
+function box(label, name) {
+  const input = make("input", "", { type: "checkbox", value: name });
+  input.addEventListener("change", () => {
+    const names = chosen();
+    if (input.checked) names.add(name);
+    else names.delete(name);
+    choose(names);
+  });
+  label.append(input, make("span", name));
+  return label;
+}
+
+function group([title, names], open) {
+  const made = make("div", "", { className: "group" });
+  const all = make("input", "", { type: "checkbox" });
+  all.setAttribute("aria-label", `All of ${title}`);
+  all.addEventListener("change", () => {
+    const kept = chosen();
+    for (const name of names) all.checked ? kept.add(name) : kept.delete(name);
+    choose(kept);
+  });
+  const details = make("details", "", { open });
+  const summary = make("summary", title);
+  summary.append(make("b"));
+  const runs = make("div", "", { className: "runs" });
+  runs.append(...names.map((name) => box(make("label"), name)));
+  details.append(summary, runs);
+  const only = make("button", "only these", { type: "button" });
+  only.setAttribute("aria-label", `Only ${title}`);
+  only.addEventListener("click", () => choose(new Set(names)));
+  made.append(all, details, only);
+  return made;
+}
+
+function mark() {
+  const names = chosen();
+  (props.groups ?? []).forEach(([, all], i) => {
+    const one = place.children[i];
+    const count = all.filter((name) => names.has(name)).length;
+    one.querySelector("summary b").textContent = `${count} of ${all.length}`;
+    Object.assign(one.firstElementChild, {
+      checked: count === all.length,
+      indeterminate: count > 0 && count < all.length,
+    });
+    for (const input of one.querySelectorAll(".runs input")) input.checked = names.has(input.value);
+  });
+}
+
+function draw() {
+  element.querySelector("legend").textContent = props.label ?? "";
+  const [titles, opened] = [[], []];
+  for (const one of place.children) {
+    titles.push(one.dataset.title);
+    if (one.querySelector("details").open) opened.push(one.dataset.title);
+  }
+  const groups = props.groups ?? [];
+  place.replaceChildren(
+    ...groups.map((one, i) => {
+      const made = group(one, titles.length ? opened.includes(one[0]) : i === 0);
+      made.dataset.title = one[0];
+      return made;
+    }),
+  );
+  mark();
+}
+
+watch("groups", draw);
+watch("value", mark);
+draw();
