@@ -3,7 +3,6 @@
 import base64
 import functools
 import re
-import secrets
 import tempfile
 from collections.abc import Callable, Sequence
 from html import escape
@@ -11,8 +10,6 @@ from pathlib import Path
 
 import gradio as gr
 from gradio.components import Component
-from gradio.processing_utils import save_pil_to_cache
-from PIL import Image
 
 from vitdemo.errors import VitdemoError
 from vitdemo.inputs import MAX_BYTES
@@ -54,13 +51,6 @@ class PathImage(gr.Image):
             self.temp_files.add(path)  # so that it is deleted in its time, as an upload is
             return path
         return payload.path
-
-    def postprocess(self, value):
-        # Under a name of its own: the same picture, set once more, is a change that is answered.
-        if isinstance(value, Image.Image):
-            name = f"picture-{secrets.token_hex(4)}"
-            value = save_pil_to_cache(value, self.GRADIO_CACHE, name, self.format)
-        return super().postprocess(value)
 
 
 class LayerSlider(gr.Slider):

@@ -2,13 +2,9 @@
 () => {
   const SCALE = 2;
   const layers = (figure) =>
-    [...figure.querySelectorAll("img, svg, [data-tiles]")].filter(
+    [...figure.querySelectorAll("img, svg")].filter(
       (part) => !part.closest("button.vd-save") && part.getBoundingClientRect().width > 0,
     );
-
-  // What lies under a map as its background, once for each of "columns rows" tiles.
-  const tiles = (part) => (part.dataset.tiles || "1 1").split(" ").map(Number);
-  const background = (part) => getComputedStyle(part).backgroundImage.match(/^url\("(.*)"\)$/)?.[1];
 
   const asImage = (part) =>
     new Promise((resolve, reject) => {
@@ -16,10 +12,6 @@
       const image = new Image();
       image.onload = () => resolve(image);
       image.onerror = reject;
-      if (part.dataset.tiles) {
-        image.src = background(part) || "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg'/>";
-        return;
-      }
       const { width, height } = part.getBoundingClientRect();
       const copy = part.cloneNode(true);
       copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
@@ -33,39 +25,16 @@
         encodeURIComponent(new XMLSerializer().serializeToString(copy));
     });
 
-  // Words that belong to the picture: the labels of a wall's rows, columns and thumbnails.
-  const labels = (figure) =>
-    [...figure.querySelectorAll(".vd-tops span, .vd-sides span, .vd-heads small")].filter(
-      (label) => label.textContent && label.getBoundingClientRect().width > 0,
-    );
-
-  function write(context, label, left, top) {
-    const style = getComputedStyle(label);
-    const box = label.getBoundingClientRect();
-    const [x, y] = [SCALE * (box.left - left), SCALE * (box.top - top)];
-    context.globalAlpha = 1;
-    context.fillStyle = style.backgroundColor;
-    context.fillRect(x, y, SCALE * box.width, SCALE * box.height);
-    const words = document.createRange();
-    words.selectNodeContents(label);
-    const place = words.getBoundingClientRect();
-    context.font = `${style.fontWeight} ${SCALE * parseFloat(style.fontSize)}px ${style.fontFamily}`;
-    context.fillStyle = style.color;
-    context.textBaseline = "middle";
-    context.fillText(words.toString(), SCALE * (place.left - left), y + (SCALE * box.height) / 2);
-  }
-
   async function draw(figure) {
     const parts = layers(figure);
-    const words = labels(figure);
-    const boxes = [...parts, ...words].map((part) => part.getBoundingClientRect());
+    const boxes = parts.map((part) => part.getBoundingClientRect());
     const left = Math.min(...boxes.map((box) => box.left));
     const top = Math.min(...boxes.map((box) => box.top));
     const canvas = document.createElement("canvas");
     canvas.width = Math.round(SCALE * (Math.max(...boxes.map((box) => box.right)) - left));
     canvas.height = Math.round(SCALE * (Math.max(...boxes.map((box) => box.bottom)) - top));
     const context = canvas.getContext("2d");
-    if (words.length || parts.some((part) => part.tagName === "svg")) {
+    if (parts.some((part) => part.tagName === "svg")) {
       context.fillStyle = getComputedStyle(document.body).backgroundColor; // they have none
       context.fillRect(0, 0, canvas.width, canvas.height);
     }
@@ -73,26 +42,20 @@
       const style = getComputedStyle(part);
       context.globalAlpha = Number(style.opacity);
       context.imageSmoothingEnabled = style.imageRendering !== "pixelated";
-      const image = await asImage(part);
-      const [across, down] = tiles(part);
-      const width = (SCALE * boxes[i].width) / across;
-      const height = (SCALE * boxes[i].height) / down;
-      for (let tile = 0; tile < across * down; tile++)
-        context.drawImage(
-          image,
-          SCALE * (boxes[i].left - left) + (tile % across) * width,
-          SCALE * (boxes[i].top - top) + Math.floor(tile / across) * height,
-          width,
-          height,
-        );
+      context.drawImage(
+        await asImage(part),
+        SCALE * (boxes[i].left - left),
+        SCALE * (boxes[i].top - top),
+        SCALE * boxes[i].width,
+        SCALE * boxes[i].height,
+      );
     }
-    for (const label of words) write(context, label, left, top);
     return canvas;
   }
 
   const nameOf = (figure) => {
     const words = figure.getAttribute("aria-label") || layers(figure).find((part) => part.alt)?.alt || "figure";
-    const plain = words.split(/: maximum|, brightest|: brightest/)[0].toLowerCase().replace(/[^a-z0-9]+/g, "-");
+    const plain = words.toLowerCase().replace(/[^a-z0-9]+/g, "-");
     return "vitdemo-" + plain.slice(0, 60).replace(/^-+|-+$/g, "") + ".png";
   };
 
@@ -104,7 +67,8 @@
   }
 
   function offer(figure) {
-    if (figure.querySelector("button.vd-save") || !figure.querySelector("img, svg")) return;
+    // What a component draws on a canvas has a button of its own.
+    if (figure.querySelector("button.vd-save, canvas") || !figure.querySelector("img, svg")) return;
     const button = document.createElement("button");
     button.className = "vd-save";
     button.type = "button";
