@@ -24,7 +24,7 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.browser.doing import LISTEN, choose_model, upload, wait_until_drawn  # noqa: E402
+from tests.browser.doing import LISTEN, POINT, choose_model, upload, wait_until_drawn  # noqa: E402
 from tests.serving import serve  # noqa: E402
 
 SIDE = 1024  # of each new picture, in pixels
@@ -33,22 +33,6 @@ REST = 500  # ms between questions: what the one before set in motion has come t
 ANSWERED = """([cards, draws]) => {
     const text = document.querySelector("#answers .cards").innerText;
     return text !== cards && drawn.length > draws;
-}"""
-POINTED = """async (count) => {
-    const large = document.querySelector("#attention .large"), times = [];
-    const box = large.getBoundingClientRect();
-    for (let i = 0; i < count; i++) {
-        const [x, y] = [3 + ((31 * i) % (box.width - 6)), 3 + ((47 * i) % (box.height - 6))];
-        const place = { clientX: box.left + x, clientY: box.top + y };
-        const once = (r) => document.addEventListener("vitdemo:drawn", r, { once: true });
-        const done = new Promise(once);
-        const frame = new Promise((r) => requestAnimationFrame(() => r(performance.now())));
-        large.dispatchEvent(new PointerEvent("pointermove", place));
-        const started = await frame;
-        await done;
-        times.push((performance.now() - started) / 1000);
-    }
-    return times;
 }"""
 
 
@@ -142,8 +126,9 @@ def pointing(page: Page, watch: Stopwatch, models: list[str]) -> None:
         page.locator("#attention [data-state=whole]").wait_for()
         page.wait_for_timeout(REST)
         watch.asked.clear()
+        side = round(len(page.evaluate("Array.from(drawn.at(-1).values)")) ** 0.5)
         what = f"pointing, {name}"
-        watch.seconds[what] = page.evaluate(POINTED, 40)
+        watch.seconds[what] = page.evaluate(POINT, [40, side])
         watch.requests[what] = [len(watch.asked)]
 
 

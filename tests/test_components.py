@@ -163,17 +163,18 @@ def test_the_likeliest_classes_come_first(tmp_path):
     (card,) = Answers().postprocess(Answered([answer], [], "cat"))["models"]
     assert card["classes"] == list(run.classes[:-4:-1])
     assert card["probabilities"] == sorted(card["probabilities"], reverse=True)
-    assert card["about"].startswith("0.0 M parameters · 97.5 % of test pictures right")
+    assert card["accuracy"] == "97.5 % test accuracy"
+    assert card["about"] == "vit: a vit for tests, 0.0 M parameters, 97.5 % test accuracy."
 
 
 def test_why_a_clear_picture_gets_no_hundred_percent_is_said(tmp_path):
     run = make_run(tmp_path / "vit")
     run.config["recipe"]["label_smoothing"] = 0.1
-    words = notes([run, run])
-    assert "10 classes: airplane" in words[0]
-    assert "label smoothing 0.1: its targets end at 91 %" in words[1]
+    about, classes, smoothing = notes([run])
+    assert about.startswith("vit: ") and "10 classes: airplane" in classes
+    assert "label smoothing 0.1: its targets end at 91 %" in smoothing
     run.config["recipe"]["label_smoothing"] = 0.0
-    assert len(notes([run])) == 1
+    assert notes([run]) == [about, classes]
 
 
 def test_a_map_is_sent_as_its_numbers(cache):

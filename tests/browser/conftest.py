@@ -61,10 +61,12 @@ def page(open_page, page_url) -> Page:
 
 @pytest.fixture(scope="session")
 def kinds(tmp_path_factory):
-    """A folder with a run of each kind of model, one of 14 x 14 patches, and a ResNet."""
+    """A folder with a run of each kind of model, one of 14 x 14 patches, one of far more
+    registers than patches, and a ResNet."""
     root = tmp_path_factory.mktemp("kinds")
     specs = {name.replace(" ", "-"): spec for name, spec in KINDS.items()}
     specs |= {"fourteen": timm_spec(image_size=112), "resnet": RESNET}
+    specs |= {"crowded": timm_spec(reg_tokens=90, no_embed_class=True)}
     for seed, (name, spec) in enumerate(specs.items()):
         make_run(root / name, spec, seed=seed)
     return root

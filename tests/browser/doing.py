@@ -7,6 +7,27 @@ from playwright.sync_api import Page
 # Runs before the page's own scripts: what the attention view draws is kept for the tests.
 LISTEN = "window.drawn = []; document.addEventListener('vitdemo:drawn', e => drawn.push(e.detail))"
 
+# Moves the pointer over `count` patches of a grid of `side` rows: seconds of each draw.
+POINT = """async ([count, side]) => {
+    const large = document.querySelector("#attention .large"), times = [];
+    const box = large.getBoundingClientRect();
+    for (let i = 0; i < count; i++) {
+        const patch = (5 * i + 1) % (side * side);  // never the one before: that draws nothing
+        const [x, y] = [patch % side + 0.5, Math.floor(patch / side) + 0.5];
+        const place = {
+            clientX: box.left + x * box.width / side, clientY: box.top + y * box.height / side,
+        };
+        const once = (done) => document.addEventListener("vitdemo:drawn", done, { once: true });
+        const drawn = new Promise(once);
+        const frame = new Promise((done) => requestAnimationFrame(() => done(performance.now())));
+        large.dispatchEvent(new PointerEvent("pointermove", place));
+        const started = await frame;
+        await drawn;
+        times.push((performance.now() - started) / 1000);
+    }
+    return times;
+}"""
+
 
 def wait_until_drawn(page: Page, **expected) -> dict:
     """The last draw of the attention view, once it has these properties (`layer=2`, ...)."""

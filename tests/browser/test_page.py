@@ -92,8 +92,9 @@ def test_the_camera_gives_a_picture_or_a_sentence(page):
     page.evaluate("""() => {
         const canvas = document.createElement("canvas");
         [canvas.width, canvas.height] = [64, 48];
-        canvas.getContext("2d").fillRect(0, 0, 32, 48);
-        navigator.mediaDevices.getUserMedia = async () => canvas.captureStream(5);
+        const context = canvas.getContext("2d");
+        setInterval(() => context.fillRect(32 * Math.random(), 0, 32, 48), 50);  // it moves
+        navigator.mediaDevices.getUserMedia = async () => canvas.captureStream(10);
     }""")
     page.get_by_role("button", name="Camera").click()
     expect(page.locator("#picture .camera")).to_be_visible()

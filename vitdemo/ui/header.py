@@ -45,6 +45,7 @@ def header_html(
         problems = [*problems, way_out]
     where = html.escape(f"{device.type.upper()}, {device_name(device)}")
     return (
-        "<h1>vitdemo</h1><p>See how a Vision Transformer learns and looks. "
+        '<a class="vd-skip" href="#attention">Skip to the map</a><h1>vitdemo</h1><p>'
+        "See how a Vision Transformer learns and looks. "
         f'<span class="vd-quiet">Runs on {where} · {models}</span></p>' + html.notices(problems)
     )

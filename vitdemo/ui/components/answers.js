@@ -14,8 +14,8 @@ function row(name, share, place, truth) {
 
 function card(model, truth) {
   const rows = model.classes.map((name, i) => row(name, model.probabilities[i], i, truth));
-  return make("section", { className: "card" }, make("h3", { text: model.run, title: model.run }),
-    make("p", { className: "quiet", text: model.about, title: model.about }), make("ul", {}, ...rows));
+  const head = make("h3", { title: model.about }, make("span", { text: model.run }), make("small", { text: model.accuracy.replace(" test accuracy", " of tests") }));
+  return make("section", { className: "card" }, head, make("ul", {}, ...rows));
 }
 
 function draw() {

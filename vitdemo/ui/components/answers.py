@@ -1,7 +1,7 @@
 """What every model answers of one picture, as cards.
 
-The value that reaches the script: {"models": [{"run", "about", "classes", "probabilities"}, ...],
-likeliest class first, "label": the true class or None, "problems": [...], "notes": [...]}.
+The value that reaches the script: {"models": [{"run", "about", "accuracy", "classes",
+"probabilities"}, ...], likeliest class first, "label": the true class or None, "problems": [...], "notes": [...]}.
 """
 
 from dataclasses import dataclass
@@ -52,23 +52,29 @@ def _card(answer: Answer) -> dict:
     return {
         "run": answer.run.name,
         "about": about(answer.run),
+        "accuracy": accuracy_of(answer.run),
         "classes": [answer.run.classes[i] for i in indices],
         "probabilities": [round(float(value), 4) for value in values],
     }
 
 
-def about(run: Run) -> str:
-    """One line: its size, how good it is on the test set, and the run's own words of what it is."""
+def accuracy_of(run: Run) -> str:
+    """How good it is on the test set, in a few words."""
     right = final_accuracy(run)
-    words = ["not evaluated" if right is None else f"{100 * right:.1f} % of test pictures right"]
+    return "not evaluated" if right is None else f"{100 * right:.1f} % test accuracy"
+
+
+def about(run: Run) -> str:
+    """One line: its size, how good it is, and the run's own words of what it is."""
+    words = [run.config["recipe"].get("summary") or run.spec.family, accuracy_of(run)]
     if "parameters" in run.config:
-        words.insert(0, f"{run.config['parameters'] / 1e6:.1f} M parameters")
-    return " · ".join([*words, run.config["recipe"].get("summary") or run.spec.family])
+        words.insert(1, f"{run.config['parameters'] / 1e6:.1f} M parameters")
+    return f"{run.name}: {', '.join(words)}."
 
 
 def notes(runs: list[Run]) -> list[str]:
     """What a newcomer would ask of the numbers of these models."""
-    found = []
+    found = [about(run) for run in runs]
     for classes in dict.fromkeys(run.classes for run in runs):
         if len(classes) <= LISTED:
             found.append(

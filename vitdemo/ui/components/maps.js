@@ -30,7 +30,7 @@ function figure(panel) {
 }
 
 function draw() {
-  const value = props.value ?? { panels: [] };
+  const value = props.value || { panels: [] };
   part("sentence").textContent = value.sentence ?? "";
   part("sentence").hidden = !value.sentence;
   part("intro").textContent = value.intro ?? "";
