@@ -39,7 +39,7 @@ from vitdemo.faithfulness.sanity import randomised_head, rank_correlation  # noq
 from vitdemo.training import pick_device  # noqa: E402
 from vitdemo.training.devices import autocast_helps  # noqa: E402
 
-ORDERS = 10  # random ones a picture: for their mean alone
+ORDERS = 4  # random ones a picture: for their mean alone
 LAID = 2  # times that each map of a picture is laid elsewhere: for the mean of all pictures
 RANDOM, ROAD = "random", "road"
 

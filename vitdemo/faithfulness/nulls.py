@@ -9,6 +9,7 @@ Letters: P patches (rows x columns), R draws of a null.
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 RANDOM_ORDERS = 100
@@ -45,20 +46,24 @@ def random_rankings(count: int, patches: int, seed: int = 0) -> Tensor:
 def same_shape(values: Tensor, count: int, seed: int = 0) -> Tensor:
     """(count, rows, columns): `values` (rows, columns) flipped, rotated and shifted at random.
 
-    What is shifted out on one side comes in on the other, so that every one of them has exactly the
-    map's own values. A grid that is not square is rotated by half a turn or not at all.
+    By up to half a side each way; what comes in continues the edge. (Coming in from the other side
+    it would leave a seam, which makes a smooth map rougher and its score less extreme: of smooth
+    maps that know nothing 6 to 9 % were then called more at a level of 5 %, and so 3 to 5 % are.)
+    A grid that is not square is rotated by half a turn or not at all.
     """
     generator, (rows, columns) = torch.Generator().manual_seed(seed), values.shape
-    draws = torch.stack(
-        [torch.randint(most, (count,), generator=generator) for most in (2, 4, rows, columns)], 1
-    )
-    return torch.stack([_moved(values, *draw) for draw in draws.tolist()])
+    reach = rows // 2, columns // 2
+    wide = F.pad(values[None, None], (reach[1], reach[1], reach[0], reach[0]), mode="replicate")
+    choices = (2, 4, 2 * reach[0] + 1, 2 * reach[1] + 1)
+    draws = torch.stack([torch.randint(most, (count,), generator=generator) for most in choices], 1)
+    return torch.stack([_moved(wide[0, 0], values.shape, *draw) for draw in draws.tolist()])
 
 
-def _moved(values: Tensor, flip: int, turns: int, down: int, right: int) -> Tensor:
+def _moved(wide: Tensor, size: tuple[int, int], flip: int, turns: int, down: int, right: int):
+    """A piece of `size` of a map that was continued beyond its edges, flipped and turned."""
+    values = wide[down : down + size[0], right : right + size[1]]
     values = values.flip(1) if flip else values
-    turns = turns if values.shape[0] == values.shape[1] else 2 * (turns % 2)
-    return values.rot90(turns).roll((down, right), (0, 1))
+    return values.rot90(turns if size[0] == size[1] else 2 * (turns % 2))
 
 
 def rank_p(score: float, null: Tensor) -> float:
