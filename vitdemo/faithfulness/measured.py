@@ -16,9 +16,8 @@ import numpy as np
 
 from vitdemo.evaluation.intervals import mean_interval
 from vitdemo.faithfulness import CENTRE
+from vitdemo.runs import FAITHFULNESS as FILE
 from vitdemo.runs import WEIGHTS
-
-FILE = "faithfulness.json"
 
 
 @dataclass(frozen=True)
