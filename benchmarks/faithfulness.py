@@ -1,12 +1,17 @@
-"""Which map is true to its model: deletion and insertion areas of every method on test pictures.
+"""Which map is true to its model: every method on test pictures, beside maps that know nothing.
 
     python benchmarks/faithfulness.py --pictures 500        # Ctrl-C prints what there is so far
 
 The pictures are a stratified, seeded draw from the test set; nothing is trained or tuned on them.
 Of each, the class that the model predicts is explained. Deletion takes patches away, what the
-method calls most important first, insertion brings them back (`vitdemo.faithfulness`). The spread
-is the standard deviation between the areas of 20 random orders of the same picture, mean over the
-pictures. `vitdemo.attributions.BEST_MEASURED` comes from the tables in LOG.md.
+method calls most important first, insertion brings them back; the score is the difference of the
+areas (`vitdemo.faithfulness`), and its differences are of the same pictures (paired 95 % intervals,
+of pictures, not of trainings): from the best map's, from that of an order from the centre out, and
+from that of the same map rotated, flipped and shifted ("its own shape"). ROAD is the score with
+imputation in place of a hole; SaCo asks whether more salient groups of patches matter more. The
+table of dependence has Spearman's correlation of each map with that of the runner-up class, and
+with that of the same class of the same model with a random head. `faithfulness.json` goes into each
+run's folder, for the page. Tables are in LOG.md.
 """
 
 import argparse
@@ -19,69 +24,88 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from vitdemo import attributions, data, faithfulness, runs  # noqa: E402
+from vitdemo.evaluation.intervals import mean_interval  # noqa: E402
+from vitdemo.faithfulness import CENTRE  # noqa: E402
+from vitdemo.faithfulness.measured import summed_up, write_measured  # noqa: E402
+from vitdemo.faithfulness.saco import saco  # noqa: E402
+from vitdemo.faithfulness.sanity import randomised_head, rank_correlation  # noqa: E402
 from vitdemo.training import pick_device  # noqa: E402
+from vitdemo.training.devices import autocast_helps  # noqa: E402
 
-BATCH = 10  # pictures whose maps are made together
-RANDOM = "random"
+ORDERS = 4  # random ones a picture: for their mean alone
+LAID = 2  # times that each map of a picture is laid elsewhere: for the mean of all pictures
+RANDOM, ROAD = "random", "road"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pictures", type=int, default=500)
-    parser.add_argument("--steps", type=int, default=16, help="points of a curve (default: 16)")
-    parser.add_argument("--fills", nargs="+", default=["mean", "drop"], choices=faithfulness.FILLS)
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after as many")
+    parser.add_argument("--steps", type=int, default=faithfulness.STEPS, help="points of a curve")
+    parser.add_argument("--fills", nargs="+", default=["drop", "mean"], choices=faithfulness.FILLS)
     parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
     parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
     parser.add_argument("--data", type=Path, help="CIFAR-10's folder (default: data)")
     parser.add_argument("--device", default="auto")
     args = parser.parse_args()
-    device = pick_device(args.device)
+    device, end = pick_device(args.device), time.monotonic() + 60 * args.minutes
     source = data.open_source(args.data, download=False)
-    print(f"{machine(device)}, {datetime.date.today()}, {args.steps} steps a curve")
+    print(f"{machine(device)}, {datetime.date.today()}, {args.steps} steps a curve", flush=True)
     chosen = [
         Subject(run, source, args, device)
         for run in runs.find_runs(args.runs)[0]
         if run.has_weights and (not args.only or run.name in args.only)
     ]
     try:
-        for at in range(0, args.pictures, BATCH):  # in turn, so that all have as many when stopped
+        for at in range(args.pictures):  # in turn, so that all have as many when stopped
             for subject in chosen:
-                subject.measure(at)
+                if time.monotonic() < end:
+                    subject.measure(at)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
     for subject in chosen:
-        subject.report()
+        subject.report(device)
 
 
 class Subject:
-    """One run, its pictures, and the areas measured so far, fill by fill."""
+    """One run, its pictures, and a row of numbers for each that was measured."""
 
     def __init__(self, run: runs.Run, source: data.Source, args, device: torch.device):
         self.run, self.device, self.steps = run, device, args.steps
         self.model = runs.load_model(run, device).requires_grad_(False)
         self.pictures = drawn(source, args.pictures, run.spec.image_size)
         possible = faithfulness.fills(self.model)
-        self.areas = {fill: [] for fill in args.fills if fill in possible}
+        self.fills = [fill for fill in args.fills if fill in possible]
+        self.rows: list[dict] = []
 
     def measure(self, at: int) -> None:
-        images = self.run.preprocessing(self.pictures.images[at : at + BATCH].to(self.device))
+        image = self.run.preprocessing(self.pictures.images[at : at + 1].to(self.device))
         started = time.perf_counter()
-        for fill, rows in measured(self.model, images, list(self.areas), self.steps).items():
-            self.areas[fill] += rows
-        seconds = (time.perf_counter() - started) / len(images)
-        print(f"{self.run.name}: {at + len(images)}, {seconds:.1f} s each", file=sys.stderr)
+        self.rows.append(measured(self.model, image, self.fills, self.steps, at))
+        seconds = time.perf_counter() - started
+        print(f"{self.run.name}: {at + 1}, {seconds:.1f} s", file=sys.stderr, flush=True)
 
-    def report(self) -> None:
-        for fill, rows in self.areas.items():
-            if rows:
-                print(f"\n### {self.run.name}, fill: {fill}, {len(rows)} pictures\n")
-                print(table(rows), flush=True)
+    def report(self, device: torch.device) -> None:
+        if len(self.rows) < 2:
+            return
+        for fill in self.fills:
+            print(f"\n**{self.run.name}, fill: {fill}, {len(self.rows)} pictures**\n")
+            print(table(self.rows, fill))
+        print(f"\n**{self.run.name}: what a map depends on, {len(self.rows)} pictures**\n")
+        print(dependence_table(self.rows), flush=True)
+        by_fill = {fill: summed_up(scores(self.rows, fill)) for fill in self.fills}
+        gaps = [row["gap"] for row in self.rows]
+        words = {"steps": self.steps, "machine": machine(device)}
+        words |= {"date": f"{datetime.date.today()}", "completeness_gap_median": np.median(gaps)}
+        write_measured(self.run.path, by_fill, **words, completeness_gap_worst=max(gaps))
+        print(f"\nCompleteness gap: median {np.median(gaps):.2%}, worst {max(gaps):.2%}")
 
 
 def drawn(source: data.Source, count: int, size: int) -> data.Pictures:
@@ -95,52 +119,108 @@ def drawn(source: data.Source, count: int, size: int) -> data.Pictures:
     return pictures.subset(turn.argsort(stable=True)[:count])
 
 
-def measured(model: nn.Module, images: Tensor, fills: list[str], steps: int) -> dict:
-    """fill -> for each picture {order's name: (deletion, insertion) areas}; R of them for RANDOM"""
+def measured(model: nn.Module, image: Tensor, fills: list[str], steps: int, seed: int) -> dict:
+    """Of one picture (1, 3, S, S), with draws of its own by `seed`: by fill and for ROAD
+    {order: (deletion, insertion)}, {map: score} laid elsewhere, SaCo, dependence {map: (on the
+    class, on the model)} and the completeness gap."""
     with torch.no_grad():
-        target = model(images).argmax(dim=1)
-    names = [method.name for method in attributions.methods_for(model)]
-    maps = attributions.attribute_many(names, model, images, target)
-    grid = attributions.cell_grid(model, images)
-    maps = {name: faithfulness.resampled(values, grid) for name, values in maps.items()}
-    areas = {fill: [] for fill in fills}
-    for i, fill in ((i, fill) for i in range(len(images)) for fill in fills):
-        own = {name: values[i] for name, values in maps.items()}
-        found = faithfulness.measure(
-            model, images[i : i + 1], int(target[i]), own, fill=fill, steps=steps
+        target, runner_up = model(image).topk(2).indices[0].tolist()
+    methods = attributions.methods_for(model)
+    maps = attributions.attribute_many([m.name for m in methods], model, image, target)
+    weights = F.one_hot(torch.tensor([target]), attributions.class_count(model)).to(image)
+    complete = next(m.name for m in methods if m.complete)
+    gap = attributions.completeness_gap(model, image, maps[complete], weights)
+    grid = attributions.cell_grid(model, image)
+    own = {name: faithfulness.resampled(values, grid)[0] for name, values in maps.items()}
+    quick = [m.name for m in methods if m.class_specific and not m.long]
+    row = {"gap": float(gap), "dependence": dependence(model, image, quick, target, runner_up)}
+    with torch.autocast(image.device.type, torch.bfloat16, enabled=autocast_helps(image.device)):
+        for fill in (*fills, ROAD):
+            settings = {"fill": fill, "steps": steps, "seed": seed}
+            row[fill] = areas(model, image, target, own, **settings)
+            if fill != ROAD:
+                row["laid", fill] = laid(model, image, target, own, **settings)
+        row["saco"] = saco(model, image, target, own, fill=fills[0], seed=seed)
+    return row
+
+
+def areas(
+    model: nn.Module, image: Tensor, target: int, maps: dict, **settings
+) -> dict[str, np.ndarray]:
+    """Deletion and insertion area (2,) of each order, of `CENTRE` and, on average, of `RANDOM`."""
+    found = faithfulness.measure(model, image, target, maps, random_orders=ORDERS, **settings)
+    curves = {name: (found.deletion[name], found.insertion[name]) for name in found.deletion}
+    curves[RANDOM] = (found.random_deletion.mean(0), found.random_insertion.mean(0))
+    return {
+        name: torch.stack([faithfulness.area(found.shares, curve) for curve in pair]).numpy()
+        for name, pair in curves.items()
+    }
+
+
+def laid(model: nn.Module, image: Tensor, target: int, maps: dict, **settings) -> dict[str, float]:
+    """Mean score of each map, laid elsewhere."""
+
+    def score(values: Tensor) -> float:
+        found = faithfulness.shape_scores(model, image, target, values, count=LAID, **settings)
+        return float(found.mean())
+
+    return {name: score(values) for name, values in maps.items()}
+
+
+def dependence(
+    model: nn.Module, image: Tensor, names: list[str], target: int, runner_up: int
+) -> dict[str, tuple[float, float]]:
+    own = attributions.attribute_many(names, model, image, target)
+    other = attributions.attribute_many(names, model, image, runner_up)
+    random = attributions.attribute_many(names, randomised_head(model), image, target)
+    return {
+        name: tuple(rank_correlation(own[name], found[name]) for found in (other, random))
+        for name in names
+    }
+
+
+def scores(rows: list[dict], fill: str) -> dict[str, np.ndarray]:
+    """Insertion minus deletion (N,) of each order but `RANDOM`."""
+    names = [name for name in rows[0][fill] if name != RANDOM]
+    return {name: np.array([np.diff(row[fill][name])[0] for row in rows]) for name in names}
+
+
+def table(rows: list[dict], fill: str) -> str:
+    """Markdown: mean areas of each order, best difference first, and paired intervals."""
+    own, road = scores(rows, fill), scores(rows, ROAD)
+    best = max(own.keys() - {CENTRE}, key=lambda name: own[name].mean())
+    lines = [
+        "| order | deletion ↓ | insertion ↑ | insertion - deletion | less than the best by | "
+        "more than centre first by | more than its own shape by | ROAD | SaCo |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name in sorted(own, key=lambda name: -own[name].mean()):
+        deletion, insertion = np.stack([row[fill][name] for row in rows]).mean(axis=0)
+        behind = "–" if name == best else interval(own[best] - own[name])
+        ahead = "–" if name == CENTRE else interval(own[name] - own[CENTRE])
+        elsewhere = np.array([row["laid", fill].get(name, np.nan) for row in rows])
+        beyond = "–" if name == CENTRE else interval(own[name] - elsewhere)
+        coefficients = np.array([row["saco"].get(name, np.nan) for row in rows])
+        known = coefficients[~np.isnan(coefficients)]
+        salience = f"{known.mean():+.3f}" if len(known) else "–"
+        lines.append(
+            f"| {name} | {deletion:.3f} | {insertion:.3f} | {own[name].mean():+.3f} | {behind} | "
+            f"{ahead} | {beyond} | {road[name].mean():+.3f} | {salience} |"
         )
-        curves = {name: (found.deletion[name], found.insertion[name]) for name in found.deletion}
-        curves[RANDOM] = (found.random_deletion, found.random_insertion)
-        pairs = {
-            name: torch.stack([faithfulness.area(found.shares, curve) for curve in pair])
-            for name, pair in curves.items()
-        }
-        areas[fill].append({name: pair.numpy() for name, pair in pairs.items()})
-    return areas
+    chance = np.stack([row[fill][RANDOM] for row in rows]).mean(axis=0)
+    return "\n".join([*lines, f"| {RANDOM} | {chance[0]:.3f} | {chance[1]:.3f} | | | | | | |"])
 
 
-def table(rows: list[dict]) -> str:
-    """Markdown: mean areas of each order, best difference first, and how often it beats random."""
-    random = np.stack([row[RANDOM] for row in rows])  # (pictures, 2, R)
-    mean, spread = random.mean(axis=(0, 2)), random.std(axis=2, ddof=1).mean(axis=0)  # (2,) each
-    low, high = np.quantile(random, [0.05, 0.95], axis=2)  # (pictures, 2) each
-    lines = []
-    for name in rows[0].keys() - {RANDOM}:
-        own = np.stack([row[name] for row in rows])  # (pictures, 2)
-        deletion, insertion = own.mean(axis=0)
-        gains = (mean[0] - deletion) / spread[0], (insertion - mean[1]) / spread[1]
-        beats = (own[:, 0] < low[:, 0]).mean(), (own[:, 1] > high[:, 1]).mean()
-        cells = f"{deletion:.3f} | {insertion:.3f} | {insertion - deletion:+.3f}"
-        words = f"{gains[0]:+.1f}, {gains[1]:+.1f} | {beats[0]:.0%}, {beats[1]:.0%}"
-        lines.append((insertion - deletion, f"| {name} | {cells} | {words} |"))
-    head = (
-        "| order | deletion ↓ | insertion ↑ | insertion - deletion | beyond random, in spreads "
-        "| pictures beyond the random band |\n|---|---|---|---|---|---|"
-    )
-    body = "\n".join(line for _, line in sorted(lines, reverse=True))
-    band = f"{low[:, 0].mean():.3f} to {high[:, 0].mean():.3f}"
-    chance = f"| {RANDOM} (spread) | {mean[0]:.3f} ({spread[0]:.3f}) | {mean[1]:.3f} "
-    return f"{head}\n{body}\n{chance}({spread[1]:.3f}) | | | band of areas {band} |"
+def dependence_table(rows: list[dict]) -> str:
+    lines = ["| map | runner-up class | random head |", "|---|---|---|"]
+    for name in rows[0]["dependence"]:
+        both = np.array([row["dependence"][name] for row in rows])  # (N, 2)
+        lines.append("| {} | {:+.2f} | {:+.2f} |".format(name, *np.nanmean(both, axis=0)))
+    return "\n".join(lines)
+
+
+def interval(differences: np.ndarray) -> str:
+    return "{:+.3f} ({:+.3f} to {:+.3f})".format(*mean_interval(differences))
 
 
 def machine(device: torch.device) -> str:

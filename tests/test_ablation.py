@@ -9,7 +9,7 @@ import torch
 
 from tests.making import KINDS, VIT, random_model
 from vitdemo.attention import trace
-from vitdemo.attention.ablation import logits_without, logits_without_each
+from vitdemo.attention.ablation import logits_without, logits_without_each, mean_outputs
 
 MODELS = {"ours": VIT, **KINDS}
 SEVERAL = {(0, 0), (0, 1), (1, 1)}
@@ -62,6 +62,54 @@ def test_each_head_alone_is_the_model_cut_by_hand(model):
     for layer, head in itertools.product(range(L), range(H)):
         expected = cut(model, {(layer, head)})(images)
         torch.testing.assert_close(found[layer, head], expected, atol=1e-9, rtol=0)
+
+
+@torch.no_grad()
+def test_means_are_those_that_enter_the_projection(model):
+    images, kept, other = pictures(model, batch=5), [], copy.deepcopy(model)
+    for block in other.blocks:  # timm's and our own pass, hooked on a copy
+        block.attn.proj.register_forward_hook(lambda module, args, out: kept.append(args[0]))
+    other(images)
+    found = mean_outputs(model, images)
+    of_tokens = mean_outputs(model, images[:1], tokens=True)
+    for mean, own, entered in zip(found, of_tokens, kept, strict=True):  # entered (B, N, D)
+        H, N, width = mean.shape
+        wanted = entered.mean(0).view(N, H, width).transpose(0, 1)
+        torch.testing.assert_close(mean, wanted, atol=1e-9, rtol=0)
+        wanted = entered[0].mean(0).view(H, 1, width)
+        torch.testing.assert_close(own, wanted, atol=1e-9, rtol=0)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("heads", [{(1, 0)}, SEVERAL])
+def test_a_head_that_is_off_hands_on_its_mean(model, heads):
+    """Against a copy whose projection takes nothing from the heads, and adds their mean's part."""
+    images, others = pictures(model), pictures(model, batch=6)[2:]
+    means = mean_outputs(model, others, tokens=True)
+    expected = cut(model, heads)
+    for layer, head in heads:
+        own, proj = model.blocks[layer].attn, expected.blocks[layer].attn.proj
+        columns = slice(head * own.head_dim, (head + 1) * own.head_dim)
+        proj.bias.data += own.proj.weight[:, columns] @ means[layer][head, 0]
+    found = logits_without(model, images, heads, means)
+    torch.testing.assert_close(found, expected(images), atol=1e-9, rtol=0)
+    assert (found - logits_without(model, images, heads)).abs().max() > 1e-3
+
+
+@torch.no_grad()
+def test_a_head_that_hands_on_the_same_always_is_not_missed():
+    model = random_model(VIT).double()
+    images = pictures(model, batch=4)
+    attn = model.blocks[1].attn
+    values = slice(2 * model.embed_dim, 2 * model.embed_dim + attn.head_dim)  # of the first head
+    attn.qkv.weight.data[values] = 0
+    means = mean_outputs(model, images)
+    whole = model(images)
+    torch.testing.assert_close(logits_without(model, images, {(1, 0)}, means), whole)
+    assert (logits_without(model, images, {(1, 0)}) - whole).abs().max() > 1e-2
+    each = logits_without_each(model, trace(model, images).tokens, means)
+    torch.testing.assert_close(each[1, 0], whole)
+    torch.testing.assert_close(each[2, 1], logits_without(model, images, {(2, 1)}, means))
 
 
 @torch.no_grad()

@@ -2,7 +2,7 @@
 
 Attention, features and their gradients come out of timm's own unfused pass on a copy with hooks, or
 from finite differences; the maps are then worked again in plain loops in float64, on random weights
-of four kinds of model. captum's own GradCam, FeatureAblation and IntegratedGradients, on copies,
+of several kinds of model. captum's own GradCam, FeatureAblation and IntegratedGradients, on copies,
 are the second references for the ResNet and the pixel methods.
 """
 
@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+import torch.nn.functional as F
 from captum.attr import FeatureAblation, IntegratedGradients, LayerGradCam
 from torch import nn
 
@@ -29,7 +30,16 @@ from tests.test_attention import (
 )
 from vitdemo import attributions
 from vitdemo.attention.gradient_maps import gradient_rollout, token_grad_cam
-from vitdemo.attributions import METHODS, attribute, attribute_many, contrast, methods_for
+from vitdemo.attributions import (
+    METHODS,
+    MOST_GAP,
+    attribute,
+    attribute_many,
+    clenshaw_curtis,
+    completeness_gap,
+    contrast,
+    methods_for,
+)
 from vitdemo.models.convnet import ConvNet
 from vitdemo.models.resnet import build_resnet18
 
@@ -47,7 +57,6 @@ KINDS = {  # name: (model, prefix tokens, whether the answer is read from the pa
 }
 ON_TOKENS = ["relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]
 ON_PIXELS = ["integrated_gradients", "occlusion"]
-STEPS = 32
 
 
 @pytest.fixture(params=KINDS)
@@ -163,24 +172,27 @@ def reference_occlusion(model, images, target, rows, columns):
     maps = torch.zeros(len(images), rows, columns, dtype=torch.float64)
     high, wide = images.shape[2] // rows, images.shape[3] // columns
     for b in range(len(images)):
-        whole = model(images[b : b + 1])[0, target[b]]
+        whole = model(images[b : b + 1]).log_softmax(1)[0, target[b]]
         for r in range(rows):
             for c in range(columns):
                 holed = images[b : b + 1].clone()
                 holed[:, :, r * high : (r + 1) * high, c * wide : (c + 1) * wide] = 0
-                maps[b, r, c] = whole - model(holed)[0, target[b]]
+                maps[b, r, c] = whole - model(holed).log_softmax(1)[0, target[b]]
     return maps
 
 
+def log_probability(model):
+    """A copy of `model`, which captum may hook, that answers with log-probabilities."""
+    return nn.Sequential(copy.deepcopy(model), nn.LogSoftmax(dim=1))
+
+
 def reference_integrated_gradients(model, images, target, rows, columns):
-    """captum's, on a copy and a picture at a time, summed by slices."""
-    model, maps = copy.deepcopy(model), []
+    """captum's, on a copy and a picture at a time, summed by slices; of many steps."""
+    integral, maps = IntegratedGradients(log_probability(model)), []
     for image, label in zip(images, target, strict=True):
-        pixels = (
-            IntegratedGradients(model)
-            .attribute(image[None], target=int(label), n_steps=STEPS, method="gausslegendre")[0]
-            .sum(0)
-        )
+        pixels = integral.attribute(
+            image[None], target=int(label), n_steps=300, internal_batch_size=100
+        )[0].sum(0)
         cut = [band.chunk(columns, dim=1) for band in pixels.chunk(rows, dim=0)]
         maps.append(torch.tensor([[float(cell.sum()) for cell in line] for line in cut]))
     return torch.stack(maps).double()
@@ -216,8 +228,13 @@ def test_method_on_pixels_equals_the_reference(method, kind):
     reference = globals()[f"reference_{method}"]
     expected = reference(model, images, target, 4, 4)
     result = attribute(method, model, images, target)
-    torch.testing.assert_close(result, expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(result, expected, atol=closeness(method, expected), rtol=1e-5)
     assert result.std() > 1e-2
+
+
+def closeness(method, expected):
+    """Integrated Gradients stop where they add up within 1 %; the rest is exact."""
+    return 0.03 * float(expected.abs().max()) if method == "integrated_gradients" else 1e-5
 
 
 @pytest.mark.parametrize("method", ON_PIXELS)
@@ -226,7 +243,7 @@ def test_method_on_pixels_of_a_resnet_equals_the_reference(method):
     images, target = torch.randn(2, 3, 16, 16).double(), torch.tensor([4, 1])
     expected = globals()[f"reference_{method}"](resnet, images, target, 8, 8)
     result = attribute(method, resnet, images, target)
-    torch.testing.assert_close(result, expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(result, expected, atol=closeness(method, expected), rtol=1e-5)
 
 
 def convnet():
@@ -255,18 +272,57 @@ def test_occlusion_equals_captum():
     model = build("class token")
     images = pictures(model, batch=2).double()
     cell = attributions.cells(32, 32, (4, 4), images.device)[None, None]
-    expected = FeatureAblation(model).attribute(images, target=2, feature_mask=cell)
+    expected = FeatureAblation(log_probability(model)).attribute(
+        images, target=2, feature_mask=cell
+    )
     corners = expected[:, 0, ::8, ::8].detach()  # one pixel of each patch
     torch.testing.assert_close(attribute("occlusion", model, images, 2), corners)
 
 
-def test_integrated_gradients_add_up_to_the_logits_change():
-    model = build("class token")
-    images = 0.1 * pictures(model, batch=2).double()  # near the start, so that 32 steps suffice
-    result = attribute("integrated_gradients", model, images, 2).sum(dim=(1, 2))
+@pytest.mark.parametrize("family", ["vit", "cnn"])
+def test_integrated_gradients_add_up(family):
+    model, images = subject(family, batch=4)
+    weights = F.one_hot(torch.tensor([2, 0, 4, 1]), 5).double()
+    found = attribute("integrated_gradients", model, images, torch.tensor([2, 0, 4, 1]))
     with torch.no_grad():
-        change = model(images)[:, 2] - model(torch.zeros_like(images))[:, 2]
-    torch.testing.assert_close(result, change, atol=1e-2, rtol=1e-2)
+        rise = model(images).log_softmax(1) - model(torch.zeros_like(images)).log_softmax(1)
+    change = (rise * weights).sum(1)
+    gap = completeness_gap(model, images, found, weights)
+    torch.testing.assert_close(gap, ((found.sum((1, 2)) - change) / change).abs())
+    assert gap.max() < MOST_GAP
+    assert completeness_gap(model, images, 2 * found, weights).min() > 0.9
+
+
+def test_steps_double_until_it_adds_up():
+    model, images = subject("vit", batch=1)
+    steps = []
+    for scale in (0.01, 3.0):  # near the start the score is nearly straight
+        calls = []
+        attribute(
+            "integrated_gradients",
+            model,
+            scale * images,
+            1,
+            on_step=lambda *c, to=calls: to.append(c),
+        )
+        steps.append(calls[-1][0])
+    assert steps[0] == 33 < steps[1]
+
+
+def test_clenshaw_curtis_is_exact_for_polynomials_and_nested():
+    for steps in (8, 32):
+        rule = clenshaw_curtis(steps)
+        for power in range(steps + 1):
+            total = sum(weight * place**power for place, weight in rule.items())
+            assert total == pytest.approx(1 / (power + 1), abs=1e-10)
+    assert clenshaw_curtis(32).keys() <= clenshaw_curtis(64).keys()
+
+
+def test_a_picture_of_the_mean_colour_adds_up_to_nothing():
+    model, _ = subject("vit")
+    images, weights = torch.zeros(1, 3, 32, 32).double(), torch.eye(5)[:1].double()
+    found = attribute("integrated_gradients", model, images, 0)
+    assert completeness_gap(model, images, found, weights).tolist() == [0]
 
 
 def test_gradient_methods_equal_finite_differences():
@@ -423,8 +479,8 @@ def test_pixels_that_the_cells_do_not_divide():
     counts = cell.flatten().bincount(minlength=64)
     assert counts.sum() == 100 and counts.min() >= 1
     total = attribute("integrated_gradients", model, images, 0).sum()
-    pixels = IntegratedGradients(copy.deepcopy(model)).attribute(images, target=0, n_steps=STEPS)
-    torch.testing.assert_close(total, pixels.sum(), atol=1e-5, rtol=1e-5)
+    pixels = IntegratedGradients(log_probability(model)).attribute(images, target=0, n_steps=200)
+    torch.testing.assert_close(total, pixels.sum(), atol=0, rtol=0.02)
 
 
 # --- contrast ---
@@ -436,7 +492,8 @@ def test_contrast_is_the_difference_of_two_maps(method):
     images = pictures(model, batch=2).double()
     first, second = (attribute(method, model, images, target) for target in (3, 1))
     result = contrast(method, model, images, 3, torch.tensor([1, 1]))
-    torch.testing.assert_close(result, first - second)
+    near = closeness(method, first - second)
+    torch.testing.assert_close(result, first - second, atol=near, rtol=1e-5)
     torch.testing.assert_close(contrast(method, model, images, 1, 3), -result)
 
 
@@ -453,11 +510,11 @@ def test_contrast_of_a_linear_method_takes_one_run():
 @pytest.mark.parametrize("method", ON_PIXELS)
 def test_progress_grows_to_the_whole(method):
     model, calls = build_timm(patch_size=4), []
-    images = pictures(model, batch=2)
+    images = pictures(model, batch=1)
     attribute(method, model, images, 1, on_step=lambda *call: calls.append(call))
     done, totals = zip(*calls, strict=True)
-    assert list(done) == sorted(set(done)) and len(done) >= 3
-    assert set(totals) == {done[-1]} and done[0] == 0
+    assert list(done) == sorted(set(done)) and len(done) >= 2
+    assert all(one <= most for one, most in calls) and totals[-1] == done[-1] and done[0] == 0
 
 
 @pytest.mark.parametrize("method", ON_PIXELS)

@@ -7,7 +7,7 @@ from PIL import Image
 
 from tests.making import RESNET, TIMM, VIT, make_run, random_model, timm_spec
 from vitdemo import attention, runs
-from vitdemo.attention import statistics
+from vitdemo.attention import ablation, statistics
 from vitdemo.errors import DataError, RunError
 from vitdemo.evaluation.change import accuracy_change
 from vitdemo.explorer import Explorer, inside
@@ -80,6 +80,30 @@ def test_the_effect_of_a_head_is_the_answer_without_it(explorer, name, shape):
     logits = np.log(without) - np.log(without[0]) - np.log(answer) + np.log(answer[0])
     moved = effects.without[1, 0] - effects.logits
     assert np.allclose(moved - moved[0], logits, atol=1e-3)
+
+
+def test_heads_hand_on_their_mean_over_test_pictures_or_tokens(explorer, with_pictures):
+    run = with_pictures.run("vit")
+    found = {
+        "sample": inside.head_effects(with_pictures, run, picture(1)),
+        "tokens": inside.head_effects(explorer, explorer.run("vit"), picture(1)),
+        "zero": inside.head_effects(with_pictures, run, picture(1), "zero"),
+    }
+    assert {name: own.pictures for name, own in found.items()} == {
+        "sample": inside.MEAN_PICTURES,
+        "tokens": 0,
+        "zero": None,
+    }
+    sample = inside.test_sample(with_pictures, run, inside.MEAN_PICTURES).pictures.images
+    model = with_pictures.model(run)
+    means = ablation.mean_outputs(model, run.preprocessing(sample))
+    _, pixels = with_pictures.input(run.preprocessing, picture(1))
+    expected = ablation.logits_without(model, pixels, {(2, 1)}, means)[0].detach()
+    assert np.allclose(found["sample"].without[2, 1], expected, atol=1e-5)
+    assert not np.allclose(found["sample"].without, found["zero"].without, atol=1e-3)
+    assert not np.allclose(found["tokens"].without, found["zero"].without, atol=1e-3)
+    with pytest.raises(RunError, match="'noise': choose one of mean, zero"):
+        inside.head_effects(with_pictures, run, picture(1), "noise")
 
 
 def test_no_head_off_is_the_answer(explorer):

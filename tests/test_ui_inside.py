@@ -1,6 +1,7 @@
 """The HTML of the section "Inside": names, colours, verdicts, and nothing that is not escaped."""
 
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -115,7 +116,7 @@ def test_an_answer_that_turns_is_among_those_compared():
     without = np.full(10, 0.01)
     without[9] = 0.91
     text = ablation.compared_html(found, without, {(0, 0), (1, 1)})
-    assert "now says truck (91.0 %" in text
+    assert "now predicts truck (91.0 %" in text
     assert text.count("truck</th>") == 2
     assert "Without layer 1 head 1, layer 2 head 2" in text
 
@@ -144,3 +145,12 @@ def test_positions_of_a_single_patch_and_a_choice_beyond_the_grid():
     assert positions.chosen(None, (6, 6)) == (2, 2)
     text = positions.map_html(np.ones((1, 1)), (1, 1), (0, 0))
     assert text.count("data-pick") == 1
+
+
+@pytest.mark.parametrize(
+    ("pictures", "words"),
+    [(None, "hands on zeros"), (0, "over the tokens of this picture"), (32, "over 32 test pic")],
+)
+def test_the_wall_says_what_a_head_that_is_off_hands_on(pictures, words):
+    found = replace(effects(), pictures=pictures)
+    assert words in ablation.wall_html(found, frozenset())

@@ -29,6 +29,7 @@ from vitdemo.training.pretraining import ACCURACIES, MASKED
 
 CONFIG, HISTORY, WEIGHTS = "config.json", "history.jsonl", "model.safetensors"
 EVALUATION, CHECKPOINT, EPOCHS = "evaluation.npz", "checkpoint.pt", "epochs"
+FAITHFULNESS = "faithfulness.json"  # what was measured of the maps, see faithfulness.measured
 RECORD_FIELDS = (
     "epoch",
     "stage",
@@ -316,7 +317,7 @@ def read_run(folder: Path | str) -> Run:
 def run_stamp(folder: Path) -> tuple:
     """Times and sizes of the files that a page shows; () for those that are not there."""
     stamps = []
-    for name in (CONFIG, HISTORY, WEIGHTS, EVALUATION):
+    for name in (CONFIG, HISTORY, WEIGHTS, EVALUATION, FAITHFULNESS):
         try:
             status = (folder / name).stat()
             stamps.append((status.st_mtime_ns, status.st_size))

@@ -32,7 +32,8 @@ def choose(page, place, name):
 def test_the_quick_maps_stand_side_by_side_with_their_limits(why_page):
     expect(why_page.locator(f"{MAPS} figure")).to_have_count(5)
     expect(why_page.locator(f"{MAPS} .vd-caption")).to_have_count(5)
-    expect(why_page.locator(f"{MAPS} .vd-best")).to_have_count(1)
+    expect(why_page.locator(f"{MAPS} .vd-checks")).to_have_count(3)
+    expect(why_page.locator(f"{MAPS} .vd-best")).to_have_count(0)  # nothing was measured of it
     expect(why_page.locator(MAPS)).to_contain_text(re.compile(r"Why \w+\? timm gives \w+ \d"))
     for image in why_page.locator(f"{MAPS} figure img").all():
         assert len(image.get_attribute("alt")) > 30
@@ -61,12 +62,12 @@ def test_slow_maps_and_the_truth_meter(why_page):
     expect(why_page.locator("#why-meter tbody tr")).to_have_count(9)
     expect(why_page.locator(f"{MAPS} .vd-score")).to_have_count(7)
     expect(why_page.locator("#why-cancel")).to_be_hidden()
-    assert "Areas in percent" in why_page.locator("#why-meter figure").first.get_attribute(
+    assert "Mean heights in percent" in why_page.locator("#why-meter figure").first.get_attribute(
         "aria-label"
     )
-    why_page.get_by_role("radio", name="Token dropped").check()
-    expect(why_page.locator("#why-meter")).to_contain_text("Not measured yet")
     why_page.get_by_role("radio", name="Mean colour").check()
+    expect(why_page.locator("#why-meter")).to_contain_text("Not measured yet")
+    why_page.get_by_role("radio", name="Token dropped").check()
     expect(why_page.locator("#why-meter svg")).to_have_count(2)  # known, so at once
 
 

@@ -255,14 +255,17 @@ def _embed(model: nn.Module, images: Tensor) -> Tensor:
     return _part(model, "norm_pre", _part(model, "patch_drop", x))
 
 
-def _step(block: nn.Module, x: Tensor, keep: Tensor | None = None) -> tuple[Tensor, ...]:
+def _step(
+    block: nn.Module, x: Tensor, keep: Tensor | None = None, instead: Tensor | None = None
+) -> tuple[Tensor, ...]:
     """Tokens (B, N, D) to those after one block, its attention (B, H, N, N), and the normed tokens
     (B, N, D) that enter the attention.
 
-    `keep` (B, H) multiplies what each head hands on: 0 switches it off.
+    `keep` (B, H) multiplies what each head hands on: where it is 0 the head is off, and hands on
+    `instead` (H, N or 1, D/H), or nothing.
     """
     features = block.norm1(x)
-    update, weights = _attend(block.attn, features, keep)
+    update, weights = _attend(block.attn, features, keep, instead)
     x = x + _part(block, "drop_path1", _part(block, "ls1", update))
     update = block.mlp(block.norm2(x))
     return x + _part(block, "drop_path2", _part(block, "ls2", update)), weights, features
@@ -276,8 +279,20 @@ def _answer(model: nn.Module, x: Tensor) -> Tensor:
     return logits
 
 
-def _attend(attn: nn.Module, x: Tensor, keep: Tensor | None) -> tuple[Tensor, Tensor]:
+def _attend(
+    attn: nn.Module, x: Tensor, keep: Tensor | None, instead: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """Tokens (B, N, D) to the attention's update (B, N, D) and its weights (B, H, N, N)."""
+    x, weights = _heads(attn, x)
+    if keep is not None:
+        keep = keep[..., None, None].to(x.dtype)  # (B, H, 1, 1)
+        x = x * keep if instead is None else x * keep + (1 - keep) * instead.to(x.dtype)
+    x = _part(attn, "norm", x.transpose(1, 2).flatten(2))  # (B, N, D)
+    return _part(attn, "proj_drop", attn.proj(x)), weights
+
+
+def _heads(attn: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Tokens (B, N, D) to what each head hands on (B, H, N, D/H), and its weights (B, H, N, N)."""
     B, N, _ = x.shape
     qkv = attn.qkv(x).reshape(B, N, 3, attn.num_heads, attn.head_dim)
     q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, N, D/H)
@@ -285,10 +300,7 @@ def _attend(attn: nn.Module, x: Tensor, keep: Tensor | None) -> tuple[Tensor, Te
     # Fused kernels keep scores in float32 too; in half precision rows would not sum to one, and
     # scores beyond 65504 would be infinite.
     weights = ((_widen(q) * attn.scale) @ _widen(k).mT).softmax(dim=-1)  # (B, H, N, N)
-    x = _part(attn, "attn_drop", weights.to(v.dtype)) @ v  # (B, H, N, D/H)
-    x = x if keep is None else x * keep[..., None, None].to(x.dtype)
-    x = _part(attn, "norm", x.transpose(1, 2).flatten(2))  # (B, N, D)
-    return _part(attn, "proj_drop", attn.proj(x)), weights
+    return _part(attn, "attn_drop", weights.to(v.dtype)) @ v, weights
 
 
 def _part(module: nn.Module, name: str, x: Tensor) -> Tensor:

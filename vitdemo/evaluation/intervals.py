@@ -203,3 +203,18 @@ def difference_interval(first_only: int, second_only: int, n: int) -> np.ndarray
     middle = ahead / (n + 2)
     spread = math.sqrt(apart + 1 - ahead**2 / (n + 2)) / (n + 2)
     return np.clip([middle - Z * spread, middle + Z * spread], -1.0, 1.0)
+
+
+def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
+    """Mean of `values` (N,), and the ends of its 95 % interval by Student's t.
+
+    Of differences on the same pictures this is the paired interval. Raises ValueError for fewer
+    than two.
+    """
+    from scipy.special import stdtrit
+
+    if len(values) < 2:
+        raise ValueError(f"{len(values)} pictures have no spread")
+    mean, spread = float(np.mean(values)), float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    reach = float(stdtrit(len(values) - 1, (1 + LEVEL) / 2)) * spread
+    return mean, mean - reach, mean + reach

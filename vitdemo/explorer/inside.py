@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from vitdemo import attention, runs
 from vitdemo.attention import ablation, embeddings, lens, statistics
-from vitdemo.attention.ablation import Head
+from vitdemo.attention.ablation import Head, Means
 from vitdemo.errors import DataError, RunError, VitdemoError
 from vitdemo.evaluation.change import Change, accuracy_change
 from vitdemo.explorer import Explorer
@@ -28,6 +28,8 @@ from vitdemo.runs import Run
 
 DISTANCE_PICTURES = 32
 ACCURACY_PICTURES = 1000
+MEAN_PICTURES = 32  # over which the mean of what a head hands on is taken
+INSTEAD = ("mean", "zero")  # what a head that is off hands on
 BATCH = 50  # pictures whose attention is in memory at a time
 MOST_EPOCHS = 12  # shown at once: the first, the last, and those evenly between
 
@@ -49,15 +51,20 @@ class Lens:
 
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """What the model says of one picture, `logits` (C,), and `without` (L, H, C) each one head."""
+    """What the model answers to one picture, `logits` (C,), and `without` (L, H, C) each one head.
+
+    A head that is off hands on its mean over `pictures` test pictures, with 0 of them over the
+    tokens of the picture, or with None nothing.
+    """
 
     run: Run
     logits: np.ndarray
     without: np.ndarray
+    pictures: int | None = None
 
     @property
     def target(self) -> int:
-        """The class that the model says with all heads on."""
+        """The predicted class with all heads on."""
         return int(self.logits.argmax())
 
     @property
@@ -129,33 +136,78 @@ def logit_lens(explorer: Explorer, run: Run, image: Image.Image) -> Lens:
 
 
 @torch.inference_mode()
-def head_effects(explorer: Explorer, run: Run, image: Image.Image) -> Effects:
-    """Every single head of `run` switched off in its turn. Raises `RunError` as `logit_lens`."""
+def head_effects(
+    explorer: Explorer, run: Run, image: Image.Image, instead: str = "mean"
+) -> Effects:
+    """Every single head of `run` switched off in its turn. Raises `RunError` as `logit_lens`.
+
+    `instead` is one of `INSTEAD`; the mean is over test pictures, or over the picture's own tokens
+    where there are none that the run knows.
+    """
     look = explorer.look(run, image)
-    without = ablation.logits_without_each(explorer.model(run), look.tokens[:, None])
+    means, pictures = head_means(explorer, run, image, instead)
+    without = ablation.logits_without_each(explorer.model(run), look.tokens[:, None], means)
     check_finite(run, numpy(look.logits))
-    return Effects(run, numpy(look.logits), numpy(without[:, :, 0]))
+    return Effects(run, numpy(look.logits), numpy(without[:, :, 0]), pictures)
 
 
 @torch.inference_mode()
 def answer_without(
-    explorer: Explorer, run: Run, image: Image.Image, heads: Collection[Head]
+    explorer: Explorer,
+    run: Run,
+    image: Image.Image,
+    heads: Collection[Head],
+    instead: str = "mean",
 ) -> np.ndarray:
-    """Probabilities (C,) with `heads` switched off. Raises `RunError`, and `ValueError` for a head
-    that the model does not have."""
+    """Probabilities (C,) with `heads` switched off, as in `head_effects`. Raises `RunError`, and
+    `ValueError` for a head that the model does not have."""
     model = explorer.model(run)
     check_attention(run, model)
     _, pixels = explorer.input(run.preprocessing, image)
-    return softmax(numpy(ablation.logits_without(model, pixels, heads))[0])
+    means, _ = head_means(explorer, run, image, instead)
+    return softmax(numpy(ablation.logits_without(model, pixels, heads, means))[0])
+
+
+@torch.inference_mode()
+def head_means(
+    explorer: Explorer, run: Run, image: Image.Image | None, instead: str = "mean"
+) -> tuple[Means | None, int | None]:
+    """What heads that are off hand on, and over how many pictures the mean is: see `Effects`.
+
+    `image` is for want of test pictures.
+
+    Raises `RunError` for something that is not in `INSTEAD`.
+    """
+    if instead not in INSTEAD:
+        raise RunError(f"A head cannot hand on '{instead}': choose one of {', '.join(INSTEAD)}.")
+    if instead == "zero":
+        return None, None
+    model = explorer.model(run)
+    try:
+        sample = test_sample(explorer, run, MEAN_PICTURES)
+    except DataError:  # absent, or of other classes
+        _, pixels = explorer.input(run.preprocessing, image)
+        return ablation.mean_outputs(model, pixels, tokens=True), 0
+    key = (run.path, run.stamp, sample.root, explorer.device)
+    means = _head_means.get(key)
+    if means is None:
+        pixels = run.preprocessing(sample.pictures.images.to(explorer.device))
+        means = _head_means.put(key, ablation.mean_outputs(model, pixels))
+    return means, len(sample.pictures)
 
 
 def accuracy_without(
-    explorer: Explorer, run: Run, heads: Collection[Head], count: int = ACCURACY_PICTURES
+    explorer: Explorer,
+    run: Run,
+    heads: Collection[Head],
+    instead: str = "mean",
+    count: int = ACCURACY_PICTURES,
 ) -> Iterator[Step]:
     """A `Step` for each batch of test pictures; the last one has the change in accuracy.
 
     Up to `count` pictures, each class in proportion, the same at every call; what the whole model
-    says of them is kept. Raises `DataError` where they are absent, `RunError` without attention.
+    answers to them is kept, and `instead` is as in `head_effects`. Raises `DataError` where they
+    are absent, `RunError` without attention.
     """
     sample = test_sample(explorer, run, count)
     check_attention(run, explorer.model(run))
@@ -164,12 +216,13 @@ def accuracy_without(
     work = total if before is not None else 2 * total
     if before is None:
         parts = []
-        for part in _right_answers(explorer, run, sample, ()):
+        for part in _right_answers(explorer, run, sample, (), None):
             parts.append(part)
             yield Step(sum(map(len, parts)), work)
         before = _baselines.put((run.path, run.stamp, sample.root, count), np.concatenate(parts))
+    means, _ = head_means(explorer, run, None, instead)
     after = []
-    for part in _right_answers(explorer, run, sample, heads):
+    for part in _right_answers(explorer, run, sample, heads, means):
         after.append(part)
         yield Step(work - total + sum(map(len, after)), work)
     yield Step(work, work, accuracy_change(before, np.concatenate(after)))
@@ -308,7 +361,7 @@ def _epoch_map(
 
 
 def _right_answers(
-    explorer: Explorer, run: Run, sample: Sample, heads: Collection[Head]
+    explorer: Explorer, run: Run, sample: Sample, heads: Collection[Head], means: Means | None
 ) -> Iterator[np.ndarray]:
     """Which pictures are named rightly without `heads`, a batch (B,) bool at a time."""
     model, pictures = explorer.model(run), sample.pictures
@@ -317,7 +370,7 @@ def _right_answers(
     ):
         with torch.inference_mode():  # not around a yield: it would leak into the caller
             pixels = run.preprocessing(images.to(explorer.device))
-            said = ablation.logits_without(model, pixels, heads).argmax(1).cpu()
+            said = ablation.logits_without(model, pixels, heads, means).argmax(1).cpu()
         yield (said == labels).numpy()
 
 
@@ -355,16 +408,16 @@ class _Kept:
 
     def __init__(self, most: int = 32):
         self.most = most
-        self._kept: OrderedDict[tuple, np.ndarray] = OrderedDict()
+        self._kept: OrderedDict[tuple, object] = OrderedDict()
 
-    def get(self, key: tuple) -> np.ndarray | None:
+    def get(self, key: tuple):
         return self._kept.get(key)
 
-    def put(self, key: tuple, value: np.ndarray) -> np.ndarray:
+    def put(self, key: tuple, value):
         self._kept[key] = value
         while len(self._kept) > self.most:
             self._kept.popitem(last=False)
         return value
 
 
-_baselines, _heads_distances = _Kept(), _Kept()
+_baselines, _heads_distances, _head_means = _Kept(), _Kept(), _Kept(4)

@@ -17,6 +17,7 @@ from functools import partial
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
 
@@ -24,19 +25,36 @@ from vitdemo import attributions, faithfulness
 from vitdemo.attributions import METHODS, Method, OnStep
 from vitdemo.errors import RunError
 from vitdemo.explorer import Explorer
+from vitdemo.faithfulness import CENTRE, LEVEL
+from vitdemo.faithfulness.measured import Measured, read_measured
+from vitdemo.faithfulness.sanity import randomised_head, rank_correlation
 from vitdemo.runs import Run
+from vitdemo.training.devices import autocast_helps
 
-KEPT = 200  # answers, some kilobytes each; a class of 30 asks about that many in a lesson
-MOST_STEPS = 64  # of a curve: every patch of a small model, every third of ViT-B/16
+KEPT = 2000  # answers, some kilobytes each, ten or so a question; a class of 30 asks 200
+FILLS = ("drop", "mean", "blur")  # "road" solves a system for each set of patches: far too slow
+RANDOM = "not told apart from random"
+MIDDLE = "not told apart from a blob in the middle"
+ELSEWHERE = "not told apart from its own shape elsewhere"
+BEYOND = "beyond random orders, a blob in the middle and its own shape elsewhere"
 
 
 @dataclass(frozen=True)
 class ClassMap:
-    """`values` (rows, columns) of one method; `signed` where what is negative speaks against."""
+    """`values` (rows, columns) of one method; `signed` where what is negative speaks against.
+
+    `other_class` and `random_head` are rank correlations with the map of the runner-up class, and
+    with that of the same class of the model with a random head; None where they were not asked:
+    of a map that takes long, does not depend on the class, or is of one class against another.
+    `gap` is the share by which a map that is to add up misses, None for others.
+    """
 
     method: Method
     values: np.ndarray
     signed: bool
+    other_class: float | None = None
+    random_head: float | None = None
+    gap: float | None = None
 
 
 @dataclass(frozen=True)
@@ -49,7 +67,7 @@ class Why:
     target: int
     against: int | None
     maps: tuple[ClassMap, ...]  # the best measured first
-    best: str | None  # the method that measured best on test pictures, for models of this kind
+    measured: dict[str, Measured]  # by fill: what many test pictures said of this run's maps
     fills: tuple[str, ...]  # what can stand for a patch that is gone
     truths: dict[str, "Truth"]  # by fill: those that were measured before
     key: tuple  # of the picture, the model and the classes
@@ -59,6 +77,43 @@ class Why:
         """ "cat", or "cat and not dog"."""
         name = self.run.classes[self.target]
         return name if self.against is None else f"{name} and not {self.run.classes[self.against]}"
+
+    @property
+    def runner_up(self) -> str:
+        """The most probable class beside the target."""
+        others = np.where(np.arange(len(self.probabilities)) == self.target, -1, self.probabilities)
+        return self.run.classes[int(others.argmax())]
+
+    def best(self, fill: str) -> tuple[str, ...]:
+        """The maps that were measured to be the best of this run; none where nothing was."""
+        return self.measured[fill].best if fill in self.measured else ()
+
+
+@dataclass(frozen=True)
+class Score:
+    """One order on one picture. Areas are mean heights of its curves, 0 to 1.
+
+    `p_orders` is the rank of its score among those of random orders, `p_shape` among the same map's
+    laid elsewhere, which is asked of such as are beyond the others.
+    """
+
+    deletion: float
+    insertion: float
+    p_orders: float
+    beyond_centre: bool
+    p_shape: float | None = None
+
+    @property
+    def score(self) -> float:
+        return self.insertion - self.deletion
+
+    @property
+    def verdict(self) -> str:
+        if self.p_orders > LEVEL:
+            return RANDOM
+        if not self.beyond_centre:
+            return MIDDLE
+        return BEYOND if self.p_shape is not None and self.p_shape <= LEVEL else ELSEWHERE
 
 
 @dataclass(frozen=True)
@@ -70,7 +125,7 @@ class Truth:
     deletion: dict[str, np.ndarray]
     insertion: dict[str, np.ndarray]
     bands: tuple[np.ndarray, np.ndarray]  # (3, K+1) each: mean, 5th and 95th percentile
-    areas: dict[str, tuple[float, float]]  # name -> (deletion, insertion)
+    scores: dict[str, Score]
     random_areas: np.ndarray  # (2, R)
 
 
@@ -110,16 +165,38 @@ def maps(
         raise RunError(f"'{run.classes[first]}' cannot be set against itself: choose another one.")
     digest = hashlib.blake2b(seen.tobytes(), digest_size=16).digest()
     asked = _Asked(_kept(explorer), (run.path, run.stamp, digest, first, second), model, pixels)
-    found = asked.together([m.name for m in asked.methods if not m.long])
-    for method in asked.methods:
+    measured = asked.kept.get_or_make(
+        (run.path, run.stamp, "measured"), partial(read_measured, run.path)
+    )
+    methods = best_first(attributions.methods_for(model), measured)
+    found = asked.together([m.name for m in methods if not m.long])
+    for method in methods:
         if method.long and (slow or asked.has(method.name)):
             found |= asked.alone(method, on_step)
-    shown = (m for m in asked.methods if m.name in found)
-    drawn = (ClassMap(m, found[m.name], _is_signed(m, second)) for m in shown)
-    answer = run, seen, probabilities, first, second, tuple(drawn), asked.best
-    found = Why(*answer, faithfulness.fills(model), {}, asked.key)
+    depends = asked.dependence(methods, probabilities) if second is None else {}
+    drawn = tuple(
+        ClassMap(
+            m,
+            found[m.name],
+            _is_signed(m, second),
+            *depends.get(m.name, (None, None)),
+            asked.gap(m, found[m.name]) if m.complete else None,
+        )
+        for m in methods
+        if m.name in found
+    )
+    fills = tuple(fill for fill in FILLS if fill in faithfulness.fills(model))
+    answer = run, seen, probabilities, first, second, drawn, measured
+    found = Why(*answer, fills, {}, asked.key)
     truths = {fill: asked.kept.get(_truth_key(found, fill)) for fill in found.fills}
     return replace(found, truths={fill: truth for fill, truth in truths.items() if truth})
+
+
+def best_first(methods: list[Method], measured: dict[str, Measured]) -> list[Method]:
+    """By the mean score that was measured, under the first fill there is; else as they come."""
+    fill = next((fill for fill in FILLS if fill in measured), None)
+    scores = measured[fill].scores if fill else {}
+    return sorted(methods, key=lambda method: -scores.get(method.name, -1))
 
 
 def truth(
@@ -130,28 +207,94 @@ def truth(
     fill: str = "mean",
     on_step: OnStep | None = None,
 ) -> Truth:
-    """How true the maps of `why` are: see `faithfulness.measure`, with up to `MOST_STEPS` steps.
+    """How true the maps of `why` are: `faithfulness.measure` with `faithfulness.STEPS` steps.
 
-    `image` is that of `why`. Raises `RunError` for a fill that is not or that the model lacks.
+    In half precision where the hardware has it: a score moves by about 0.005. Random orders are
+    drawn once for a picture, classes and fill, and each map is measured once, whatever is drawn
+    beside it. `image` is that of `why`. Raises `RunError` for a fill that is not or that the model
+    lacks.
     """
-    model = explorer.model(why.run)
     if fill not in why.fills:
         choices = ", ".join(why.fills)
         raise RunError(f"'{why.run.name}' has no fill '{fill}': choose one of {choices}.")
+    kept = _kept(explorer)
+    return kept.get_or_make(
+        _truth_key(why, fill), lambda: _Meter(explorer, why, image, fill, on_step).measured(kept)
+    )
 
-    def measured() -> Truth:
-        _, pixels = explorer.input(why.run.preprocessing, image)
-        grid = attributions.cell_grid(model, pixels)
-        values = {
-            m.method.name: faithfulness.resampled(torch.from_numpy(m.values)[None], grid)[0]
-            for m in why.maps
-        }
-        settings = {"fill": fill, "against": why.against, "steps": MOST_STEPS, "on_step": on_step}
-        return _summarised(
-            fill, faithfulness.measure(model, pixels, why.target, values, **settings)
+
+class _Meter:
+    """One measurement: the random orders, then map by map."""
+
+    def __init__(self, explorer: Explorer, why: Why, image: Image.Image, fill: str, on_step):
+        self.why, self.fill, self.model = why, fill, explorer.model(why.run)
+        _, self.pixels = explorer.input(why.run.preprocessing, image)
+        self.grid = attributions.cell_grid(self.model, self.pixels)
+        self.done, self.parts, self.on_step = 0, 1 + len(why.maps), on_step
+        self.settings = {"fill": fill, "against": why.against, "steps": faithfulness.STEPS}
+
+    def measured(self, kept: "Kept") -> Truth:
+        null = kept.get_or_make((*self.why.key, "null", self.fill), self.null)
+        self.done += 1
+        deletion, insertion, scores = {}, {}, {}
+        for drawn in self.why.maps:
+            name = drawn.method.name
+            key = (*self.why.key, "score", self.fill, name)
+            found, scores[name] = kept.get_or_make(key, partial(self.judged, drawn, null))
+            deletion[name], insertion[name] = found.deletion[name], found.insertion[name]
+            self.done += 1
+        deletion[CENTRE], insertion[CENTRE] = null.deletion[CENTRE], null.insertion[CENTRE]
+        scores[CENTRE] = self.score(null, CENTRE, null)
+        random = null.random_deletion, null.random_insertion
+        return Truth(
+            self.fill,
+            null.shares.numpy(),
+            {name: curve.numpy() for name, curve in deletion.items()},
+            {name: curve.numpy() for name, curve in insertion.items()},
+            tuple(torch.stack(faithfulness.band(curves)).numpy() for curves in random),
+            scores,
+            torch.stack([faithfulness.area(null.shares, c) for c in random]).numpy(),
         )
 
-    return _kept(explorer).get_or_make(_truth_key(why, fill), measured)
+    def null(self) -> faithfulness.Truth:
+        return self.ask(faithfulness.measure, {CENTRE: faithfulness.centredness(*self.grid)})
+
+    def judged(self, drawn: ClassMap, null: faithfulness.Truth) -> tuple:
+        """The map's curves and its score; its own shape is asked only where that can decide."""
+        name = drawn.method.name
+        values = faithfulness.resampled(torch.from_numpy(drawn.values)[None], self.grid)[0]
+        found = self.ask(faithfulness.measure, {name: values}, random_orders=0)
+        score = self.score(found, name, null)
+        if score.verdict == ELSEWHERE:
+            laid = self.ask(faithfulness.shape_scores, values)
+            score = replace(score, p_shape=faithfulness.rank_p(found.scores[name], laid))
+        return found, score
+
+    def score(self, found: faithfulness.Truth, name: str, null: faithfulness.Truth) -> Score:
+        areas = (
+            float(faithfulness.area(found.shares, curves[name]))
+            for curves in (found.deletion, found.insertion)
+        )
+        own = found.scores[name]
+        p = faithfulness.rank_p(own, null.random_scores)
+        return Score(*areas, p, name != CENTRE and own > null.scores[CENTRE])
+
+    def ask(self, function: Callable, maps, **options):
+        device = self.pixels.device
+        with torch.autocast(device.type, torch.bfloat16, enabled=autocast_helps(device)):
+            return function(
+                self.model,
+                self.pixels,
+                self.why.target,
+                maps,
+                on_step=self.step if self.on_step else None,
+                **self.settings,
+                **options,
+            )
+
+    def step(self, done: int, total: int) -> None:
+        """In hundredths of a part: the random orders, and each map."""
+        self.on_step(100 * self.done + 100 * done // total, 100 * self.parts)
 
 
 class Kept:
@@ -195,15 +338,6 @@ class _Asked:
     model: nn.Module
     pixels: Tensor  # (1, 3, S, S)
 
-    @property
-    def best(self) -> str | None:
-        return attributions.BEST_MEASURED.get(attributions.kind_of(self.model))
-
-    @property
-    def methods(self) -> list[Method]:
-        """Those that serve the model, the best measured first."""
-        return sorted(attributions.methods_for(self.model), key=lambda m: m.name != self.best)
-
     def has(self, name: str) -> bool:
         return self.kept.get((*self.key, name)) is not None
 
@@ -228,6 +362,44 @@ class _Asked:
             found |= attributions.attribute_many(rest, *asked)
         return {name: values[0].float().cpu().numpy() for name, values in found.items()}
 
+    def gap(self, method: Method, values: np.ndarray) -> float:
+        """How far a map that is to add up misses."""
+        *_, target, against = self.key
+
+        def gap() -> float:
+            count = attributions.class_count(self.model)
+            weights = F.one_hot(torch.tensor([target]), count)
+            if against is not None:
+                weights = weights - F.one_hot(torch.tensor([against]), count)
+            maps = torch.from_numpy(values)[None].to(self.pixels)
+            asked = self.model, self.pixels, maps, weights.to(self.pixels)
+            return float(attributions.completeness_gap(*asked))
+
+        return self.kept.get_or_make((*self.key, method.name, "gap"), gap)
+
+    def dependence(self, methods: list[Method], probabilities: np.ndarray) -> dict[str, tuple]:
+        """By name, the rank correlations of `ClassMap` of those that are quick and of one class."""
+        names = [m.name for m in methods if m.class_specific and not m.long]
+        *_, target, _ = self.key
+        if len(probabilities) < 2 or not names:
+            return {}
+
+        def correlations() -> dict[str, tuple[float, float]]:
+            own = {name: torch.from_numpy(v) for name, v in self.together(names).items()}
+            order = [c for c in np.argsort(-probabilities) if c != target]
+            asked = attributions.attribute_many
+            other = asked(names, self.model, self.pixels, int(order[0]))
+            random = asked(names, randomised_head(self.model), self.pixels, target)
+            return {
+                name: tuple(
+                    rank_correlation(own[name], found[name][0].float().cpu())
+                    for found in (other, random)
+                )
+                for name in names
+            }
+
+        return self.kept.get_or_make((*self.key, "dependence"), correlations)
+
 
 def _is_signed(method: Method, against: int | None) -> bool:
     return method.signed or (against is not None and method.class_specific)
@@ -235,22 +407,3 @@ def _is_signed(method: Method, against: int | None) -> bool:
 
 def _truth_key(why: Why, fill: str) -> tuple:
     return (*why.key, "truth", fill, *sorted(m.method.name for m in why.maps))
-
-
-def _summarised(fill: str, found: faithfulness.Truth) -> Truth:
-    def areas(curves: Tensor) -> Tensor:
-        return faithfulness.area(found.shares, curves)
-
-    random = found.random_deletion, found.random_insertion
-    return Truth(
-        fill,
-        found.shares.numpy(),
-        {name: curve.numpy() for name, curve in found.deletion.items()},
-        {name: curve.numpy() for name, curve in found.insertion.items()},
-        tuple(torch.stack(faithfulness.band(curves)).numpy() for curves in random),
-        {
-            name: (float(areas(curve)), float(areas(found.insertion[name])))
-            for name, curve in found.deletion.items()
-        },
-        torch.stack([areas(curves) for curves in random]).numpy(),
-    )

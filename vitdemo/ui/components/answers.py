@@ -1,7 +1,9 @@
 """What every model answers of one picture, as cards.
 
-The value that reaches the script: {"models": [{"run", "about", "accuracy", "classes",
-"probabilities"}, ...], likeliest class first, "label": the true class or None, "problems": [...], "notes": [...]}.
+The value that reaches the script, likeliest class first:
+
+    {"models": [{"run", "about", "accuracy", "classes", "probabilities"}, ...],
+     "label": the true class or None, "problems": [...], "notes": [...]}
 """
 
 from dataclasses import dataclass

@@ -20,11 +20,19 @@ INTRO = (
     "in each map's order and watches the answer, so that you need not trust a map for its looks."
 )
 METER = (
-    "The score says how well a map's order of the patches foretells what **this model's** answer "
-    "loses and regains as they go and come back: only a map beyond the grey band knows more than a "
-    "random order. It cannot say whether the model is right or looks where a person would, and a "
-    "picture with holes is one few models were trained on, so compare maps under one fill, not "
-    "one fill with another."
+    "The score, in points: how much higher the probability is, on average over the curve, with "
+    "what a map calls important than with the rest. It says how well a map's order of the patches "
+    "foretells what **this model** loses and regains as they go and come back, under two nulls: "
+    "**random orders**, and the same map **rotated, flipped and shifted**, since smooth maps score "
+    "high wherever they lie. *Not told apart* means p above 0.05: 1 in 20 maps that know nothing "
+    "is called more. *A blob in the middle* is an order from the centre out, which knows photos "
+    "but no model. The score cannot say whether the model is right or looks where a person would. "
+    "Few models were trained on pictures with holes, so compare maps under one fill, not one fill "
+    "with another.\n\n"
+    "**Is it about this class, and about this model?** Below a map stands its rank correlation "
+    "with the same map for the runner-up class, and with that of the model with a random last "
+    "layer (Adebayo et al. 2018): near 1, it shows what is in the picture rather than what speaks "
+    "for this class."
 )
 
 
@@ -76,7 +84,7 @@ def build(
         )
         fill = gr.Radio(
             [(words, name) for name, words in why_drawing.FILLS.items()],
-            value="mean",
+            value="drop",
             label="Truth meter: what stands for a patch that is gone",
             elem_id="why-fill",
             min_width=320,
@@ -195,7 +203,7 @@ def build(
 def drawn(found: Why, fill: str) -> tuple[str, str]:
     """The maps, and the meter where it was measured before."""
     known = found.truths.get(fill)
-    return why_drawing.maps_html(found, known), why_drawing.meter_html(found, known)
+    return why_drawing.maps_html(found, known, fill), why_drawing.meter_html(found, known)
 
 
 def choices(

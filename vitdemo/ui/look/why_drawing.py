@@ -3,13 +3,16 @@
 import numpy as np
 
 from vitdemo import figures
-from vitdemo.explorer.why import ClassMap, Truth, Why
+from vitdemo.explorer.why import RANDOM, ClassMap, Score, Truth, Why
 from vitdemo.faithfulness import CENTRE
 from vitdemo.figures import Curve, truth
 from vitdemo.ui import html
 
-BEST = "The truest on hundreds of test pictures; which is of this one, the truth meter below says"
-FILLS = {"mean": "Mean colour", "blur": "Blurred picture", "drop": "Token dropped (ViT only)"}
+BEST = (
+    "On {count} test pictures no map of this model scored higher beyond doubt (paired 95 % "
+    "interval, {fill}), and it was truer than an order from the centre out"
+)
+FILLS = {"drop": "Token dropped (ViT only)", "mean": "Mean colour", "blur": "Blurred picture"}
 OPACITY = 0.65
 # Each at 2.9 : 1 or more on white and on the dark theme; neighbours differ for the colour-blind.
 COLOURS = {
@@ -25,13 +28,14 @@ COLOURS = {
 UNMEASURED = "Not measured yet for this picture, these maps and this fill: press the button above."
 
 
-def maps_html(why: Why, known: Truth | None) -> str:
-    """All maps side by side, each with its caption, its limit and its score where `known`."""
+def maps_html(why: Why, known: Truth | None, fill: str) -> str:
+    """All maps side by side, each with its caption, its limit, its checks, and its score where
+    `known`; badges are those of the fill."""
     classes, chance = why.run.classes, why.probabilities
     asked = f"Why {why.named}? {why.run.name} gives {chance_of(classes, chance, why.target)}"
     if why.against is not None:
         asked += f" and {chance_of(classes, chance, why.against)}"
-    items = (map_figure(why, found, known) for found in why.maps)
+    items = (map_figure(why, found, known, fill) for found in why.maps)
     cells = f'<div class="vd-why">{"".join(items)}</div>'
     return f"<p><strong>{html.escape(asked)}.</strong></p>{cells}{legend_html(why)}"
 
@@ -40,7 +44,7 @@ def chance_of(classes: tuple[str, ...], probabilities: np.ndarray, index: int) -
     return f"{classes[index]} {100 * probabilities[index]:.1f} %"
 
 
-def map_figure(why: Why, found: ClassMap, known: Truth | None) -> str:
+def map_figure(why: Why, found: ClassMap, known: Truth | None, fill: str) -> str:
     values, method, side = found.values, found.method, figures.display_side(len(why.seen), 240)
     row, column = np.unravel_index(np.abs(values).argmax(), values.shape)
     peak = (
@@ -57,25 +61,59 @@ def map_figure(why: Why, found: ClassMap, known: Truth | None) -> str:
     top = float(np.abs(values).max()) or 1.0
     asked = why.named if method.class_specific else "every class alike"
     numbers = html.number_grid(values / top, "Numbers, in percent of the strongest")
-    badge = f' <b class="vd-best" title="{BEST}">best on average</b>'
-    best = badge if method.name == why.best else ""
     below = (
-        f"{best}{score_html(method.name, known)}"
+        f"{badge_html(why, method.name, fill)}{score_html(method.name, known)}"
+        f"{checks_html(why, found)}"
         f'<p class="vd-caption">{html.escape(method.caption)}</p>{numbers}'
     )
     alt = f"{method.title} of {why.run.name} for {asked}: {peak}"
     return html.figure(picture, alt, method.title, peak, below)
 
 
+def badge_html(why: Why, name: str, fill: str) -> str:
+    """On every map that was measured to be among the best of this run under this fill."""
+    if name not in why.best(fill):
+        return ""
+    words = BEST.format(count=why.measured[fill].pictures, fill=FILLS[fill].lower())
+    return f' <b class="vd-best" title="{html.escape(words)}">among the best on average</b>'
+
+
 def score_html(name: str, known: Truth | None) -> str:
     if known is None:
         return ""
-    deletion, insertion = known.areas[name]
-    chance = known.random_areas.mean(axis=1)  # (2,)
+    score = known.scores[name]
     return (
-        f'<p class="vd-score">deletion {100 * deletion:.1f} % (random {100 * chance[0]:.1f}), '
-        f"insertion {100 * insertion:.1f} % (random {100 * chance[1]:.1f})</p>"
+        f'<p class="vd-score">{points(score.score)} points, {html.escape(score.verdict)} '
+        f"({chances(score)})</p>"
     )
+
+
+def points(share: float) -> str:
+    return f"{100 * share:+.1f}"
+
+
+def chances(score: Score) -> str:
+    """Both rank p, as far as they were asked."""
+    elsewhere = "" if score.p_shape is None else f"; elsewhere p = {score.p_shape:.2f}"
+    return f"random p = {score.p_orders:.2f}{elsewhere}"
+
+
+def checks_html(why: Why, found: ClassMap) -> str:
+    """Would it be another map for another class, for another model; does it add up?"""
+    words = []
+    if found.other_class is not None:
+        words += [
+            f"Rank correlation with its own map for {why.runner_up}, the runner-up: "
+            f"{correlation(found.other_class)}",
+            f"of this model with a random head: {correlation(found.random_head)}",
+        ]
+    if found.gap is not None:
+        words.append(f"Adds up to the change of the log-probability, less {found.gap:.2%}")
+    return f'<p class="vd-checks">{html.escape("; ".join(words))}.</p>' if words else ""
+
+
+def correlation(value: float) -> str:
+    return "–" if value != value else f"{value:+.2f}"
 
 
 def legend_html(why: Why) -> str:
@@ -113,10 +151,13 @@ def meter_html(why: Why, known: Truth | None) -> str:
 
 
 def words(why: Why, known: Truth, kind: int) -> str:
-    """The areas of one kind in a sentence, for those who do not see the curves."""
-    areas = ", ".join(f"{title(why, n)} {100 * a[kind]:.1f}" for n, a in known.areas.items())
+    """The mean heights of one kind in a sentence, for those who do not see the curves."""
+    heights = ", ".join(
+        f"{title(why, name)} {100 * (score.deletion, score.insertion)[kind]:.1f}"
+        for name, score in known.scores.items()
+    )
     chance = 100 * known.random_areas[kind].mean()
-    return f"Areas in percent: {areas}; random orders {chance:.1f}."
+    return f"Mean heights in percent: {heights}; random orders {chance:.1f}."
 
 
 def plot(known: Truth, curves: dict, kind: int, x_label: str, y_label: str):
@@ -134,31 +175,35 @@ def title(why: Why, name: str) -> str:
 
 
 def table_html(why: Why, known: Truth) -> str:
-    """Areas, the best difference first; what lies beyond nine of ten random orders is said."""
-    low, high = np.quantile(known.random_areas, [0.05, 0.95], axis=1)  # (2,) each
-    head = ("order", "deletion, % (low is true)", "insertion, % (high is true)", "difference", "")
-    ordered = sorted(known.areas.items(), key=lambda item: item[1][0] - item[1][1])
+    """Mean heights of the curves, the best score first, each with its two p and verdict."""
+    head = (
+        "order",
+        "deletion, % (low is true)",
+        "insertion, % (high is true)",
+        "score, points",
+        "p, random orders",
+        "p, own shape elsewhere",
+        "",
+    )
     rows = []
-    for name, (deletion, insertion) in ordered:
-        beyond = [
-            kind
-            for kind, beats in (("deletion", deletion < low[0]), ("insertion", insertion > high[1]))
-            if beats
-        ]
-        verdict = f"beyond random in {' and '.join(beyond)}" if beyond else "no better than random"
-        dashed = ' class="vd-dashed"' if name == CENTRE else ""
+    for name, score in sorted(known.scores.items(), key=lambda item: -item[1].score):
+        middle = name == CENTRE
+        dashed = ' class="vd-dashed"' if middle else ""
+        verdict = "" if middle and score.verdict != RANDOM else score.verdict
+        shape = "–" if score.p_shape is None else f"{score.p_shape:.2f}"
         rows.append(
             f'<tr><th scope="row"><i{dashed} style="color: {COLOURS[name]}"></i>'
-            f"{html.escape(title(why, name))}</th><td>{100 * deletion:.1f}</td>"
-            f"<td>{100 * insertion:.1f}</td><td>{100 * (insertion - deletion):+.1f}</td>"
-            f"<td>{verdict}</td></tr>"
+            f"{html.escape(title(why, name))}</th><td>{100 * score.deletion:.1f}</td>"
+            f"<td>{100 * score.insertion:.1f}</td><td>{points(score.score)}</td>"
+            f"<td>{score.p_orders:.2f}</td><td>{shape}</td><td>{html.escape(verdict)}</td></tr>"
         )
-    count, chance = known.random_areas.shape[1], 100 * known.random_areas.mean(axis=1)
-    bands = [f"{100 * a:.1f} to {100 * b:.1f}" for a, b in zip(low, high, strict=True)]
+    random = known.random_areas  # (2, R)
+    low, high = 100 * np.quantile(random[1] - random[0], [0.05, 0.95])
+    chance = 100 * random.mean(axis=1)
     rows.append(
-        f'<tr><th scope="row"><i class="vd-band"></i>{count} random orders</th>'
-        f"<td>{chance[0]:.1f} ({bands[0]})</td><td>{chance[1]:.1f} ({bands[1]})</td>"
-        "<td></td><td>mean (nine of ten)</td></tr>"
+        f'<tr><th scope="row"><i class="vd-band"></i>{random.shape[1]} random orders</th>'
+        f"<td>{chance[0]:.1f}</td><td>{chance[1]:.1f}</td>"
+        f"<td>{low:+.1f} to {high:+.1f}</td><td></td><td></td><td>nine of ten</td></tr>"
     )
     cells = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
     return (
@@ -168,8 +213,11 @@ def table_html(why: Why, known: Truth) -> str:
 
 
 def csv_links(why: Why, known: Truth) -> str:
-    areas = [(name, *pair) for name, pair in known.areas.items()]
-    areas += [("random", *pair) for pair in known.random_areas.T.tolist()]
+    areas = [
+        (name, score.deletion, score.insertion, score.p_orders, score.p_shape)
+        for name, score in known.scores.items()
+    ]
+    areas += [("random", *pair, None, None) for pair in known.random_areas.T.tolist()]
     curves = [
         (kind, name, float(share), float(value))
         for kind, lines in (("deletion", known.deletion), ("insertion", known.insertion))
@@ -178,7 +226,9 @@ def csv_links(why: Why, known: Truth) -> str:
     ]
     name = f"{why.run.name}-{why.run.classes[why.target]}-{known.fill}"
     return (
-        html.csv_link(("order", "deletion", "insertion"), areas, f"{name}-areas.csv")
+        html.csv_link(
+            ("order", "deletion", "insertion", "p_orders", "p_shape"), areas, f"{name}-areas.csv"
+        )
         + " "
         + html.csv_link(("curve", "order", "share", "value"), curves, f"{name}-curves.csv").replace(
             "Download CSV", "Download curves as CSV"

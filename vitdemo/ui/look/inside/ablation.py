@@ -27,15 +27,28 @@ WALL = (
     "switched off; orange where the head spoke for the class, purple where it spoke against it. "
     "A head that changes nothing by itself may still matter: others can stand in for it."
 )
+INSTEAD = {
+    "mean": "its mean (mean ablation)",
+    "zero": "zeros (zero ablation)",
+}
+MEAN_OF = {
+    None: "A head that is off hands on zeros: what it adds to every picture alike goes too.",
+    0: "A head that is off hands on its mean over the tokens of this picture, for want of test "
+    "pictures.",
+}
+MEAN = (
+    "A head that is off hands on its mean over {count} test pictures: what is lost is what it "
+    "tells of this one."
+)
 CHOOSE = "Choose heads to switch them off, all at the same time, and on again."
 
 
 def build(
     parts: Parts,
     *,
-    head_effects: Callable[[str, Image.Image], Effects],
-    answer_without: Callable[[str, Image.Image, Collection[Head]], np.ndarray],
-    accuracy_without: Callable[[str, Collection[Head]], Iterator[Step]],
+    head_effects: Callable[[str, Image.Image, str], Effects],
+    answer_without: Callable[[str, Image.Image, Collection[Head], str], np.ndarray],
+    accuracy_without: Callable[[str, Collection[Head], str], Iterator[Step]],
 ) -> None:
     """Lay out and wire the part; the callables take a run's name first."""
     shared = parts.shared
@@ -43,6 +56,12 @@ def build(
     off = gr.Textbox(
         "", visible="hidden", label="heads that are off", elem_id="heads-off"
     )  # "3.1 4.2": layer.head
+    instead = gr.Radio(
+        [(words, name) for name, words in INSTEAD.items()],
+        value="mean",
+        label="A head that is off hands on",
+        elem_id="heads-instead",
+    )
     with gr.Row():
         with gr.Column(scale=3, min_width=300):
             wall = PickHTML(elem_id="head-effects")
@@ -53,35 +72,36 @@ def build(
             cancel = gr.Button("Cancel", size="sm", interactive=False)
             accuracy = gr.HTML(elem_id="accuracy-without", apply_default_css=False, min_height=80)
 
-    def shown(image, name, found, heads):
-        without = answer_without(name, image, heads)
+    def shown(image, name, found, heads, instead):
+        without = answer_without(name, image, heads, instead)
         return wall_html(found, heads), compared_html(found, without, heads), written(heads)
 
-    def draw(image, name, text, before):
-        found = head_effects(name, image)
+    def draw(image, name, text, before, instead):
+        found = head_effects(name, image, instead)
         if before is None or before.run.name == name:
-            return *shown(image, name, found, read(text, found)), found, gr.skip()
-        return *shown(image, name, found, frozenset()), found, ""
+            return *shown(image, name, found, read(text, found), instead), found, gr.skip()
+        return *shown(image, name, found, frozenset(), instead), found, ""
 
     @for_people
-    def pick(image, name, text, found, event: gr.EventData):
+    def pick(image, name, text, found, instead, event: gr.EventData):
         if image is None or found is None or found.run.name != name:
             return gr.skip()  # the wall of another model, about to be redrawn
-        return shown(image, name, found, read(text, found) ^ read(event.pick, found))
+        heads = read(text, found) ^ read(event.pick, found)
+        return shown(image, name, found, heads, instead)
 
     @for_people
-    def switch_on(image, name, found):
+    def switch_on(image, name, found, instead):
         if image is None or found is None or found.run.name != name:
             return gr.skip()
-        return shown(image, name, found, frozenset())
+        return shown(image, name, found, frozenset(), instead)
 
-    def measure(name, text, found, progress=gr.Progress()):  # noqa: B008, gradio's way
+    def measure(name, text, found, instead, progress=gr.Progress()):  # noqa: B008, gradio's way
         if found is None or found.run.name != name or not (heads := read(text, found)):
             yield html.notice("Switch a head off first: there is nothing to compare."), no_cancel
             return
         yield "", gr.update(interactive=True)
         try:
-            for step in accuracy_without(name, heads):
+            for step in accuracy_without(name, heads, instead):
                 progress((step.done, step.total), desc="Test pictures", unit="answers")
                 yield gr.skip(), gr.skip()
             yield change_html(name, step.change, heads), no_cancel
@@ -94,21 +114,22 @@ def build(
     no_cancel = gr.update(interactive=False)
     latest = {"trigger_mode": "always_last", "api_visibility": "private"}
     quick = {"show_progress": "hidden", **latest, **MODEL_QUEUE}
-    parts.draw("ablation", draw, [off, effects], [wall, compared, off, effects, accuracy])
+    drawn = [wall, compared, off, effects, accuracy]
+    parts.draw("ablation", draw, [off, effects, instead], drawn, by=[instead])
     chosen = [wall, compared, off]
     now = [shared.picture, shared.model]
-    wall.pick(pick, inputs=[*now, off, effects], outputs=chosen, **quick)
-    all_on.click(switch_on, inputs=[*now, effects], outputs=chosen, **quick)
+    wall.pick(pick, inputs=[*now, off, effects, instead], outputs=chosen, **quick)
+    all_on.click(switch_on, inputs=[*now, effects, instead], outputs=chosen, **quick)
     measured = [accuracy, cancel]
     asked = ask.click(
         measure,
-        inputs=[shared.model, off, effects],
+        inputs=[shared.model, off, effects, instead],
         outputs=measured,
         api_visibility="private",
         **LONG_QUEUE,
     )
     cancel.click(stop, outputs=measured, cancels=[asked], queue=False, api_visibility="private")
-    shared.linked["off"] = off
+    shared.linked |= {"off": off, "instead": instead}
 
 
 def read(text: str, found: Effects) -> frozenset[Head]:
@@ -161,13 +182,17 @@ def wall_html(found: Effects, heads: Collection[Head]) -> str:
         f"{signed(limit)} (change of the logit, white is none)</div>"
     )
     return (
-        caption(WALL.format(name=name))
+        caption(f"{WALL.format(name=name)} {mean_words(found)}")
         + '<div class="vd-scroll"><table class="vd-numbered vd-effects"><caption>Change of the '
         "logit without each head; columns are heads</caption>"
         f"<thead><tr><td></td>{columns}</tr></thead>"
         f'<tbody data-columns="{H}">{"".join(body)}</tbody></table></div>{legend}'
         + folded(f"Numbers: change of the probability of {name}, in percentage points", table)
     )
+
+
+def mean_words(found: Effects) -> str:
+    return MEAN_OF.get(found.pictures) or MEAN.format(count=found.pictures)
 
 
 def _cell(head: Head, is_off: bool, colour: str, words: str, text: str) -> str:
@@ -185,9 +210,9 @@ def compared_html(found: Effects, without: np.ndarray, heads: Collection[Head]) 
     classes, all_on = found.run.classes, softmax(found.logits)
     shown, _ = top_k(all_on, min(5, len(classes)))
     first, _ = top_k(without, 1)
-    shown = [*shown, *(c for c in first if c not in shown)]  # what it says now belongs to it
+    shown = [*shown, *(c for c in first if c not in shown)]  # what it predicts now belongs to it
     title = f"Without {listed(heads)}" if heads else "With all heads, as none is off"
-    same = "still says" if first[0] == found.target else "now says"
+    same = "still predicts" if first[0] == found.target else "now predicts"
     verdict = (
         f"{found.run.name} {same} {classes[first[0]]} ({percent(without[first[0]])}; with all "
         f"heads {percent(all_on[first[0]])})."

@@ -1,0 +1,160 @@
+"""Imputation, SaCo, the sanity checks and the file of what was measured."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from tests.making import RESNET, TIMM, VIT, make_run, random_model
+from tests.test_attention import build_timm, pictures
+from vitdemo.faithfulness import CENTRE, answers
+from vitdemo.faithfulness.imputation import imputed
+from vitdemo.faithfulness.measured import FILE, best_of, read_measured, summed_up, write_measured
+from vitdemo.faithfulness.saco import coefficient, group_of, saco
+from vitdemo.faithfulness.sanity import randomised_head, rank_correlation
+
+# --- ROAD ---
+
+
+def test_each_imputed_pixel_is_the_mean_of_its_neighbours():
+    image = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    stays = torch.rand(1, 64, generator=torch.Generator().manual_seed(1)) < 0.5
+    found = imputed(image, stays, (8, 8))[0].double()
+    kept = stays.view(8, 8).repeat_interleave(4, 0).repeat_interleave(4, 1)
+    assert torch.equal(found[:, kept].float(), image[0][:, kept])
+    errors = []
+    for y, x in (~kept).nonzero().tolist():
+        total, weights = torch.zeros(3).double(), 0.0
+        for dy in (-1, 0, 1):
+            for dx in (-1, 0, 1):
+                if (dy or dx) and 0 <= y + dy < 32 and 0 <= x + dx < 32:
+                    weight = 1 / 12 if dy and dx else 1 / 6
+                    total, weights = total + weight * found[:, y + dy, x + dx], weights + weight
+        errors.append((found[:, y, x] - total / weights).abs().max())
+    assert 0.001 < torch.stack(errors).mean() < 0.03  # the noise, and nothing else
+
+
+def test_a_slope_is_foretold_and_large_pictures_are_solved_small():
+    slope = torch.linspace(-1, 1, 112).expand(1, 3, 112, 112)
+    stays = torch.ones(1, 49, dtype=torch.bool)
+    stays[0, [16, 24, 32]] = False
+    found = imputed(slope, stays, (7, 7))
+    assert (found - slope).abs().max() < 0.15
+    hole = ~stays.view(7, 7).repeat_interleave(16, 0).repeat_interleave(16, 1)
+    assert (found - slope)[0][:, hole].abs().mean() < 0.03
+    none = imputed(slope, torch.zeros_like(stays), (7, 7))
+    assert none.abs().max() < 0.1  # the mean colour, and noise
+    assert torch.equal(imputed(slope, torch.ones_like(stays), (7, 7)), slope)
+
+
+# --- SaCo ---
+
+
+def test_saco_by_hand():
+    cost = torch.tensor([0.3, 0.1, 0.2])
+    # pairs: 5-2 agrees, 5-1 agrees, 2-1 does not: (3 + 4 - 1) / 8
+    assert coefficient(torch.tensor([5.0, 2.0, 1.0]), cost) == pytest.approx(6 / 8)
+    assert coefficient(torch.tensor([5.0, 2.0, 1.0]), torch.tensor([3.0, 2, 1])) == 1
+    assert coefficient(torch.tensor([5.0, 2.0, 1.0]), torch.tensor([1.0, 2, 3])) == -1
+    assert np.isnan(coefficient(torch.ones(3), cost))
+    assert group_of(torch.arange(6.0), 3).tolist() == [2, 2, 1, 1, 0, 0]
+
+
+@torch.no_grad()
+def test_saco_takes_each_group_away_alone():
+    model = build_timm().double()
+    image = pictures(model, batch=1).double()
+    values = torch.rand(4, 4, generator=torch.Generator().manual_seed(0)).double()
+    whole = model(image).softmax(1)[0, 1]
+    order = values.flatten().argsort(descending=True)
+    salience, cost = [], []
+    for group in order.view(4, 4):
+        stays = torch.ones(1, 16, dtype=torch.bool)
+        stays[0, group] = False
+        left = answers(model, image, stays, (4, 4), "drop").softmax(1)[0, 1]
+        salience.append(values.flatten()[group].sum())
+        cost.append(whole - left)
+    expected = coefficient(torch.stack(salience), torch.stack(cost))
+    found = saco(model, image, 1, {"own": values, "reverse": -values}, fill="drop", groups=4)
+    assert found["own"] == pytest.approx(expected)
+    assert found["reverse"] == pytest.approx(-expected)
+
+
+# --- sanity checks ---
+
+
+@pytest.mark.parametrize("spec", [VIT, TIMM, RESNET])
+def test_a_random_head_and_nothing_else(spec):
+    model = random_model(spec)
+    before = copy.deepcopy(model.state_dict())
+    images = torch.randn(2, 3, spec.image_size, spec.image_size)
+    other = randomised_head(model, seed=1)
+    with torch.no_grad():
+        assert not torch.allclose(other(images), model(images))
+        assert torch.equal(other(images), randomised_head(model, seed=1)(images))
+    own, head = model.state_dict(), other.state_dict()
+    changed = {name for name in own if not torch.equal(own[name], head[name])}
+    assert changed <= {"head.weight", "head.bias", "fc.weight", "fc.bias"} and changed
+    assert all(torch.equal(own[name], before[name]) for name in own)
+    (weight,) = (name for name in changed if name.endswith("weight"))
+    assert float(head[weight].std()) == pytest.approx(float(own[weight].std()), rel=0.3)
+    with pytest.raises(TypeError, match="Identity has no linear last layer"):
+        randomised_head(torch.nn.Identity())
+
+
+def test_rank_correlation_is_spearmans():
+    from scipy.stats import spearmanr
+
+    random = torch.Generator().manual_seed(0)
+    first = torch.randn(6, 6, generator=random)
+    second = (first + torch.randn(6, 6, generator=random)).clamp(min=0)  # many ties
+    expected = spearmanr(first.flatten(), second.flatten()).statistic
+    assert rank_correlation(first, second) == pytest.approx(expected)
+    assert rank_correlation(first, first.exp()) == pytest.approx(1)
+    assert np.isnan(rank_correlation(first, torch.ones(6, 6)))
+
+
+# --- what was measured ---
+
+
+def scores(seed=0, n=200):
+    """One clear leader and its tie, one behind, one no better than from the centre out."""
+    random = np.random.default_rng(seed)
+    base = random.normal(0.2, 0.1, n)
+    return {
+        "leader": base + 0.1,
+        "tie": base + 0.1 + random.normal(-0.001, 0.05, n),
+        "behind": base + 0.06 + random.normal(0, 0.05, n),
+        CENTRE: base,
+    }
+
+
+def test_best_are_all_that_are_not_told_apart_from_the_best():
+    assert set(best_of(scores())) == {"leader", "tie"}
+    near = scores() | {CENTRE: scores()["leader"] + 0.001}
+    assert best_of(near) == ()  # nothing is beyond an order from the centre out
+
+
+def test_what_was_measured_travels_with_its_weights(tmp_path):
+    run = make_run(tmp_path / "run")
+    assert read_measured(run.path) == {}
+    written = {"drop": summed_up(scores())}
+    write_measured(run.path, written, steps=4)
+    assert read_measured(run.path) == written and written["drop"].pictures == 200
+    other = make_run(tmp_path / "other", seed=1)
+    (other.path / FILE).write_text((run.path / FILE).read_text())
+    assert read_measured(other.path) == {}  # of other weights
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"weights": 1, "fills": []}', "\x00"])
+def test_a_damaged_file_measures_nothing(tmp_path, text):
+    run = make_run(tmp_path / "run")
+    (run.path / FILE).write_text(text)
+    assert read_measured(run.path) == {}
+    write_measured(run.path, {"mean": summed_up(scores())})
+    content = json.loads((run.path / FILE).read_text())
+    content["fills"] = {"mean": {"pictures": "many", "scores": {}, "best": []}}
+    (run.path / FILE).write_text(json.dumps(content))
+    assert read_measured(run.path) == {}

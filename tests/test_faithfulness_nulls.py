@@ -1,0 +1,167 @@
+"""The nulls of a score, on maps that know nothing: how often are they called more than that?
+
+A model of patches as small as can be, and pictures with one bright blob somewhere near the middle,
+so that where a map lies matters, as it does in photos.
+"""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from scipy import stats
+
+from vitdemo.faithfulness import measure, shape_scores
+from vitdemo.faithfulness.nulls import LEVEL, random_rankings, rank_p, same_shape
+
+GRID, SIDE, TRIALS = (8, 8), 16, 500
+
+
+class Patches(torch.nn.Module):
+    """Two classes, from a small network on each patch of 2 px and the mean of all."""
+
+    num_classes = 2
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed, self.head = torch.nn.Conv2d(3, 16, 2, stride=2), torch.nn.Linear(16, 2)
+        torch.nn.init.normal_(self.embed.weight, std=0.6)
+        torch.nn.init.normal_(self.head.weight, std=3)
+
+    def forward(self, images):
+        return self.head(self.embed(images).relu().mean(dim=(2, 3)))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Patches().eval().requires_grad_(False)
+
+
+def picture(seed):
+    random = torch.Generator().manual_seed(seed)
+    centre = SIDE / 2 + 2 * torch.randn(2, generator=random)
+    place = torch.arange(SIDE)
+    away = (place[:, None] - centre[0]) ** 2 + (place - centre[1]) ** 2
+    colour = torch.randn(3, 1, 1, generator=random)
+    return (
+        2 * colour * torch.exp(-away / 18) + 0.3 * torch.randn(3, SIDE, SIDE, generator=random)
+    )[None]
+
+
+def noise(seed, smooth=False):
+    """A map that knows nothing, of cells of their own or of a smooth field."""
+    random = torch.Generator().manual_seed(20_000 + seed)
+    if not smooth:
+        return torch.randn(GRID, generator=random)
+    place = torch.arange(-4, 5).double()
+    bell = torch.exp(-(place**2) / 8)
+    wide = torch.randn(1, 1, 16, 16, generator=random).double()
+    return F.conv2d(wide, (bell[:, None] * bell)[None, None])[0, 0]  # (8, 8), without an edge
+
+
+def p_values(model, smooth, trials=TRIALS):
+    """Of `trials` maps on pictures of their own: p against orders, and against their own shape."""
+    found = []
+    for seed in range(trials):
+        image, values = picture(seed), noise(seed, smooth)
+        settings = {"steps": 4, "seed": 1000 * seed}
+        measured = measure(model, image, 0, {"own": values}, **settings)
+        laid = shape_scores(model, image, 0, values, **settings)
+        score = measured.scores["own"]
+        found.append((rank_p(score, measured.random_scores), rank_p(score, laid)))
+    return np.array(found)  # (trials, 2)
+
+
+@pytest.fixture(scope="module")
+def of_noise(model):
+    return p_values(model, smooth=False)
+
+
+@pytest.fixture(scope="module")
+def of_smooth_noise(model):
+    return p_values(model, smooth=True)
+
+
+def test_random_maps_raise_false_alarms_as_often_as_said(of_noise):
+    orders, shape = of_noise.T
+    assert 0.03 <= (orders <= LEVEL).mean() <= 0.06
+    assert (shape <= LEVEL).mean() <= 0.06
+
+
+def test_smooth_maps_need_the_null_of_their_own_shape(of_smooth_noise):
+    orders, shape = of_smooth_noise.T
+    assert (orders <= LEVEL).mean() > 0.15  # their shape alone: the reason for the second null
+    assert (shape <= LEVEL).mean() <= 0.06
+    assert ((orders <= LEVEL) & (shape <= LEVEL)).mean() <= 0.06  # which is what the page says
+
+
+def test_p_is_uniform_under_the_null(of_noise, of_smooth_noise):
+    places = np.arange(1, 20) / 20
+    near = stats.kstwo.ppf(0.99, TRIALS)
+    orders = (of_noise[:, :1] <= places + 1e-9).mean(axis=0)
+    assert np.abs(orders - places).max() < near
+    for found in (of_noise, of_smooth_noise):  # shifting makes a null of its own: never below
+        shape = (found[:, 1:] <= places + 1e-9).mean(axis=0)
+        assert (shape - places).max() < near
+
+
+def test_a_map_that_knows_is_told_apart(model):
+    found = []
+    for seed in range(10):
+        image = picture(seed)
+        with torch.no_grad():
+            target = int(model(image).argmax())
+            base = model.embed.bias.relu() @ model.head.weight.T  # of a patch of the mean colour
+            own = model.embed(image).relu().permute(0, 2, 3, 1) @ model.head.weight.T - base
+        truth = (own[..., target] - own[..., 1 - target])[0]  # (8, 8): what each patch adds
+        measured = measure(model, image, target, {"own": truth}, steps=4)
+        laid = shape_scores(model, image, target, truth, steps=4)
+        score = measured.scores["own"]
+        found.append((rank_p(score, measured.random_scores), rank_p(score, laid)))
+    assert np.max(found, axis=0)[0] == pytest.approx(1 / 101)
+    assert np.median(found, axis=0)[1] <= 0.1  # some that were hardly shifted are as good
+
+
+def test_a_reversed_order_has_the_opposite_score(model):
+    found = measure(model, picture(0), 0, {"own": noise(0)}, steps=4, random_orders=20)
+    scores = found.random_scores
+    torch.testing.assert_close(scores[:10], -scores[10:])
+    assert scores.std() > 1e-3
+    both = measure(model, picture(0), 0, {"own": noise(0), "reverse": -noise(0)}, steps=4).scores
+    assert both["own"] == pytest.approx(-both["reverse"], abs=1e-6)
+
+
+def test_rank_p_by_hand():
+    null = torch.tensor([0.1, 0.2, 0.3, 0.4])
+    assert [rank_p(s, null) for s in (0.5, 0.3, 0.0)] == [0.2, 0.6, 1.0]
+    assert rank_p(1.0, torch.empty(0)) == 1.0
+
+
+def test_the_same_shape_elsewhere():
+    values = torch.arange(12.0).view(3, 4)
+    laid = same_shape(values, 500, seed=1)
+    assert laid.shape == (500, 3, 4) and set(laid.unique().tolist()) == set(range(12))
+    assert any(torch.equal(own, values) for own in laid)
+    assert len({tuple(own.flatten().tolist()) for own in laid}) == 3 * 5 * 4  # places, half turns
+    square = same_shape(torch.arange(9.0).view(3, 3), 3000, seed=1)
+    assert len({tuple(own.flatten().tolist()) for own in square}) == 3 * 3 * 8
+    assert torch.equal(same_shape(values, 5, seed=3), same_shape(values, 5, seed=3))
+
+
+def test_neighbours_stay_neighbours_and_the_edge_goes_on():
+    values = torch.zeros(7, 7)
+    values[3, 2:4] = 1
+    for own in same_shape(values, 50):
+        places = own.nonzero()
+        assert (
+            len(places) and (places.max(0).values - places.min(0).values).sum() == len(places) - 1
+        )
+    slope = torch.arange(5.0).expand(5, 5)
+    for own in same_shape(slope, 50):
+        steps = torch.cat([own.diff(dim=0).flatten(), own.diff(dim=1).flatten()]).unique()
+        assert set(steps.tolist()) <= {-1.0, 0.0, 1.0}
+
+
+def test_half_of_the_orders_are_drawn():
+    orders = random_rankings(100, 7, seed=2)
+    assert torch.equal(orders[50:], 6 - orders[:50])

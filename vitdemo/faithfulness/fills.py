@@ -1,0 +1,116 @@
+"""What stands for a patch that is gone, and what a model answers to what is left.
+
+Painted in the mean colour, in its blurred surroundings or in what its neighbours foretell (ROAD);
+or, for a ViT, dropped from the tokens, so that no colour has to stand for "nothing".
+
+Letters: P patches (rows x columns), n sets of patches, S side, C classes.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from vitdemo import attention
+from vitdemo.attributions import CHUNK, OnStep, cells, class_count
+from vitdemo.faithfulness.imputation import imputed
+from vitdemo.models import is_vision_transformer, patches_stand_alone
+
+FILLS = ("drop", "mean", "blur", "road")
+
+
+def fills(model: nn.Module) -> tuple[str, ...]:
+    """What can stand for a patch that is gone, of `FILLS`.
+
+    Only a ViT can do without its token, and only where that is made of this patch and no other.
+    """
+    can_drop = is_vision_transformer(model) and patches_stand_alone(model)
+    return tuple(fill for fill in FILLS if fill != "drop" or can_drop)
+
+
+@torch.no_grad()
+def answers(
+    model: nn.Module,
+    image: Tensor,
+    sets: Tensor,
+    grid: tuple[int, int],
+    fill: str,
+    *,
+    on_step: OnStep | None = None,
+) -> Tensor:
+    """Logits (n, C), on the CPU, of one picture (1, 3, S, S) with only the patches of each set.
+
+    `sets` (n, P) says which patches of `grid` stay; `fill` is one of `fills(model)`. `on_step` is
+    called as (done, total) and may raise to end the work.
+    """
+    passed = _dropped if fill == "drop" else _painted
+    logits, done = torch.empty(len(sets), class_count(model), dtype=image.dtype), 0
+    for which, part in passed(model, image, sets.to(image.device), grid, fill):
+        logits[which.cpu()] = part.to("cpu", image.dtype)
+        done += len(which)
+        if on_step is not None:
+            on_step(done, len(sets))
+    return logits
+
+
+def check_fill(model: nn.Module, fill: str) -> None:
+    """Raises `ValueError` for a fill that there is not, or that `model` cannot do."""
+    if fill not in FILLS:
+        raise ValueError(f"Unknown fill '{fill}': choose one of {', '.join(FILLS)}.")
+    if fill not in fills(model):
+        raise ValueError(
+            f"{type(model).__name__} has no token for each patch alone: fill by mean or blur."
+        )
+
+
+def _painted(
+    model: nn.Module, image: Tensor, sets: Tensor, grid: tuple[int, int], fill: str
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """(numbers of sets, their logits), `CHUNK` pictures at a time."""
+    hidden = blur(image) if fill == "blur" else torch.zeros_like(image)
+    cell = cells(*image.shape[-2:], grid, image.device)  # (S, S)
+    for which in torch.arange(len(sets), device=image.device).split(CHUNK):
+        if fill == "road":
+            yield which, model(imputed(image, sets[which], grid))
+        else:
+            stays = sets[which][:, None, cell]  # (chunk, 1, S, S)
+            yield which, model(torch.where(stays, image, hidden))
+
+
+def _dropped(
+    model: nn.Module, image: Tensor, sets: Tensor, grid: tuple[int, int], fill: str
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """As `_painted`, with sequences that are really shorter: sets of equal size go together."""
+    attention.check_model(model)
+    x = model._pos_embed(model.patch_embed(image))  # (1, N, D): each token keeps its position
+    x = model.norm_pre(x) if hasattr(model, "norm_pre") else x
+    prefix, patches = x.split([model.num_prefix_tokens, sets.shape[1]], dim=1)
+    sizes = sets.sum(dim=1)
+    for size in sizes.unique().tolist():
+        for which in (sizes == size).nonzero()[:, 0].split(CHUNK):
+            place = sets[which].nonzero()[:, 1].view(len(which), size)  # (chunk, size)
+            tokens = torch.cat([prefix.expand(len(which), -1, -1), patches[0, place]], dim=1)
+            yield which, _answer(model, tokens)
+
+
+def _answer(model: nn.Module, x: Tensor) -> Tensor:
+    """Tokens (n, prefix + any number of patches, D) -> logits (n, C)."""
+    if not attention.reads_class_token(model) and x.shape[1] == model.num_prefix_tokens:
+        # The mean of no patch: taken as zero, which leaves the head's own leaning.
+        return model.forward_head(x.new_zeros(len(x), x.shape[1] + 1, x.shape[2]))
+    for block in model.blocks:
+        x = block(x)
+    return model.forward_head(model.norm(x))
+
+
+def blur(image: Tensor) -> Tensor:
+    """`image` (1, 3, S, S) under a Gaussian of an eighth of its side: shapes go, colours stay."""
+    rows, columns = (_gaussian(size).to(image) for size in image.shape[-2:])
+    return rows @ image @ columns.mT
+
+
+def _gaussian(size: int) -> Tensor:
+    """(size, size): row i has the weights of all places around place i, which sum to one."""
+    place = torch.arange(size, dtype=torch.float64)
+    weights = torch.exp(-0.5 * ((place[:, None] - place) / (size / 8)) ** 2)
+    return weights / weights.sum(dim=1, keepdim=True)
