@@ -35,7 +35,6 @@ from vitdemo.attributions import (
     MOST_GAP,
     attribute,
     attribute_many,
-    clenshaw_curtis,
     completeness_gap,
     contrast,
     methods_for,
@@ -306,16 +305,7 @@ def test_steps_double_until_it_adds_up():
             on_step=lambda *c, to=calls: to.append(c),
         )
         steps.append(calls[-1][0])
-    assert steps[0] == 33 < steps[1]
-
-
-def test_clenshaw_curtis_is_exact_for_polynomials_and_nested():
-    for steps in (8, 32):
-        rule = clenshaw_curtis(steps)
-        for power in range(steps + 1):
-            total = sum(weight * place**power for place, weight in rule.items())
-            assert total == pytest.approx(1 / (power + 1), abs=1e-10)
-    assert clenshaw_curtis(32).keys() <= clenshaw_curtis(64).keys()
+    assert steps[0] == 32 < steps[1]
 
 
 def test_a_picture_of_the_mean_colour_adds_up_to_nothing():

@@ -1,5 +1,6 @@
 """What goes to the browser and what comes back: small values, files, and nothing believed."""
 
+import base64
 from pathlib import Path
 
 import gradio as gr
@@ -13,8 +14,10 @@ from vitdemo.attention.packed import unpack
 from vitdemo.errors import ImageError
 from vitdemo.explorer import Answer, Explorer
 from vitdemo.explorer.hands import Changes, Removed
+from vitdemo.figures import SEQUENTIAL
+from vitdemo.figures.truth import DIVERGING
 from vitdemo.inputs import load_image
-from vitdemo.ui.components import FOLDER
+from vitdemo.ui.components import FOLDER, colours
 from vitdemo.ui.components.answers import Answered, Answers, notes
 from vitdemo.ui.components.attention import AttentionView, Drawn
 from vitdemo.ui.components.canvas import Canvas, Changed
@@ -46,6 +49,20 @@ def test_no_template_holds_a_value(part):
     """gradio runs what a template gives as JavaScript: `${...}` of a name would be run."""
     text = part.read_text(encoding="utf-8")
     assert "${" not in text and "{{" not in text and "`" not in text and "\\" not in text
+
+
+def test_signed_colours_are_purple_against_white_and_orange_for():
+    table = np.frombuffer(base64.b64decode(colours(DIVERGING)), np.uint8).reshape(256, 3)
+    against, none, strong = table[0], table[128], table[255]
+    assert none.min() > 235
+    assert against[2] > against[0] and strong[0] > strong[2]
+
+
+def test_plain_colours_rise_from_black():
+    table = np.frombuffer(base64.b64decode(colours(SEQUENTIAL)), np.uint8).reshape(256, 3)
+    assert table[0].max() < 5
+    brightness = table.astype(float) @ [0.299, 0.587, 0.114]
+    assert (np.diff(brightness) >= -0.7).all()  # by rounding
 
 
 # --- attention -----------------------------------------------------------------------------------

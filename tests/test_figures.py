@@ -3,7 +3,6 @@
 import re
 
 import numpy as np
-import pytest
 from matplotlib import colormaps
 
 from vitdemo import figures
@@ -42,29 +41,6 @@ def test_brightness_of_the_map_rises_with_the_value():
     drawn = figures.colour_map(np.linspace(0, 1, 16).reshape(1, 16), 16)[0].astype(float)
     luminance = drawn @ (0.2126, 0.7152, 0.0722)
     assert (np.diff(luminance) > 0).all()
-
-
-@pytest.mark.parametrize("opacity", [0.0, 0.4, 1.0])
-def test_overlay_blends_picture_and_map(opacity):
-    values = np.array([[0.0, 1.0], [0.5, 0.2]])
-    drawn = figures.overlay(RED, values, 8, opacity=opacity).astype(float)
-    wanted = (1 - opacity) * figures.enlarge(RED, 8) + opacity * figures.colour_map(values, 8)
-    assert np.abs(drawn - wanted).max() <= 0.5
-
-
-def test_overlay_puts_each_value_over_its_own_patch():
-    values = np.zeros((2, 4))
-    values[1, 3] = 1
-    drawn = figures.overlay(np.zeros((8, 8, 3), np.uint8), values, 8, opacity=1.0)
-    bright = drawn.sum(-1) > drawn.sum(-1).min()
-    assert bright[4:, 6:].all()
-    assert bright.sum() == 8
-
-
-def test_scale_bar_has_the_colours_of_the_map():
-    bar = figures.scale_bar(11, 3)
-    assert bar.shape == (3, 11, 3)
-    assert np.array_equal(bar[0], figures.colour_map(np.linspace(0, 1, 11)[None], 11)[0])
 
 
 def test_two_figures_on_one_page_share_no_id():

@@ -1,7 +1,6 @@
 """What the section "Why this class?" asks of runs and models, and its handlers' manners."""
 
 from concurrent.futures import ThreadPoolExecutor
-from html import escape
 
 import numpy as np
 import pytest
@@ -235,10 +234,19 @@ def test_what_adds_up_says_by_how_much_it_misses(explorer):
         gaps = {own.method.name: own.gap for own in found.maps if own.gap is not None}
         assert gaps.keys() == {"integrated_gradients"}
         assert gaps["integrated_gradients"] < attributions.MOST_GAP
-        assert "Adds up to the change of the log-probability, less 0." in drawn(found, "drop")[0]
+        lines = [line for each in panels(found, "drop") for line in each.lines]
+        assert any("Adds up to the change of the log-probability, less 0." in x for x in lines)
 
 
 # --- what was measured on many pictures ---
+
+
+def panels(found, fill) -> list:
+    return drawn(found, fill)[0].panels
+
+
+def badges(found, fill) -> list:
+    return [panel for panel in panels(found, fill) if panel.badge]
 
 
 def measured_run(root, **best):
@@ -253,16 +261,16 @@ def test_badges_come_from_the_runs_own_file_by_fill(tmp_path):
     explorer = measured_run(tmp_path, drop=["rollout", "attention"], mean=[])
     found = maps(explorer, explorer.run("vit"), picture(0), slow=False)
     assert names(found)[:2] == ["rollout", "attention"]  # the highest score first
-    text = {fill: drawn(found, fill)[0].count("vd-best") for fill in found.fills}
-    assert text == {"drop": 2, "mean": 0, "blur": 0}
-    assert "On 100 test pictures" in drawn(found, "drop")[0]
+    count = {fill: len(badges(found, fill)) for fill in found.fills}
+    assert count == {"drop": 2, "mean": 0, "blur": 0}
+    assert all("On 100 test pictures" in each.badge_title for each in badges(found, "drop"))
 
 
 def test_no_badge_for_what_was_not_measured(explorer, tmp_path):
     for name in ("vit", "resnet"):
         found = maps(explorer, explorer.run(name), picture(0), slow=False)
         assert found.measured == {} and found.best("drop") == ()
-        assert "vd-best" not in drawn(found, found.fills[0])[0]
+        assert badges(found, found.fills[0]) == []
     measured = measured_run(tmp_path, drop=["rollout"])
     other = make_run(tmp_path / "vit", VIT, seed=5)  # trained again: the file is of other weights
     assert maps(measured, runs.read_run(other.path), picture(0), slow=False).measured == {}
@@ -272,7 +280,7 @@ def test_no_badge_for_a_model_of_timms():
     run = zoo_run("timm:deit_tiny_patch16_224", pretrained=False)
     found = maps(Explorer([], None, CPU, [run]), run, picture(0), slow=False)
     assert names(found) == QUICK and found.measured == {}
-    assert "vd-best" not in drawn(found, "drop")[0]
+    assert badges(found, "drop") == []
 
 
 # --- truth, kept ---
@@ -327,15 +335,17 @@ def test_the_oldest_answers_are_let_go():
 
 def test_every_map_says_what_it_shows_and_its_limit(explorer):
     found = maps(explorer, explorer.run("vit"), picture(0), target="cat")
-    text, meter = drawn(found, "mean")
-    for method in attributions.METHODS.values():
-        assert escape(method.title) in text and escape(method.caption) in text
-    assert "vd-best" not in text
-    assert text.count("Rank correlation with its own map for") == 3
+    row, meter = drawn(found, "mean")
+    shown = {(panel.title, panel.caption) for panel in row.panels}
+    assert shown == {(each.title, each.caption) for each in attributions.METHODS.values()}
+    assert badges(found, "mean") == []
+    lines = [line for panel in row.panels for line in panel.lines]
+    assert sum("Rank correlation with its own map for" in line for line in lines) == 3
     assert why_drawing.UNMEASURED in meter
     truth(explorer, found, picture(0))
-    text, meter = drawn(maps(explorer, explorer.run("vit"), picture(0), target="cat"), "mean")
-    assert text.count("vd-score") == 7
+    row, meter = drawn(maps(explorer, explorer.run("vit"), picture(0), target="cat"), "mean")
+    lines = [line for panel in row.panels for line in panel.lines]
+    assert sum(line.startswith("Score ") for line in lines) == 7
     assert meter.count("<svg") == 2 and meter.count("<tr>") == 1 + 7 + 1 + 1
     assert meter.count("text/csv") == 2
     assert set(why_drawing.COLOURS) == {*attributions.METHODS, faithfulness.CENTRE}
@@ -348,9 +358,9 @@ def test_a_class_named_like_html_is_shown_as_it_is(root, explorer):
     found = maps(explorer, run, picture(0), target="<b>cat", against="dog", slow=False)
     truth(explorer, found, picture(0))
     found = maps(explorer, run, picture(0), target="<b>cat", against="dog", slow=False)
-    for part in drawn(found, "mean"):
-        assert "<b>cat" not in part
-    assert "&lt;b&gt;cat" in drawn(found, "mean")[0]
+    row, meter = drawn(found, "mean")
+    assert row.intro.startswith("Why <b>cat and not dog?")  # the browser writes it as text
+    assert "<b>cat" not in meter
 
 
 def test_choices_are_the_models_own(explorer):

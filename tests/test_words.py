@@ -22,7 +22,7 @@ from vitdemo.ui.data import similar
 from vitdemo.ui.data.patches import patches_html
 from vitdemo.ui.errors import kind_words
 from vitdemo.ui.kit import cache_folder
-from vitdemo.ui.look.why_drawing import map_figure
+from vitdemo.ui.look.why_drawing import panel
 from vitdemo.ui.metrics.tables import point_words
 
 
@@ -129,10 +129,9 @@ def test_the_strongest_patch_of_a_signed_map_says_for_which_side(tmp_path):
     signed = next(m for m in found.maps if m.signed)
     values = np.zeros((4, 4), np.float32)
     values[0, 0], values[2, 3] = 0.2, -1
-    figure = map_figure(found, replace(signed, values=values), None)
-    assert "strongest in row 3, column 4 of 4 × 4, against it" in figure
-    figure = map_figure(found, replace(signed, values=-values), None)
-    assert "strongest in row 3, column 4 of 4 × 4, for it" in figure
+    for sign, side in ((1, "against"), (-1, "for")):
+        drawn = panel(found, replace(signed, values=sign * values), None, "mean")
+        assert drawn.lines[0] == f"strongest in row 3, column 4 of 4 × 4, {side} it"
 
 
 def test_files_to_save_lie_where_gradio_clears_up():

@@ -11,12 +11,10 @@ Letters: B batch, P patches (rows x columns), N tokens, D width, S side in pixel
     attribute("relevance", model, images, target=3)  # (B, rows, columns)
 """
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -290,53 +288,38 @@ def _answer_from(model: nn.Module, features: Tensor) -> Tensor:
 def _integrated_gradients(subject: _Subject, on_step: OnStep) -> Tensor:
     """Sundararajan et al. 2017, https://arxiv.org/abs/1703.01365, equation 1, summed per cell.
 
-    The integral is Clenshaw and Curtis's, whose places on the path are still among them when their
-    number doubles: each picture takes as many as bring its gap below `MOST_GAP`, up to `STEPS`.
+    Each picture takes as many steps as bring its gap below `MOST_GAP`, up to the last of `STEPS`.
     """
     maps = [_path_integral(subject.only(i), on_step) for i in range(len(subject.images))]
     return torch.cat(maps)
 
 
+@torch.enable_grad()
 def _path_integral(subject: _Subject, on_step: OnStep) -> Tensor:
     """The map (1, rows, columns) of the one picture of `subject`."""
-    along: dict[float, Tensor] = {}  # place on the path, 0 to 1 -> gradient * picture on the cells
+    from captum.attr import IntegratedGradients  # it imports pyplot: two seconds that can wait
+
     for steps in STEPS:
-        places = clenshaw_curtis(steps)
-        new = [place for place in places if place not in along]
-        for start in range(0, len(new), CHUNK // 4):  # forward and back: four times the work
-            chunk = new[start : start + CHUNK // 4]
-            on_step(len(along), steps + 1)
-            along |= zip(chunk, _path_gradients(subject, chunk), strict=True)
-        found = sum(weight * along[place] for place, weight in places.items())[None]
+        done = 0
+
+        def score(images: Tensor, steps: int = steps) -> Tensor:
+            nonlocal done
+            on_step(min(done, steps), steps)
+            done += len(images)
+            return subject.score(images)
+
+        pixels = IntegratedGradients(score).attribute(
+            subject.images.clone(),
+            baselines=0.0,  # the mean colour
+            n_steps=steps,
+            internal_batch_size=CHUNK // 4,  # forward and back: four times the work
+        )  # (1, 3, S, S)
+        found = subject.on_cells(pixels.sum(dim=1))
         gap = completeness_gap(subject.model, subject.images, found, subject.weights)
         if float(gap) < MOST_GAP:
             break
-    on_step(steps + 1, steps + 1)
+    on_step(steps, steps)
     return found
-
-
-@torch.enable_grad()
-def _path_gradients(subject: _Subject, places: Sequence[float]) -> Tensor:
-    """Gradient times picture at each of the n `places`, on the cells: (n, rows, columns)."""
-    share = torch.tensor(places, dtype=subject.images.dtype, device=subject.images.device)
-    images = (share[:, None, None, None] * subject.images).requires_grad_()  # (n, 3, S, S)
-    (gradient,) = torch.autograd.grad(subject.score(images).sum(), images)
-    return subject.on_cells((gradient * subject.images).sum(dim=1))
-
-
-@lru_cache
-def clenshaw_curtis(steps: int) -> dict[float, float]:
-    """Places in 0..1 and their weights, `steps` (even) + 1 of them; those of half as many are among
-    them. Exact for polynomials of degree `steps` (Waldvogel 2006, BIT 46, equation 2.4)."""
-    angles = math.pi * np.arange(steps + 1) / steps
-    weights = np.ones(steps + 1)
-    for k in range(1, steps // 2 + 1):
-        ends = 1 if k == steps // 2 else 2
-        weights -= ends * np.cos(2 * k * angles) / (4 * k**2 - 1)
-    weights[[0, -1]] /= 2
-    # Rounded, so that a place is the same number whatever the steps.
-    places = np.round((1 - np.cos(angles)) / 2, 12)
-    return dict(zip(places.tolist(), (weights / steps).tolist(), strict=True))
 
 
 @torch.no_grad()

@@ -31,9 +31,9 @@ def choose(page, place, name):
 
 def test_the_quick_maps_stand_side_by_side_with_their_limits(why_page):
     expect(why_page.locator(f"{MAPS} figure")).to_have_count(5)
-    expect(why_page.locator(f"{MAPS} .vd-caption")).to_have_count(5)
-    expect(why_page.locator(f"{MAPS} .vd-checks")).to_have_count(3)
-    expect(why_page.locator(f"{MAPS} .vd-best")).to_have_count(0)  # nothing was measured of it
+    expect(why_page.locator(f"{MAPS} figcaption > .quiet")).to_have_count(5)
+    expect(why_page.locator(f"{MAPS} figcaption", has_text="Rank correlation")).to_have_count(3)
+    expect(why_page.locator(f"{MAPS} .badge")).to_have_count(0)  # nothing was measured of it
     expect(why_page.locator(MAPS)).to_contain_text(re.compile(r"Why \w+\? timm gives \w+ \d"))
     for image in why_page.locator(f"{MAPS} figure img").all():
         assert len(image.get_attribute("alt")) > 30
@@ -47,9 +47,9 @@ def test_another_class_draws_other_maps_and_a_second_one_the_difference(why_page
     first = wait_for_change(why_page, MAPS, before)
     choose(why_page, "#why-against", "cat")
     expect(why_page.locator(MAPS)).to_contain_text("Why ship and not cat?")
-    expect(why_page.locator(f"{MAPS} .vd-legend")).to_contain_text("for cat")
+    expect(why_page.locator(f"{MAPS} .legends")).to_contain_text("for cat")
     second = wait_for_change(why_page, MAPS, first)
-    assert first[3:5] == second[3:5]  # attention and rollout are the same for every class
+    assert first[6:10] == second[6:10]  # attention and rollout are the same for every class
     choose(why_page, "#why-against", "ship")
     expect(why_page.locator(MAPS)).to_contain_text("cannot be set against itself")
 
@@ -60,7 +60,7 @@ def test_slow_maps_and_the_truth_meter(why_page):
     why_page.locator("#why-measure").click()
     expect(why_page.locator("#why-meter svg")).to_have_count(2)
     expect(why_page.locator("#why-meter tbody tr")).to_have_count(9)
-    expect(why_page.locator(f"{MAPS} .vd-score")).to_have_count(7)
+    expect(why_page.locator(f"{MAPS} figcaption", has_text="Score ")).to_have_count(7)
     expect(why_page.locator("#why-cancel")).to_be_hidden()
     assert "Mean heights in percent" in why_page.locator("#why-meter figure").first.get_attribute(
         "aria-label"
@@ -78,7 +78,7 @@ def test_a_new_picture_leaves_no_old_score(why_page, photo):
     upload(why_page, photo)
     wait_for_change(why_page, MAPS, before)
     expect(why_page.locator("#why-meter svg")).to_have_count(0)
-    expect(why_page.locator(f"{MAPS} .vd-score")).to_have_count(0)
+    expect(why_page.locator(f"{MAPS} figcaption", has_text="Score ")).to_have_count(0)
 
 
 def test_a_resnet_has_its_own_maps_and_no_tokens_to_drop(why_page):

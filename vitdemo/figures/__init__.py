@@ -30,6 +30,11 @@ def display_side(side: int, target: int) -> int:
     return side * -(-target // side)
 
 
+def colour_table(name: str) -> np.ndarray:
+    """The colours of matplotlib's map `name` from its lower end to its upper, (256, 3) uint8."""
+    return (255 * colormaps[name](np.arange(256))[:, :3]).round().astype(np.uint8)
+
+
 def colour_map(values: np.ndarray, side: int, *, vmax: float | None = None) -> np.ndarray:
     """Values (rows, columns) >= 0 -> (side, side, 3) uint8; black is 0, brightest is `vmax`.
 
@@ -39,26 +44,6 @@ def colour_map(values: np.ndarray, side: int, *, vmax: float | None = None) -> n
     share = np.clip(values / top, 0, 1) if top > 0 else np.zeros_like(values)
     colours = colormaps[SEQUENTIAL](share)[..., :3]  # (rows, columns, 3)
     return enlarge((255 * colours).round().astype(np.uint8), side)
-
-
-def overlay(
-    picture: np.ndarray,
-    values: np.ndarray,
-    side: int,
-    *,
-    opacity: float,
-    vmax: float | None = None,
-) -> np.ndarray:
-    """`colour_map` of (rows, columns) over the picture (S, S, 3) with `opacity` in 0..1."""
-    base = enlarge(picture, side).astype(np.float32)
-    colours = colour_map(values, side, vmax=vmax).astype(np.float32)
-    return ((1 - opacity) * base + opacity * colours).round().astype(np.uint8)
-
-
-def scale_bar(width: int, height: int) -> np.ndarray:
-    """The colours from 0 (left) to the maximum (right), (height, width, 3) uint8."""
-    line = colormaps[SEQUENTIAL](np.linspace(0, 1, width))[None, :, :3]  # (1, width, 3)
-    return np.repeat((255 * line).round().astype(np.uint8), height, axis=0)
 
 
 @dataclass(frozen=True)

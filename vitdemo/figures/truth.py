@@ -1,37 +1,13 @@
-"""Signed maps, and the curves of the truth meter."""
+"""The curves of the truth meter, and the colours of signed maps."""
 
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from vitdemo.figures import INK, Curve, enlarge
+from vitdemo.figures import INK, Curve
 
 DIVERGING = "PuOr_r"  # purple against, orange for: told apart by the colour-blind, too
-
-
-def signed_overlay(
-    picture: np.ndarray, values: np.ndarray, side: int, *, opacity: float
-) -> np.ndarray:
-    """Signed values (rows, columns) over the picture (S, S, 3), as (side, side, 3) uint8.
-
-    White is 0 and both ends are equally far from it, so that colours compare.
-    """
-    top = float(np.abs(values).max())
-    share = 0.5 + values / (2 * top) if top > 0 else np.full_like(values, 0.5)
-    colours = enlarge(_coloured(share), side).astype(np.float32)
-    base = enlarge(picture, side).astype(np.float32)
-    return ((1 - opacity) * base + opacity * colours).round().astype(np.uint8)
-
-
-def signed_scale_bar(width: int, height: int) -> np.ndarray:
-    """The colours from the strongest against (left) to the strongest for, (height, width, 3)."""
-    return np.repeat(_coloured(np.linspace(0, 1, width)[None]), height, axis=0)
-
-
-def _coloured(share: np.ndarray) -> np.ndarray:
-    return (255 * colormaps[DIVERGING](share)[..., :3]).round().astype(np.uint8)
 
 
 def truth_plot(

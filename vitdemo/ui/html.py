@@ -82,21 +82,6 @@ def probability_bars(names: Sequence[str], values: Sequence[float]) -> str:
     return f'<table class="vd-bars">{"".join(rows)}</table>'
 
 
-def number_grid(values: np.ndarray, title: str) -> str:
-    """The numbers (rows, columns) behind a map, in percent, folded away."""
-    head = "".join(f'<th scope="col">{j}</th>' for j in range(1, values.shape[1] + 1))
-    rows = (
-        f'<tr><th scope="row">{i}</th>'
-        + "".join(f"<td>{100 * value:.1f}</td>" for value in line)
-        + "</tr>"
-        for i, line in enumerate(values, start=1)
-    )
-    return (
-        f'<details class="vd-numbers"><summary>{escape(title)}</summary><div class="vd-scroll">'
-        f"<table><thead><tr><td></td>{head}</tr></thead>{''.join(rows)}</table></div></details>"
-    )
-
-
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A plain table that scrolls sideways where it is wider than the window."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)

@@ -16,10 +16,9 @@ from pathlib import Path
 
 import numpy as np
 from gradio.components import Component
-from matplotlib import colormaps
 from PIL import Image
 
-from vitdemo.figures import SEQUENTIAL
+from vitdemo.figures import SEQUENTIAL, colour_table
 from vitdemo.figures.truth import DIVERGING
 
 FOLDER = Path(__file__).parent
@@ -73,12 +72,11 @@ def _png(picture: np.ndarray) -> bytes:
 def head_script() -> str:
     """The script that all components draw with, and the colours of plain and of signed maps."""
     script = (FOLDER / "shared.js").read_text(encoding="utf-8")
-    return script.replace("SEQUENTIAL", _colours(SEQUENTIAL)).replace(
-        "DIVERGING", _colours(DIVERGING)
+    return script.replace("SEQUENTIAL", colours(SEQUENTIAL)).replace(
+        "DIVERGING", colours(DIVERGING)
     )
 
 
-def _colours(name: str) -> str:
-    """256 colours of matplotlib's `name` as base64 of RGB bytes."""
-    table = (255 * colormaps[name](np.arange(256))[:, :3]).round().astype(np.uint8)  # (256, 3)
-    return base64.b64encode(table.tobytes()).decode()
+def colours(name: str) -> str:
+    """256 colours of the map `name` as base64 of RGB bytes."""
+    return base64.b64encode(colour_table(name).tobytes()).decode()

@@ -38,7 +38,7 @@ function draw() {
   const legend = (signed, from, to) => make("span", {}, from, make("i", { style: `background: ${ramp(signed)}` }), to);
   const legends = [];
   if (value.panels.some((panel) => !panel.signed)) legends.push(legend(false, "0", "the map's own maximum"));
-  if (value.panels.some((panel) => panel.signed)) legends.push(legend(true, "against", "for"));
+  if (value.panels.some((panel) => panel.signed)) legends.push(legend(true, ...value.ends));
   part("legends").replaceChildren(...legends);
 }
 watch("value", draw);

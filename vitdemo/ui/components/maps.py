@@ -2,8 +2,9 @@
 
 A handler returns a `Row` for `Maps`, or a sentence. The value that reaches the script:
 
-    {"intro": str, "sentence": str, "panels": [{"head", "title", "alt", "lines": [str], "caption",
-     "badge", "badge_title", "seen": file, "grid": [rows, columns], "values": [...], "signed"}]}
+    {"intro": str, "sentence": str, "ends": [str, str], "panels": [
+        {"head", "title", "alt", "lines": [str], "caption", "badge", "badge_title", "seen": file,
+         "grid": [rows, columns], "values": [...], "signed"}]}
 """
 
 from collections.abc import Sequence
@@ -39,11 +40,15 @@ class Panel:
 
 @dataclass(frozen=True)
 class Row:
-    """Panels with a line above them, and a sentence where something is missing."""
+    """Panels with a line above them, and a sentence where something is missing.
+
+    `ends` say what the two colours of a signed map speak for.
+    """
 
     panels: Sequence[Panel]
     intro: str = ""
     sentence: str = ""
+    ends: tuple[str, str] = ("against", "for")
 
 
 class Maps(gr.HTML):
@@ -60,7 +65,12 @@ class Maps(gr.HTML):
             return None
         row = Row([], sentence=value) if isinstance(value, str) else value
         panels = [self._panel(panel) for panel in row.panels]
-        return {"intro": row.intro, "sentence": row.sentence, "panels": panels}
+        return {
+            "intro": row.intro,
+            "sentence": row.sentence,
+            "panels": panels,
+            "ends": list(row.ends),
+        }
 
     def _panel(self, panel: Panel) -> dict:
         return {

@@ -102,7 +102,7 @@ def build(
             with gr.Accordion("What is this?", open=False):
                 gr.Markdown(WHAT)
 
-    def attention(image, name, *settings) -> Drawn | str | None:
+    def draw_attention(image, name, *settings) -> Drawn | str | None:
         """What the attention view draws, or why it has nothing to draw."""
         if image is None or name is None:
             return None
@@ -113,7 +113,7 @@ def build(
 
     def of_model(image, name, layer, rollout, section, values) -> list:
         """The part of an answer that is of the chosen model."""
-        found = attention(image, name, *rollout)
+        found = draw_attention(image, name, *rollout)
         depth = gr.update(interactive=False)
         if isinstance(found, Drawn):
             depth = limited(layer, found.look.layers) | {"interactive": True}
@@ -196,7 +196,7 @@ def build(
     shared.model.input(change_model, [kept, *state], of_models, **last, **MODEL_QUEUE)
     gr.on(
         [component.change for component in settings],
-        attention,
+        draw_attention,
         [kept, shared.model, *settings],
         view,
         **last,

@@ -1,12 +1,13 @@
 """The section "Why this class?" of Look: maps of a class side by side, and the truth meter."""
 
 from collections.abc import Callable
+from html import escape
 
 import gradio as gr
 
 from vitdemo.errors import VitdemoError
 from vitdemo.explorer.why import Truth, Why
-from vitdemo.ui import html
+from vitdemo.ui.components.maps import Maps, Row
 from vitdemo.ui.kit import LIGHT_QUEUE, LONG_QUEUE, FreeDropdown, for_people, renewed
 from vitdemo.ui.look import why_drawing
 from vitdemo.ui.look.shared import Shared
@@ -89,7 +90,7 @@ def build(
             elem_id="why-fill",
             min_width=320,
         )
-    shown = gr.HTML(elem_id="why-maps", apply_default_css=False)
+    shown = Maps(elem_id="why-maps")
     with gr.Row():
         slow = gr.Button("Draw the slow maps", elem_id="why-slow")
         measure = gr.Button("Measure how true the maps are", elem_id="why-measure")
@@ -108,7 +109,7 @@ def build(
         try:
             found = ask(image, name, target, against, slow=False)
         except VitdemoError as error:
-            return html.notice(str(error)), ""
+            return str(error), ""
         return drawn(found, fill)
 
     def draw(image, name, target, against, fill, ticket):
@@ -120,9 +121,9 @@ def build(
             except VitdemoError as error:  # a class that this model does not have
                 found = ask(image, name, PREDICTED, NOTHING, slow=False)
                 target, against = None, None  # no choice of any model: the first ones hold
-                gr.Info(html.escape(str(error)))
+                gr.Info(escape(str(error)))
         except VitdemoError as error:
-            return *[gr.skip()] * len(asked), html.notice(str(error)), ""
+            return *[gr.skip()] * len(asked), str(error), ""
         *updates, fill = choices(found, target, against, fill)
         return *updates, *drawn(found, fill)
 
@@ -200,10 +201,10 @@ def build(
     cancel.click(stop, ticket, controls, **private, **LIGHT_QUEUE)
 
 
-def drawn(found: Why, fill: str) -> tuple[str, str]:
+def drawn(found: Why, fill: str) -> tuple[Row, str]:
     """The maps, and the meter where it was measured before."""
     known = found.truths.get(fill)
-    return why_drawing.maps_html(found, known, fill), why_drawing.meter_html(found, known)
+    return why_drawing.maps_row(found, known, fill), why_drawing.meter_html(found, known)
 
 
 def choices(

@@ -1,4 +1,4 @@
-"""Maps of a class and the truth meter as HTML, each picture with its words and numbers."""
+"""Maps of a class with their words and numbers, and the truth meter as HTML."""
 
 import numpy as np
 
@@ -7,13 +7,13 @@ from vitdemo.explorer.why import RANDOM, ClassMap, Score, Truth, Why
 from vitdemo.faithfulness import CENTRE
 from vitdemo.figures import Curve, truth
 from vitdemo.ui import html
+from vitdemo.ui.components.maps import Panel, Row, peak
 
 BEST = (
     "On {count} test pictures no map of this model scored higher beyond doubt (paired 95 % "
     "interval, {fill}), and it was truer than an order from the centre out"
 )
 FILLS = {"drop": "Token dropped (ViT only)", "mean": "Mean colour", "blur": "Blurred picture"}
-OPACITY = 0.65
 # Each at 2.9 : 1 or more on white and on the dark theme; neighbours differ for the colour-blind.
 COLOURS = {
     "relevance": "#0a78c2",
@@ -28,64 +28,58 @@ COLOURS = {
 UNMEASURED = "Not measured yet for this picture, these maps and this fill: press the button above."
 
 
-def maps_html(why: Why, known: Truth | None, fill: str) -> str:
+def maps_row(why: Why, known: Truth | None, fill: str) -> Row:
     """All maps side by side, each with its caption, its limit, its checks, and its score where
     `known`; badges are those of the fill."""
     classes, chance = why.run.classes, why.probabilities
     asked = f"Why {why.named}? {why.run.name} gives {chance_of(classes, chance, why.target)}"
     if why.against is not None:
         asked += f" and {chance_of(classes, chance, why.against)}"
-    items = (map_figure(why, found, known, fill) for found in why.maps)
-    cells = f'<div class="vd-why">{"".join(items)}</div>'
-    return f"<p><strong>{html.escape(asked)}.</strong></p>{cells}{legend_html(why)}"
+    return Row([panel(why, found, known, fill) for found in why.maps], f"{asked}.", ends=ends(why))
+
+
+def ends(why: Why) -> tuple[str, str]:
+    """What the two colours of a signed map speak for."""
+    name = why.run.classes[why.target]
+    if why.against is None:
+        return f"against {name}", f"for {name}"
+    return f"for {why.run.classes[why.against]}", f"for {name}"
 
 
 def chance_of(classes: tuple[str, ...], probabilities: np.ndarray, index: int) -> str:
     return f"{classes[index]} {100 * probabilities[index]:.1f} %"
 
 
-def map_figure(why: Why, found: ClassMap, known: Truth | None, fill: str) -> str:
-    values, method, side = found.values, found.method, figures.display_side(len(why.seen), 240)
-    row, column = np.unravel_index(np.abs(values).argmax(), values.shape)
-    peak = (
-        f"strongest in row {row + 1}, column {column + 1} of {values.shape[0]} × {values.shape[1]}"
-    )
+def panel(why: Why, found: ClassMap, known: Truth | None, fill: str) -> Panel:
+    values, method = found.values, found.method
+    strongest = f"strongest in {peak(values)}"
     if found.signed:
-        peak += ", against it" if values[row, column] < 0 else ", for it"
+        against = values.flat[np.abs(values).argmax()] < 0
+        strongest += ", against it" if against else ", for it"
     if not np.ptp(values):
-        peak = "the same everywhere"
-    if found.signed:
-        picture = truth.signed_overlay(why.seen, values, side, opacity=OPACITY)
-    else:
-        picture = figures.overlay(why.seen, values, side, opacity=OPACITY)
-    top = float(np.abs(values).max()) or 1.0
+        strongest = "the same everywhere"
     asked = why.named if method.class_specific else "every class alike"
-    numbers = html.number_grid(values / top, "Numbers, in percent of the strongest")
-    below = (
-        f"{badge_html(why, method.name, fill)}{score_html(method.name, known)}"
-        f"{checks_html(why, found)}"
-        f'<p class="vd-caption">{html.escape(method.caption)}</p>{numbers}'
+    badge = method.name in why.best(fill)
+    return Panel(
+        method.title,
+        values,
+        why.seen,
+        f"{method.title} of {why.run.name} for {asked}: {strongest}",
+        lines=[strongest, *score_words(method.name, known), *checks(why, found)],
+        caption=method.caption,
+        badge="among the best on average" if badge else "",
+        badge_title=BEST.format(count=why.measured[fill].pictures, fill=FILLS[fill].lower())
+        if badge
+        else "",
+        signed=found.signed,
     )
-    alt = f"{method.title} of {why.run.name} for {asked}: {peak}"
-    return html.figure(picture, alt, method.title, peak, below)
 
 
-def badge_html(why: Why, name: str, fill: str) -> str:
-    """On every map that was measured to be among the best of this run under this fill."""
-    if name not in why.best(fill):
-        return ""
-    words = BEST.format(count=why.measured[fill].pictures, fill=FILLS[fill].lower())
-    return f' <b class="vd-best" title="{html.escape(words)}">among the best on average</b>'
-
-
-def score_html(name: str, known: Truth | None) -> str:
+def score_words(name: str, known: Truth | None) -> list[str]:
     if known is None:
-        return ""
+        return []
     score = known.scores[name]
-    return (
-        f'<p class="vd-score">{points(score.score)} points, {html.escape(score.verdict)} '
-        f"({chances(score)})</p>"
-    )
+    return [f"Score {points(score.score)} points: {score.verdict} ({chances(score)})."]
 
 
 def points(share: float) -> str:
@@ -98,38 +92,22 @@ def chances(score: Score) -> str:
     return f"random p = {score.p_orders:.2f}{elsewhere}"
 
 
-def checks_html(why: Why, found: ClassMap) -> str:
+def checks(why: Why, found: ClassMap) -> list[str]:
     """Would it be another map for another class, for another model; does it add up?"""
     words = []
     if found.other_class is not None:
-        words += [
+        words.append(
             f"Rank correlation with its own map for {why.runner_up}, the runner-up: "
-            f"{correlation(found.other_class)}",
-            f"of this model with a random head: {correlation(found.random_head)}",
-        ]
+            f"{correlation(found.other_class)}; of this model with a random head: "
+            f"{correlation(found.random_head)}."
+        )
     if found.gap is not None:
-        words.append(f"Adds up to the change of the log-probability, less {found.gap:.2%}")
-    return f'<p class="vd-checks">{html.escape("; ".join(words))}.</p>' if words else ""
+        words.append(f"Adds up to the change of the log-probability, less {found.gap:.2%}.")
+    return words
 
 
 def correlation(value: float) -> str:
     return "–" if value != value else f"{value:+.2f}"
-
-
-def legend_html(why: Why) -> str:
-    """What the colours of plain and of signed maps mean."""
-    plain = html.image_uri(figures.scale_bar(160, 10))
-    words = f'0 <img src="{plain}" alt="Colours from black to yellow"> the map\'s maximum'
-    if any(found.signed for found in why.maps):
-        bar = html.image_uri(truth.signed_scale_bar(160, 10))
-        name = html.escape(why.run.classes[why.target])
-        other = why.against is not None
-        against = f"for {html.escape(why.run.classes[why.against])}" if other else f"against {name}"
-        words += (
-            f'<span class="vd-apart">{against} <img src="{bar}" '
-            f'alt="Colours from purple over white to orange"> for {name}</span>'
-        )
-    return f'<div class="vd-legend vd-wrap">{words}</div>'
 
 
 def meter_html(why: Why, known: Truth | None) -> str:
