@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vitdemo.evaluation.paired import holm
+import numpy as np
+
+from vitdemo.evaluation.paired import holm, is_right
 from vitdemo.explorer import Explorer
 from vitdemo.explorer.compare import tested_names
 from vitdemo.explorer.errors import answered
 from vitdemo.explorer.learning import DEFAULTS, mixes, setting
 from vitdemo.explorer.memory import once_a_version
-from vitdemo.explorer.metrics import duel_of, table_of
+from vitdemo.explorer.metrics import duel_of, sound_evaluation, table_of
 from vitdemo.runs import Run
 
 NEAR = 2  # settings in which a run of an ablation may differ: MixUp and CutMix are two
@@ -39,7 +41,8 @@ class Gain:
     """One run beside another: accuracy, and how much higher it is; shares of 1.
 
     `low` to `high` is the gain's 95 % interval, `p` McNemar's after Holm's correction for all runs
-    that are compared with the same one.
+    that are compared with the same one. `validation` is the gain on the validation pictures, on
+    which ingredients are to be chosen; None where the two did not have the same ones.
     """
 
     run: str
@@ -49,13 +52,15 @@ class Gain:
     low: float
     high: float
     p: float
+    validation: float | None
 
 
 @dataclass(frozen=True)
 class Ablation:
     """The run `base`, its test `accuracy`, and the runs tested on the same pictures beside it.
 
-    Those with the fewest differences come first, of these the best. `left_out` has a sentence for
+    Those with the fewest differences come first, of these the best by validation: the test set
+    chooses nothing. `left_out` has a sentence for
     each run that was tested otherwise.
     """
 
@@ -79,11 +84,28 @@ def ablation(explorer: Explorer, name: str) -> Ablation:
             duel.overall.difference,
             *map(float, duel.difference_interval),
             float(p),
+            validation_gain(run, base),
         )
         for run, duel, p in zip(others, duels, chances, strict=True)
     ]
-    found.sort(key=lambda gain: (len(gain.differences), -gain.gained))
+    found.sort(key=_by_validation)
     return Ablation(name, table_of(base).accuracy, tuple(found), group.left_out)
+
+
+def validation_gain(run: Run, base: Run) -> float | None:
+    """How much more of the validation pictures `run` predicts rightly, as a share; None where one
+    has no such answers or they are not of the same pictures."""
+    pair = [sound_evaluation(each) for each in (run, base)]
+    labels = [found.validation_labels for found in pair]
+    if any(each is None or not len(each) for each in labels) or not np.array_equal(*labels):
+        return None
+    right = [is_right(found.validation_probabilities, found.validation_labels) for found in pair]
+    return float(right[0].mean() - right[1].mean())
+
+
+def _by_validation(gain: Gain) -> tuple:
+    known = gain.validation is not None
+    return len(gain.differences), not known, -(gain.validation if known else gain.gained)
 
 
 def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
