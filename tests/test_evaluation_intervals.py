@@ -1,4 +1,4 @@
-"""`evaluation.intervals` against resampling pictures one by one, known distributions and limits."""
+"""`evaluation.intervals` against resampling pictures one by one, scipy's Wilson and coverage."""
 
 import time
 
@@ -35,21 +35,47 @@ def test_intervals_equal_those_of_drawing_pictures():
     wanted = resampled(table, 400)  # (2, 3, C + 2)
     for row, name in enumerate(NAMES):
         got = np.c_[getattr(found, name), found.macro[name], found.weighted[name]]
-        np.testing.assert_allclose(got, wanted[:, row], atol=0.012)
-    accuracy = resampled(lambda i: np.mean(said[i] == labels[i]), 400)
-    np.testing.assert_allclose(found.accuracy, accuracy, atol=0.006)
+        np.testing.assert_allclose(got, wanted[:, row], atol=0.02 if name != "f1" else 0.012)
 
 
-def test_accuracy_interval_is_the_binomials():
-    matrix = np.array([[4500, 500], [1000, 4000]])
-    low, high = intervals.bootstrap(matrix, resamples=20_000).accuracy
-    wanted = stats.binom(10_000, 0.85).ppf([0.025, 0.975]) / 10_000
-    np.testing.assert_allclose([low, high], wanted, atol=4e-4)
+def test_shares_of_pictures_have_wilsons_interval():
+    matrix = np.array([[40, 10, 0], [5, 3, 0], [2, 0, 0]])
+    found = intervals.bootstrap(matrix)
+
+    def wanted(hits, n):
+        interval = stats.binomtest(hits, n).proportion_ci(method="wilson")
+        return interval.low, interval.high
+
+    np.testing.assert_allclose(found.accuracy, wanted(43, 60))
+    np.testing.assert_allclose(found.recall.T, [wanted(40, 50), wanted(3, 8), wanted(0, 2)])
+    np.testing.assert_allclose(found.precision.T[:2], [wanted(40, 47), wanted(3, 13)])
+    assert np.isnan(found.precision[:, 2]).all()  # never predicted: nothing is known
+
+
+@pytest.mark.parametrize("share", [0.6, 0.8, 0.9, 0.95])
+def test_wilson_holds_what_it_says_for_twenty_pictures(share):
+    hits = np.arange(21)
+    chance = stats.binom(20, share).pmf(hits)
+    low, high = intervals.wilson(hits, 20)
+    assert chance[(low <= share) & (share <= high)].sum() >= 0.92
+    drawn = stats.binom(20, hits / 20).ppf([[0.025], [0.975]]) / 20  # the percentile bootstrap's
+    if share == 0.9:
+        assert chance[(drawn[0] <= share) & (share <= drawn[1])].sum() < 0.9
+
+
+def test_wilson_covers_95_percent_on_average():
+    hits = np.arange(21)
+    low, high = intervals.wilson(hits, 20)
+    shares = np.linspace(0.02, 0.98, 97)
+    covered = [
+        stats.binom(20, share).pmf(hits)[(low <= share) & (share <= high)].sum() for share in shares
+    ]
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.01)
 
 
 def test_weighted_recall_is_accuracy_draw_by_draw():
     found = intervals.bootstrap(ev.confusion(*draw(3)))
-    np.testing.assert_allclose(found.weighted["recall"], found.accuracy)
+    np.testing.assert_allclose(found.weighted["recall"], found.accuracy, atol=0.005)
 
 
 def test_the_same_seed_gives_the_same_intervals():
@@ -76,10 +102,10 @@ def test_ten_thousand_pictures_take_well_under_a_second():
     assert min(seconds) < 0.5
 
 
-def test_class_never_said_scores_zero_in_every_draw():
+def test_class_never_predicted_scores_zero_in_every_draw():
     found = intervals.bootstrap(np.array([[50, 0], [50, 0]]))
-    for name in NAMES:
-        assert getattr(found, name)[:, 1].tolist() == [0, 0]
+    assert found.f1[:, 1].tolist() == [0, 0]
+    assert found.macro["precision"][1] < 0.35
 
 
 def test_class_without_pictures_is_nan_and_left_out_of_the_means():
@@ -93,8 +119,8 @@ def test_class_without_pictures_is_nan_and_left_out_of_the_means():
 def test_one_class_and_two_pictures():
     assert intervals.bootstrap(np.array([[7]])).macro["f1"].tolist() == [1, 1]
     found = intervals.bootstrap(np.array([[1, 0], [1, 0]]))
-    assert found.accuracy.tolist() == [0, 1]  # 1 of 2 right says nothing at all
-    assert found.recall.tolist() == [[1, 0], [1, 0]]  # where the class was drawn
+    np.testing.assert_allclose(found.accuracy, [0.095, 0.905], atol=1e-3)  # 1 of 2 right
+    assert found.f1[:, 1].tolist() == [0, 0]  # where the class was drawn
 
 
 @pytest.mark.parametrize(
@@ -114,16 +140,11 @@ def test_what_cannot_be_drawn_is_refused(matrix, options, message):
 # --- one share -----------------------------------------------------------------------------------
 
 
-def test_share_interval_is_the_binomials():
-    found = intervals.share_interval(9_900, 10_000, resamples=20_000)
-    wanted = stats.binom(10_000, 0.99).ppf([0.025, 0.975]) / 10_000
-    np.testing.assert_allclose(found, wanted, atol=2e-4)
-
-
-def test_all_right_has_no_width_but_may_be_wrong():
-    assert intervals.share_interval(20, 20).tolist() == [1, 1]
-    assert intervals.rule_of_three(20) == pytest.approx(0.139, abs=1e-3)  # about 3 / 20
-    assert (1 - intervals.rule_of_three(20)) ** 20 == pytest.approx(0.05)
+def test_all_right_may_still_be_wrong():
+    np.testing.assert_allclose(intervals.wilson(20, 20), [0.839, 1], atol=1e-3)
+    assert np.isnan(intervals.wilson([0, 1], [0, 2])).tolist() == [[True, False]] * 2
+    wide, narrow = (np.diff(intervals.wilson(9, 10, level)) for level in (0.99, 0.9))
+    assert wide > narrow
 
 
 @pytest.mark.parametrize("hits, n", [(20, 20), (0, 7), (9_900, 10_000)])
@@ -135,15 +156,20 @@ def test_the_doubt_of_a_share_is_half_of_wilsons_interval(hits, n):
 
 @pytest.mark.parametrize("hits, n", [(3, 2), (-1, 2), (0, 0)])
 def test_impossible_shares_are_refused(hits, n):
-    with pytest.raises(ValueError, match=r"hits must be 0 to 2|0 pictures"):
-        intervals.share_interval(hits, n)
+    if n:
+        with pytest.raises(ValueError, match="no share"):
+            intervals.wilson(hits, n)
     with pytest.raises(ValueError, match="no share"):
         intervals.share_doubt(hits, n)
 
 
-def test_no_pictures_have_no_rule():
-    with pytest.raises(ValueError, match="not 0"):
-        intervals.rule_of_three(0)
+def test_the_mean_of_pictures_has_students_interval():
+    values = np.random.default_rng(0).normal(1, 2, 12)
+    mean, low, high = intervals.mean_interval(values)
+    wanted = stats.t.interval(0.95, 11, values.mean(), stats.sem(values))
+    np.testing.assert_allclose([mean, low, high], [values.mean(), *wanted])
+    with pytest.raises(ValueError, match="1 pictures have no spread"):
+        intervals.mean_interval(values[:1])
 
 
 # --- ranking -------------------------------------------------------------------------------------

@@ -130,12 +130,14 @@ def test_a_duel_by_hand(explorer):
     assert (found.overall.first_only, found.overall.second_only) == (5, 0)
     assert found.overall.p == pytest.approx(2 * 0.5**5)
     assert (found.by_class[3].first_only, found.by_class[3].n) == (5, 20)
-    assert found.adjusted[3] == pytest.approx(10 * 2 * 0.5**5)  # Holm: ten tests
+    assert found.comparisons == 11  # all pictures, and ten classes
+    assert found.adjusted[3] == pytest.approx(11 * 2 * 0.5**5)
+    assert found.adjusted_overall == pytest.approx(11 * 2 * 0.5**5)
     assert found.adjusted[0] == 1
     low, high = found.difference_interval
     assert 0 < low < 5 / 200 < high
     assert found.sentence(3) == (
-        "b is right on 5 cats that a gets wrong, 0 the other way round: could be chance (p = 0.62)."
+        "b is right on 5 cats that a gets wrong, 0 the other way round: could be chance (p = 0.69)."
     )
     assert found.sentence(0) == "b and a are right on the same airplanes: no difference."
     assert len(found.sentences()) == 11

@@ -35,14 +35,26 @@ def with_recipe(run, **changes):
     return replace(run, config=run.config | {"recipe": run.config["recipe"] | changes})
 
 
-def add(base, name: str, cats: int, dogs: int = 0, **changes) -> None:
-    """A run with another recipe that names `cats` of the five cats rightly, `dogs` wrongly."""
+def add(base, name: str, cats: int, dogs: int = 0, validation: int = 0, **changes) -> None:
+    """A run with another recipe that names `cats` of the five cats rightly, `dogs` wrongly, and
+    of 10 validation pictures as many more than the base as `validation` says."""
     run = make_run(base.path.parent / name)
     runs.write_config(run.path, with_recipe(run, name=name, **changes).config)
     shares = evaluation(0).probabilities.copy()
     shares[60 : 60 + cats] = np.eye(10, dtype=np.float32)[3]
     shares[100 : 100 + dogs] = np.eye(10, dtype=np.float32)[3]
-    runs.write_evaluation(run.path, replace(run.evaluation, probabilities=shares))
+    found = replace(run.evaluation, probabilities=shares)
+    if validation:
+        for path, right in ((base.path, 5), (run.path, 5 + validation)):
+            predicted = np.eye(10, dtype=np.float32)[(np.arange(10) >= right).astype(int)]
+            answer = replace(
+                found if path == run.path else base.evaluation,
+                validation_probabilities=predicted,
+                validation_labels=np.zeros(10, np.int64),
+            )
+            runs.write_evaluation(path, answer)
+    else:
+        runs.write_evaluation(run.path, found)
 
 
 def beside(base, name: str = "base"):
@@ -246,6 +258,23 @@ def test_the_base_of_an_ablation_is_offered_first(base):
     for name, change in (("a", {"epochs": 9}), ("b", {"flip": False}), ("c", {"cutout": 8})):
         add(base, name, cats=3, **change)
     assert [run.name for run in bases(explorer)][:2] == ["base", "worse"]
+
+
+def test_the_order_is_that_of_the_validation_pictures(base):
+    add(base, "tested well", cats=5, validation=1, policy="trivial")
+    add(base, "validated well", cats=1, validation=3, policy="rand")
+    add(base, "not validated", cats=4, cutout=8)
+    found = beside(base)
+    assert [gain.run for gain in found.gains] == [
+        "validated well",
+        "tested well",
+        "not validated",
+    ]
+    assert found.gains[0].validation == pytest.approx(0.3)
+    assert found.gains[2].validation is None
+    assert [ingredients.row(gain)[5] for gain in found.gains] == ["+30.0", "+10.0", "–"]
+    text = ingredients.ablation_html(lambda name: found, "base")
+    assert "for the 3 comparisons shown here" in text
 
 
 # --- the table -----------------------------------------------------------------------------------

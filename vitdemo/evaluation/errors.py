@@ -22,7 +22,7 @@ KINDS = {
     "all": "every picture",
     "only_right": "this model is right, and every other one is wrong",
     "all_wrong": "every model is wrong",
-    "label_errors": "the given label is probably wrong",
+    "label_errors": "the given label is doubtful: the models together contradict it",
 }
 # order -> what comes first
 ORDERS = {

@@ -5,7 +5,8 @@ model is better, each such picture falls to either side like a coin, so the coun
 binomial with a half: p is the chance of a split at least as uneven (exact, two-sided). Pictures
 that both get right or both get wrong say nothing of the difference.
 
-With one test a class, one in twenty calls chance a difference: `holm` corrects for that.
+With many tests beside each other, one in twenty calls chance a difference: `holm` corrects for all
+that are shown together.
 """
 
 from collections.abc import Sequence

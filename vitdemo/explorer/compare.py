@@ -102,7 +102,9 @@ REPORTED: dict[str, tuple[Reported, ...]] = {  # by recipe
         Reported("86.70", "192/12/3, TrivialAugment, MixUp, CutMix, 100 epochs", _STUDENTS),
     ),
     "vit-best": (
-        Reported("93.58", "192/9/12, no extra data, 300 epochs", "aanna0701/SPT_LSA_ViT"),
+        Reported(
+            "93.58", "192/9/12, no extra data, 100 epochs of 3 views", "aanna0701/SPT_LSA_ViT"
+        ),
         Reported(
             "96.41",
             "the same after 200 epochs of self-supervision on CIFAR-10",

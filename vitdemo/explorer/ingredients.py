@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vitdemo.evaluation.paired import SIGNIFICANT, holm
+import numpy as np
+
+from vitdemo.evaluation.paired import SIGNIFICANT, holm, is_right
 from vitdemo.explorer import Explorer
 from vitdemo.explorer.compare import tested_names
 from vitdemo.explorer.errors import answered
 from vitdemo.explorer.learning import DEFAULTS, mixes, setting
 from vitdemo.explorer.memory import once_a_version
-from vitdemo.explorer.metrics import duel_of, table_of
+from vitdemo.explorer.metrics import duel_of, sound_evaluation, table_of
 from vitdemo.runs import Run
 
 NEAR = 2  # settings in which a run of an ablation may differ: MixUp and CutMix are two
@@ -73,7 +75,8 @@ class Gain:
     """One run beside another: accuracy, and how much higher it is; shares of 1.
 
     `low` to `high` is the gain's 95 % interval, `p` McNemar's after Holm's correction for all runs
-    that are compared with the same one.
+    that are compared with the same one. `validation` is the gain on the validation pictures, on
+    which ingredients are to be chosen; None where the two did not have the same ones.
     """
 
     run: str
@@ -83,6 +86,7 @@ class Gain:
     low: float
     high: float
     p: float
+    validation: float | None
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,8 @@ class Ablation:
     """The run `base`, its test `accuracy`, and the runs tested on the same pictures beside it.
 
     Those that differ in an ingredient (`is_near`) come first, then the others, each the best
-    first. `left_out` has a sentence for each run that was tested otherwise.
+    by validation first: the test set chooses nothing. `left_out` has a sentence for each run that
+    was tested otherwise.
     """
 
     base: str
@@ -122,17 +127,18 @@ def ablation_of(base: Run, others: Sequence[Run], left_out: Sequence[str] = ()) 
             duel.overall.difference,
             *map(float, duel.difference_interval),
             float(p),
+            validation_gain(run, base),
         )
         for run, duel, p in zip(others, duels, chances, strict=True)
     ]
-    found.sort(key=lambda gain: (not is_near(gain.differences), -gain.gained))
+    found.sort(key=_by_validation)
     return Ablation(base.name, table_of(base).accuracy, tuple(found), tuple(left_out))
 
 
 def conclusion(found: Ablation) -> list[str]:
     """What the ingredients came to, in sentences: those that pay, that cost, that do neither."""
     sure = [gain for gain in found.near if gain.p < SIGNIFICANT]
-    pay, cost = ([g for g in sure if g.gained > 0], [g for g in sure if g.gained <= 0][::-1])
+    pay, cost = ([g for g in sure if g.gained > 0], [g for g in sure if g.gained <= 0])
     rest = [gain for gain in found.near if gain.p >= SIGNIFICANT]
     return [
         f"{words}: {'; '.join(map(_with_points, gains))}."
@@ -148,6 +154,22 @@ def conclusion(found: Ablation) -> list[str]:
 def _with_points(gain: Gain) -> str:
     points = f"{100 * gain.gained:+.1f}".replace("-", "−")
     return f"{' and '.join(gain.differences)} ({points} points)"
+
+
+def validation_gain(run: Run, base: Run) -> float | None:
+    """How much more of the validation pictures `run` predicts rightly, as a share; None where one
+    has no such answers or they are not of the same pictures."""
+    pair = [sound_evaluation(each) for each in (run, base)]
+    labels = [found.validation_labels for found in pair]
+    if any(each is None or not len(each) for each in labels) or not np.array_equal(*labels):
+        return None
+    right = [is_right(found.validation_probabilities, found.validation_labels) for found in pair]
+    return float(right[0].mean() - right[1].mean())
+
+
+def _by_validation(gain: Gain) -> tuple:
+    known = gain.validation is not None
+    return not is_near(gain.differences), not known, -(gain.validation if known else gain.gained)
 
 
 def ablations(found: Iterable[Run]) -> dict[str, list[str]]:

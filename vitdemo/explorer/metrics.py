@@ -99,7 +99,8 @@ class Ranking:
 class Duel:
     """Two runs on the same test pictures: over all, and over the pictures of each class.
 
-    `adjusted` (C,) are the p-values of `by_class` after Holm's correction.
+    `adjusted_overall` and `adjusted` (C,) are the p-values of `overall` and `by_class` after Holm's
+    correction for all of them together, which stand beside each other.
     """
 
     first: str
@@ -107,14 +108,21 @@ class Duel:
     classes: tuple[str, ...]
     overall: McNemar
     by_class: tuple[McNemar, ...]
+    adjusted_overall: float
     adjusted: np.ndarray
     difference_interval: np.ndarray  # (2,) of the accuracy
     difference_intervals: np.ndarray  # (2, C) of each class's recall; NaN without pictures
 
+    @property
+    def comparisons(self) -> int:
+        """How many tests were corrected for: all pictures, and each class that has some."""
+        return 1 + int((~np.isnan(self.adjusted)).sum())
+
     def sentence(self, c: int | None = None) -> str:
-        """McNemar's test in words: of class `c` with its corrected p, or of all pictures."""
+        """McNemar's test in words, with its corrected p: of class `c`, or of all pictures."""
         if c is None:
-            return paired.mcnemar_sentence(self.overall, self.first, self.second)
+            p = self.adjusted_overall
+            return paired.mcnemar_sentence(self.overall, self.first, self.second, p=p)
         name, p = self.classes[c], float(self.adjusted[c])
         return paired.mcnemar_sentence(self.by_class[c], self.first, self.second, name, p)
 
@@ -174,7 +182,7 @@ def table_of(run: Run) -> ClassTable:
 def top_k(found: Evaluation, k: int) -> TopK:
     share = curves.top_k_accuracy(found.probabilities, found.labels, k)
     n = len(found.labels)
-    return TopK(k, share, intervals.share_interval(round(share * n), n))
+    return TopK(k, share, intervals.wilson(round(share * n), n))
 
 
 def ranking(explorer: Explorer, name: str, class_name: str) -> Ranking:
@@ -225,13 +233,15 @@ def duel_of(first: Run, second: Run) -> Duel:
     )
     tests = paired.mcnemar_by_class(*right, one.labels, len(first.classes))
     overall = paired.mcnemar(*right)
+    whole, *adjusted = paired.holm([overall.p, *(test.p for test in tests)])
     return Duel(
         first.name,
         second.name,
         first.classes,
         overall,
         tuple(tests),
-        paired.holm([test.p for test in tests]),
+        float(whole),
+        np.array(adjusted),
         _spread(overall),
         np.stack([_spread(test) for test in tests], axis=1),  # (2, C)
     )

@@ -22,11 +22,14 @@ INTRO = (
 )
 WORDS = {
     "Gain, points": "Test accuracy less that of the first row, in percentage points. Where one "
-    "setting differs it is that setting's; where several do, that of all together.",
+    "setting differs it is that setting's, with this seed; where several do, of all together.",
     "95 % interval": "Of the gain, by what other test pictures could have said; what another seed "
     "of the training would change is not in it.",
     "p (Holm)": "McNemar's test on the pictures that one of the two alone gets right, corrected "
-    f"for the number of runs; below {SIGNIFICANT:g} it is more than chance explains.",
+    f"for the {{count}} comparisons shown here; below {SIGNIFICANT:g} it is more than chance "
+    "explains.",
+    "Validation gain": "The same on the validation pictures, in points: what an ingredient would "
+    "be chosen by, and what the rows are ordered by. The test pictures choose nothing.",
     "What differs": "Every setting that decided the training and differs: as it is in the "
     "first row's run, then here.",
 }
@@ -71,13 +74,14 @@ def ablation_html(ablation: Callable[[str], Ablation], name: str | None) -> str:
         return html.notice(str(error))
     if not found.gains:
         return html.notice(ALONE) + html.notices(found.left_out)
-    near, words = found.near, "".join(f"<p>{html.escape(w)}</p>" for w in conclusion(found))
-    first = [name, f"{100 * found.accuracy:.2f}", *["–"] * 4]
+    near, told = found.near, "".join(f"<p>{html.escape(w)}</p>" for w in conclusion(found))
+    words = {title: text.format(count=len(found.gains)) for title, text in WORDS.items()}
+    first = [name, f"{100 * found.accuracy:.2f}", *["–"] * 5]
     texts = [first, *map(row, found.gains)]
     return (
-        f"{words}{gains_figure(name, near) if near else ''}"
+        f"{told}{gains_figure(name, near) if near else ''}"
         f"{html.table(HEADER, texts)}<p>{exports(HEADER, texts, f'beside-{name}')}</p>"
-        f"{explanations(WORDS)}{html.notices(found.left_out)}"
+        f"{explanations(words)}{html.notices(found.left_out)}"
     )
 
 
@@ -105,5 +109,6 @@ def row(gain: Gain) -> list[str]:
         signed(100 * gain.gained),
         f"{signed(100 * gain.low)} to {signed(100 * gain.high)}",
         p_words(gain.p).removeprefix("p = ").removeprefix("p "),
+        "–" if gain.validation is None else signed(100 * gain.validation),
         "; ".join(gain.differences) or "nothing: the same recipe",
     ]

@@ -232,8 +232,9 @@ def ratios_html(found: list[Plane]) -> str:
         "<h2>How far the classes part</h2>"
         + html.table(header, rows)
         + "<p>Between / within: the mean distance of two pictures of different classes over that "
-        "of two of one class; 1 means that classes do not show at all. Both columns are computed "
-        "on the features, not on the places above.</p>"
+        "of two of one class; near 1 the mean distance does not tell classes apart, though other "
+        "things may: classes that are perfectly separable can have 1.02. The second column is "
+        "nearer to that question. Both are computed on the features, not on the places above.</p>"
     )
 
 

@@ -7,7 +7,7 @@ from statistics import median
 import numpy as np
 
 from vitdemo.errors import VitdemoError
-from vitdemo.evaluation.intervals import rule_of_three, share_doubt
+from vitdemo.evaluation.intervals import share_doubt
 from vitdemo.evaluation.paired import SIGNIFICANT, McNemar, p_words
 from vitdemo.explorer.metrics import COLUMNS, TITLES, ClassTable, Duel, three_decimals
 from vitdemo.ui import html
@@ -41,7 +41,7 @@ def metrics_html(table: ClassTable, worst_first: bool) -> str:
         f"{accuracy_words(table)}"
         f'<div class="vd-scroll"><table class="vd-table"><thead><tr><th scope="col">Class</th>'
         f"{head}</tr></thead><tbody>{body}</tbody><tfoot>{feet}</tfoot></table></div>"
-        f"{certain_words(table)}{explanations(WORDS)}<p>{csv_of(table, rows)}</p>"
+        f"{explanations(WORDS)}<p>{csv_of(table, rows)}</p>"
     )
 
 
@@ -79,23 +79,6 @@ def point_words(table: ClassTable) -> str:
     return (
         f"The accuracy is known to about ±{whole:.1f} points: {verdict}. The recall of one class "
         f"is known to about ±{single:.1f} points: {other}."
-    )
-
-
-def certain_words(table: ClassTable) -> str:
-    """A warning for the classes whose intervals are narrower than what is known of them."""
-    low, high = table.intervals["recall"]
-    sure = [c for c in range(len(table.classes)) if table.support[c] and low[c] == high[c]]
-    perfect = [c for c in sure if table.columns["recall"][c] == 1]
-    if not perfect:
-        return ""
-    fewest = min(perfect, key=lambda c: table.support[c])
-    n = int(table.support[fewest])
-    return (
-        f'<p class="vd-quiet">Where all pictures of a class are classified correctly, drawing '
-        f"among them shows no doubt and the interval has no width. Yet with {n:,} of {n:,} "
-        f"({html.escape(table.classes[fewest])}) up to {100 * rule_of_three(n):.1f} % may be named "
-        "wrongly in truth.</p>"
     )
 
 
@@ -175,8 +158,9 @@ DUEL_WORDS = {
     "Only the first / only the second": "Pictures that one of the two alone classifies correctly; "
     "those on which both agree say nothing of which is better.",
     "p": "If neither were better, the chance of a split at least as uneven (McNemar's test, "
-    "exact), raised by Holm's correction because there is one test for each class: all verdicts "
-    "together raise a false alarm 1 time in 20 at most.",
+    "exact), raised by Holm's correction for the {count} comparisons that are shown here together, "
+    "the one over all pictures among them: all verdicts together raise a false alarm 1 time in 20 "
+    "at most. What was looked at before, of other models, is not counted.",
 }
 
 
@@ -187,6 +171,7 @@ def duel_html(duel: Callable[[str, str], Duel], first: str, second: str) -> str:
     except VitdemoError as error:
         return html.notice(str(error))
     names = f"{html.escape(first)} and {html.escape(second)}"
+    words = DUEL_WORDS | {"p": DUEL_WORDS["p"].format(count=found.comparisons)}
     low, high = 100 * found.difference_interval
     summary = (
         f"<p><strong>{html.escape(found.sentence())}</strong> The accuracies differ by "
@@ -198,7 +183,7 @@ def duel_html(duel: Callable[[str, str], Duel], first: str, second: str) -> str:
     )
     return (
         f"<h2>{names} on the same pictures</h2>{summary}{duel_table(found)}"
-        f"<ul>{sentences}</ul>{explanations(DUEL_WORDS)}<p>{duel_csv(found)}</p>"
+        f"<ul>{sentences}</ul>{explanations(words)}<p>{duel_csv(found)}</p>"
     )
 
 

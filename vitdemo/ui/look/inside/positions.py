@@ -17,8 +17,20 @@ from vitdemo.ui.look.inside.pieces import caption, folded, paint, signed
 NUMBERED = 8  # columns; in the cells of a wider grid there is no room for a number
 WORDS = (
     "How alike the learned position embedding of the chosen patch is to that of every other "
-    "(cosine, 1 for itself). Nobody told the model where its patches lie: neighbours, rows and "
-    "columns that resemble each other were learnt. It says nothing of any picture."
+    "(cosine, 1 for itself). It says nothing of any picture."
+)
+FROM_NOTHING = (
+    "This training began with random numbers, which know nothing of where patches lie: neighbours, "
+    "rows and columns that resemble each other were learnt."
+)
+FROM_MIMETIC = (
+    "This training began with mimetic initialisation, whose position embeddings are sines and "
+    "cosines (Trockman & Kolter 2023): neighbours resembled each other from the start, and what "
+    "is seen here is mostly that start."
+)
+FROM_WEIGHTS = (
+    "This training began with weights of another one: what was learnt of places was learnt there, "
+    "or was there from its start."
 )
 
 
