@@ -142,10 +142,10 @@ def test_the_keyboard_alone_leads_from_a_cell_to_the_attention(page):
 def test_every_cell_is_a_button_that_says_what_it_holds(page):
     open_tab(page, "Confusion matrix")
     expect(cell(page, 0, 1)).to_have_accessible_name(
-        '<b>ant taken for bee: 10 pictures, 14.3 % of all pictures of "<b>ant"'
+        'true class <b>ant, predicted class bee: 10 pictures, 14.3 % of all pictures of "<b>ant"'
     )
     expect(cell(page, 2, 2)).to_have_accessible_name(
-        'fly classified correctly: 0 pictures, 0.0 % of all pictures of "fly"'
+        'true class fly, predicted class fly: 0 pictures, 0.0 % of all pictures of "fly"'
     )
 
 

@@ -97,7 +97,6 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                 )
             with gr.Tab("Errors", id="errors") as tab:
                 errors.build(
-                    page,
                     tab,
                     evaluated_runs=explorer.evaluated_runs,
                     answered=partial(choices.panel, explorer),

@@ -64,7 +64,6 @@ INTRO = (
 
 
 def build(
-    page: gr.Blocks,
     tab: gr.Tab,
     *,
     evaluated_runs: Callable[[], list[Run]],
@@ -74,7 +73,7 @@ def build(
     pictures: gallery.Pictures,
     opener: Opener,
 ) -> None:
-    """Lay out and wire the `tab` of `page`; `evaluated_runs` reads the run folders as they are."""
+    """Lay out and wire the `tab`; `evaluated_runs` reads the run folders as they are now."""
     gr.Markdown(INTRO)
     model = RunChoice(grouped(evaluated_runs()), elem_id="errors-model")
     kind = gr.Textbox("errors", visible="hidden", label="Which pictures")
@@ -82,9 +81,10 @@ def build(
     with gr.Row():
         true = _class_choice("True class", "errors-true")
         predicted = _class_choice("Predicted class", "errors-predicted")
-        either_way = gr.Checkbox(
-            False, label="Either way round", info="also with the two exchanged", min_width=160
-        )
+        with gr.Column(min_width=200):
+            either_way = gr.Checkbox(
+                False, label="Either way round", info="also with the two exchanged"
+            )
     with gr.Row():
         low = _percent_slider(0, "Confidence from, in percent", "errors-low")
         high = _percent_slider(100, "Confidence to, in percent", "errors-high")
@@ -97,6 +97,7 @@ def build(
             elem_id="errors-order",
         )
     pairs = PickHTML(elem_id="errors-pairs")
+    search = gr.Textbox("", visible="hidden", label="The page's address")
     asked = gr.State(None, time_to_live=gallery.KEPT_SECONDS)  # the model that was drawn last
     shown = gallery.lay_out("errors-pictures", find=find, pictures=pictures)
 
@@ -114,16 +115,24 @@ def build(
             return html.notice(str(error)), "", *shown.show(None, every)
         return chips, pairs_html(group, chosen), *shown.show(chosen, every)
 
-    def draw_fresh(name, asked, kind, true, predicted, either_way, *settings):
-        models, name = renewed_runs(evaluated_runs(), name)
-        choices = class_choices(answered, name)
-        way = gr.skip()
-        if asked not in (None, name):  # another model confuses other classes
-            true, predicted, either_way, way = None, None, False, False
-        trues, true = renewed(choices, true)
-        predictions, predicted = renewed(choices, predicted)
-        drawn = draw(name, kind, true, predicted, either_way, *settings)
-        return models, name, trues, predictions, way, *drawn
+    def draw_fresh(search, name, asked, *values):
+        *values, every = values  # those of `filters`
+        seen, changed = name, {}
+        if asked is None:  # the first time: as the page's address says
+            name, changed = restored(search, name)
+        elif asked != name:  # another model confuses other classes
+            changed = dict(zip((1, 2, 3), ALL, strict=False))
+        values = [changed.get(i, value) for i, value in enumerate(values)]
+        update, held = renewed_runs(evaluated_runs(), name)
+        if held and held != seen:
+            update["value"] = held
+        choices = class_choices(answered, held)
+        updates = [changed.get(i, gr.skip()) for i in range(len(values))]
+        for i in (1, 2):
+            updates[i], values[i] = renewed(choices, values[i])
+            if i in changed:
+                updates[i]["value"] = values[i]
+        return update, held, *updates, *draw(held, *values, every)
 
     def pick_kind(order, event: gr.EventData):
         if event.pick == CLEAR:
@@ -145,14 +154,13 @@ def build(
             return gr.skip(), *ALL, gr.skip()
         return "errors", *pair, True, 0, 100, FIRST_ORDER
 
-    def restore(search):
-        """What the page's address asks for of this tab."""
+    def restored(search, name):
+        """The model and, by place, the values of `filters` that the page's address asks for."""
         query = permalink.parse(search)
-        found = [permalink.checked(part, query.get(word)) for word, part in linked.items()]
-        names = [run.name for run in evaluated_runs()]
-        found[0] = query[MODEL] if query.get(MODEL) in names else None
-        found[1] = found[1] if found[1] in KINDS else None
-        return [gr.skip() if value is None else value for value in found]
+        found = {i: _asked_for(part, query.get(WORDS[i])) for i, part in enumerate(filters)}
+        if found[0] not in KINDS:
+            found[0] = None
+        return query.get(MODEL, name), {i: v for i, v in found.items() if v is not None}
 
     filters = [kind, true, predicted, either_way, low, high, order]
     # One event for them all, so that of quick clicks the last one is answered last.
@@ -160,16 +168,22 @@ def build(
     gr.on(
         events,
         draw_fresh,
-        inputs=[model, asked, *filters, shown.every],
-        outputs=[model, asked, true, predicted, either_way, kinds, pairs, *shown.outputs],
+        inputs=[search, model, asked, *filters, shown.every],
+        outputs=[model, asked, *filters, kinds, pairs, *shown.outputs],
+        js="(search, ...rest) => [window.location.search, ...rest]",
         **QUIET,
     )
     kinds.pick(pick_kind, inputs=order, outputs=filters, **QUIET)
     pairs.pick(pick_pair, inputs=[model, true, predicted, either_way], outputs=filters, **QUIET)
     linked = {MODEL: model} | dict(zip(WORDS, filters, strict=True))
-    page.load(restore, gr.Textbox(visible=False), [*linked.values()], js=permalink.READ, **QUIET)
     permalink.write_when_changed(linked)
     gallery.wire(shown, opener)
+
+
+def _asked_for(part: gr.components.Component, text: str | None):
+    """The value that the address gives a filter; None for none that it could have."""
+    found = permalink.checked(part, text)
+    return found["value"] if isinstance(found, dict) else found
 
 
 def _class_choice(label: str, elem_id: str) -> gr.Dropdown:

@@ -3,9 +3,11 @@
 (() => {
   const name = () => {
     for (const panel of document.querySelectorAll("[role=tabpanel]:not([aria-label])")) {
-      const tab = document.getElementById(panel.getAttribute("aria-labelledby"));
-      const button = tab ?? document.querySelector(`[role=tab][data-tab-id="${panel.id}"]`);
-      if (button) panel.setAttribute("aria-label", button.textContent.trim());
+      if (!panel.offsetParent) continue; // the tab that is chosen is not its own
+      let place = panel.parentElement;
+      while (place && !place.querySelector("[role=tablist]")) place = place.parentElement;
+      const tab = place?.querySelector("[role=tablist] [aria-selected=true]");
+      if (tab) panel.setAttribute("aria-label", tab.textContent.trim());
     }
     for (const group of document.querySelectorAll("fieldset.block:not([aria-label])")) {
       const words = group.querySelector("[data-testid=block-info]")?.textContent.trim();

@@ -13,6 +13,8 @@ from vitdemo.figures import charts
 from vitdemo.perturb import PERTURBATIONS, Perturbation
 from vitdemo.runs import Run
 from vitdemo.ui import html
+from vitdemo.ui.components.run_choice import grouped
+from vitdemo.ui.components.run_list import RunList
 from vitdemo.ui.kit import LONG_QUEUE, QUIET
 from vitdemo.ui.metrics.curves import COLOURS
 
@@ -39,7 +41,8 @@ def build(
     """
     gr.Markdown(INTRO)
     with gr.Row():
-        names = gr.CheckboxGroup([], label="Models", elem_id="robust-models", min_width=300)
+        with gr.Column(min_width=300):
+            names = RunList(label="Models", elem_id="robust-models")
         changes = gr.CheckboxGroup(
             [(change.title, name) for name, change in PERTURBATIONS.items()],
             value=FIRST_CHANGES,
@@ -64,10 +67,11 @@ def build(
 
     def offer(chosen):
         """The models that can be tried now; those that were chosen stay so."""
-        trained = [run.name for run in trained_runs()]
+        found = trained_runs()
+        trained = [run.name for run in found]
         kept = [name for name in chosen if name in trained]
         value = {} if kept and kept == chosen else {"value": kept or trained}
-        return gr.update(choices=trained, **value)
+        return gr.update(groups=grouped(found), **value)
 
     def measure_all(names, changes, count, progress=gr.Progress()):  # noqa: B008
         runs = [run for run in trained_runs() if run.name in names]

@@ -60,18 +60,16 @@ class RunChoice(gr.HTML):
         label: str = "Model",
         info: str = "",
         nobody: str = "",
-        min_width: int = 260,
         **options,
     ):
         self.groups, self.info, self.nobody = groups, info, nobody
         names = names_of(groups)
         if value is None and names and not nobody:
             value = names[0]
-        drawn = {"container": True} | drawn_by("run_choice")
+        drawn = {"container": True, "elem_classes": "vd-choice"} | drawn_by("run_choice")
         super().__init__(
             value,
             label=label,
-            min_width=min_width,
             groups=groups,
             info=info,
             nobody=nobody,

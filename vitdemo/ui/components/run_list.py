@@ -28,7 +28,7 @@ class RunList(gr.HTML):
         **options,
     ):
         self.groups = groups
-        drawn = {"container": True} | drawn_by("run_list")
+        drawn = {"container": True, "elem_classes": "vd-choice"} | drawn_by("run_list")
         super().__init__(list(value), label=label, groups=groups, **drawn | options)
 
     def preprocess(self, payload) -> list[str]:

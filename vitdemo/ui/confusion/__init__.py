@@ -38,13 +38,15 @@ def build(
     """Lay out and wire the tab; `evaluated_runs` reads the run folders as they are now."""
     gr.Markdown(INTRO)
     with gr.Row():
-        model = RunChoice(grouped(evaluated_runs()), elem_id="confusion-model")
-        other = RunChoice(
-            label="Subtract the cells of",
-            info="shows how two models differ",
-            nobody=NOBODY,
-            elem_id="confusion-other",
-        )
+        with gr.Column(min_width=260):
+            model = RunChoice(grouped(evaluated_runs()), elem_id="confusion-model")
+        with gr.Column(min_width=260):
+            other = RunChoice(
+                label="Subtract the cells of",
+                info="shows how two models differ",
+                nobody=NOBODY,
+                elem_id="confusion-other",
+            )
     with gr.Row():
         with gr.Column(min_width=300):
             unit = gr.Radio(list(UNITS), value=COUNTS, label="Cells show")

@@ -46,14 +46,16 @@ def build(
     gr.Markdown(INTRO)
     with gr.Row():
         tested = grouped(evaluated_runs())
-        model = RunChoice(tested, elem_id="metrics-model")
-        other = RunChoice(
-            tested,
-            label="Compare with",
-            info="tests on the same pictures which of two is better",
-            nobody=NOBODY,
-            elem_id="metrics-other",
-        )
+        with gr.Column(min_width=260):
+            model = RunChoice(tested, elem_id="metrics-model")
+        with gr.Column(min_width=260):
+            other = RunChoice(
+                tested,
+                label="Compare with",
+                info="tests on the same pictures which of two is better",
+                nobody=NOBODY,
+                elem_id="metrics-other",
+            )
         order = gr.Radio(
             [CLASS_ORDER, WORST_FIRST], value=CLASS_ORDER, label="Order", min_width=300
         )
