@@ -180,10 +180,10 @@ def test_ingredients_come_first_and_the_best_of_them(base):
 
 def test_an_ablation_ends_in_a_conclusion(base):
     def gain(run, gained, p):
-        return Gain(run, (f"{run}: none → 1",), 0.5, gained, 0, 0, p)
+        return Gain(run, (f"{run}: none → 1",), 0.5, gained, 0, 0, p, None)
 
     gains = (gain("a", 0.1, 0.001), gain("b", 0.01, 0.3), gain("c", -0.01, 0.01),
-             gain("d", -0.054, 0.001), Gain("far", ("x", "y", "z"), 1, 0.5, 0, 0, 0))  # fmt: skip
+             gain("d", -0.054, 0.001), Gain("far", ("x", "y", "z"), 1, 0.5, 0, 0, 0, None))  # fmt: skip
     assert conclusion(Ablation("base", 0.5, gains, ())) == [
         "More accurate than base: a: none → 1 (+10.0 points).",
         "Less accurate: d: none → 1 (−5.4 points); c: none → 1 (−1.0 points).",

@@ -137,7 +137,7 @@ def ablation_of(base: Run, others: Sequence[Run], left_out: Sequence[str] = ()) 
 
 def conclusion(found: Ablation) -> list[str]:
     """What the ingredients came to, in sentences: those that pay, that cost, that do neither."""
-    sure = [gain for gain in found.near if gain.p < SIGNIFICANT]
+    sure = sorted((g for g in found.near if g.p < SIGNIFICANT), key=lambda g: -abs(g.gained))
     pay, cost = ([g for g in sure if g.gained > 0], [g for g in sure if g.gained <= 0])
     rest = [gain for gain in found.near if gain.p >= SIGNIFICANT]
     return [
