@@ -11,7 +11,7 @@ from tests.making import CLASSES, RESNET, VIT, make_run
 from vitdemo import attributions, faithfulness, runs
 from vitdemo.errors import RunError
 from vitdemo.explorer import Explorer, why
-from vitdemo.explorer.why import Kept, class_index, maps, truth
+from vitdemo.explorer.why import Kept, class_index, first_source, maps, truth
 from vitdemo.explorer.zoo import zoo_run
 from vitdemo.faithfulness.measured import Measured, write_measured
 from vitdemo.faithfulness.sanity import randomised_head, rank_correlation
@@ -264,6 +264,27 @@ def test_badges_come_from_the_runs_own_file_by_fill(tmp_path):
     count = {fill: len(badges(found, fill)) for fill in found.fills}
     assert count == {"drop": 2, "mean": 0, "blur": 0}
     assert all("On 100 test pictures" in each.badge_title for each in badges(found, "drop"))
+
+
+@pytest.mark.parametrize(
+    ("scores", "source"),
+    [
+        ({"drop": (0.3, 0.1), "mean": (0.1, 0.2)}, "mean"),
+        ({"drop": (0.1, 0.3)}, "rollout"),
+        ({}, "rollout"),
+    ],
+)
+def test_the_first_map_is_the_one_that_measured_truer(tmp_path, scores, source):
+    run = make_run(tmp_path / "vit", VIT)
+    write_measured(
+        run.path,
+        {
+            fill: Measured(9, {"attention": mean, "rollout": rolled}, ())
+            for fill, (mean, rolled) in scores.items()
+        },
+    )
+    explorer = Explorer([tmp_path], tmp_path / "none", CPU)
+    assert first_source(explorer, explorer.run("vit")) == source
 
 
 def test_no_badge_for_what_was_not_measured(explorer, tmp_path):

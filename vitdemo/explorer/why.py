@@ -129,6 +129,21 @@ class Truth:
     random_areas: np.ndarray  # (2, R)
 
 
+def measured_of(explorer: Explorer, run: Run) -> dict[str, Measured]:
+    """By fill, what many test pictures said of this run's maps; {} where nothing was measured."""
+    key = (run.path, run.stamp, "measured")
+    return _kept(explorer).get_or_make(key, partial(read_measured, run.path))
+
+
+def first_source(explorer: Explorer, run: Run) -> str:
+    """Which of the two maps that need no class was measured truer over all fills: the "mean" of the
+    last layer's heads, or the "rollout", which it is where nothing was measured."""
+    fills = measured_of(explorer, run).values()
+    pairs = [(found.scores.get("attention"), found.scores.get("rollout")) for found in fills]
+    ahead = sum(mean - rolled for mean, rolled in pairs if None not in (mean, rolled))
+    return "mean" if ahead > 0 else "rollout"
+
+
 def class_index(run: Run, name: str) -> int:
     """Raises `RunError` where the model has no such class."""
     if name not in run.classes:
@@ -165,9 +180,7 @@ def maps(
         raise RunError(f"'{run.classes[first]}' cannot be set against itself: choose another one.")
     digest = hashlib.blake2b(seen.tobytes(), digest_size=16).digest()
     asked = _Asked(_kept(explorer), (run.path, run.stamp, digest, first, second), model, pixels)
-    measured = asked.kept.get_or_make(
-        (run.path, run.stamp, "measured"), partial(read_measured, run.path)
-    )
+    measured = measured_of(explorer, run)
     methods = best_first(attributions.methods_for(model), measured)
     found = asked.together([m.name for m in methods if not m.long])
     for method in methods:

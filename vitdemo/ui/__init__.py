@@ -59,6 +59,7 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                     answers=explorer.answers,
                     look=lambda name, image: explorer.look(explorer.run(name), image),
                     layers=lambda name: explorer.layers(explorer.run(name)),
+                    first_source=lambda name: why.first_source(explorer, explorer.run(name)),
                     save_maps=partial(save_maps, explorer),
                     side_by_side=partial(side_by_side, explorer),
                     test_picture=explorer.test_picture,

@@ -10,6 +10,7 @@ const DIRECTIONS = { outgoing: "attends to", incoming: "is attended by" };
 const START = { of: "rollout", head: 1, token: "", direction: "outgoing", order: "own", across: false, scale: false, view: "Overlay", opacity: 0.6 };
 const state = { ...START, layer: null };
 let look = null; // what is drawn: the value, its matrices and its tokens
+let own = false; // whether a person chose the source; else it is the one that measured truest
 let newest = 0; // of several values on their way, the last one counts
 let pointed = null; // number of the patch under the pointer
 let thumbnails = []; // {button, canvas, layer, of, head}
@@ -281,6 +282,7 @@ function press() {
 function choose(changes, { quietly = false } = {}) {
   const layer = state.layer;
   Object.assign(state, changes);
+  own ||= "of" in changes && !quietly;
   if (look) {
     state.layer = within(state.layer ?? look.layers, look.layers);
     state.head = within(state.head, look.heads);
@@ -289,6 +291,7 @@ function choose(changes, { quietly = false } = {}) {
   if (!quietly) {
     const written = {};
     for (const name of Object.keys(START)) written[name] = state[name] === START[name] ? null : state[name];
+    written.of = own ? state.of : null;
     address(written);
   }
   show();
@@ -479,7 +482,7 @@ function take(found) {
     return button;
   }));
   part("hint").textContent = "Point at a patch to see what it attends to; click to keep it. Attention shows where a model mixes information, not why it chose a class.";
-  choose({ layer: found.layer ?? state.layer }, { quietly: true });
+  choose(own ? {} : { of: found.source }, { quietly: true });
   build();
   draw();
 }
@@ -487,10 +490,12 @@ function take(found) {
 // The page's address may name how the view begins; what cannot be is left as it starts.
 const query = new URLSearchParams(window.location.search);
 const allowed = { of: ["head", ...Object.keys(SOURCES)], direction: Object.keys(DIRECTIONS), order: Object.keys(ORDERS), view: ["Raw", "Overlay"], across: ["true"], scale: ["true"] };
+own = allowed.of.includes(query.get("of"));
 for (const [name, values] of Object.entries(allowed)) {
   const text = query.get(name);
   if (values.includes(text)) state[name] = text === "true" ? true : text;
 }
+if (query.get("section") === "rollout") own = true;
 if (query.get("section") === "rollout") Object.assign(state, { of: "rollout", token: query.get("read") === "patches" ? "mean" : "" }); // an old link
 if (query.has("head")) state.head = within(query.get("head"), 999);
 if (query.has("token")) state.token = query.get("token").slice(0, 12);

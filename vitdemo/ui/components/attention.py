@@ -6,7 +6,7 @@
 A handler returns a `Drawn` for it, a sentence where there is nothing to draw, or None. The value
 that reaches the script:
 
-    {"run": str, "layers": L, "heads": H, "grid": [rows, columns], "layer": int | None,
+    {"run": str, "layers": L, "heads": H, "grid": [rows, columns], "source": "mean" | "rollout",
      "prefix": [names of the tokens before the patches],
      "answer": [first, stop | None],             # the tokens that the answer is read from
      "distances": (L, H), "entropies": (L, H),
@@ -42,14 +42,15 @@ class Drawn:
     """A look, and the rollout of it with the settings that a person chose.
 
     `rollout` (S, N, N) after each layer from `first` (1..L) on; `words` say the settings, nothing
-    where they are the usual ones. `layer` is where the view begins, None: where it stands.
+    where they are the usual ones. The view begins with `source`, "mean" or "rollout", and stays
+    with what a person chose since.
     """
 
     look: Look
     rollout: Tensor
     first: int = 1
     words: str = ""
-    layer: int | None = None
+    source: str = "rollout"
 
 
 class AttentionView(gr.HTML):
@@ -88,7 +89,7 @@ class AttentionView(gr.HTML):
             "layers": look.layers,
             "heads": look.attention.shape[1],
             "grid": list(look.grid),
-            "layer": drawn.layer,
+            "source": drawn.source,
             "prefix": list(look.prefix_names),
             "answer": [look.answer_rows.start, look.answer_rows.stop],
             "distances": look.distances.round(4).tolist(),

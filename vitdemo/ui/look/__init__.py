@@ -5,6 +5,7 @@ What only reads the attention again is drawn by the browser and asks nobody.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import gradio as gr
@@ -56,6 +57,7 @@ def build(
     answers: Callable[[Image.Image], tuple[list[Answer], list[str]]],
     look: Callable[[str, Image.Image], Look],
     layers: Callable[[str], int],
+    first_source: Callable[[str], str],
     save_maps: Callable[[str, Image.Image, Path], str],
     side_by_side: Callable[..., tuple[list[Panel], list[str]]],
     test_picture: Callable[[int], TestPicture],
@@ -66,7 +68,7 @@ def build(
 ) -> Opener:
     """Lay out and wire the tab, one of `page_tabs`; the callables are those of `Explorer`.
 
-    `look`, `layers` and `save_maps` take a run's name; a model without attention has 0 layers.
+    `look`, `layers`, `first_source` and `save_maps` take a run's name; a model without attention has 0 layers.
     `hands_on`, `inside_of` and `why_this` have what these sections take beside.
     """
     kept = gr.State(None, time_to_live=picture.KEPT_SECONDS)
@@ -107,7 +109,7 @@ def build(
         if image is None or name is None:
             return None
         try:
-            return rolled(look(name, image), *settings)
+            return replace(rolled(look(name, image), *settings), source=first_source(name))
         except VitdemoError as error:
             return str(error)
 
