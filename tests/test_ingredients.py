@@ -182,8 +182,9 @@ def test_an_ablation_ends_in_a_conclusion(base):
     def gain(run, gained, p):
         return Gain(run, (f"{run}: none → 1",), 0.5, gained, 0, 0, p, None)
 
+    far = Gain("far", ("x", "y", "z"), 1, 0.5, 0, 0, 0, None)
     gains = (gain("a", 0.1, 0.001), gain("b", 0.01, 0.3), gain("c", -0.01, 0.01),
-             gain("d", -0.054, 0.001), Gain("far", ("x", "y", "z"), 1, 0.5, 0, 0, 0, None))  # fmt: skip
+             gain("d", -0.054, 0.001), far)  # fmt: skip
     assert conclusion(Ablation("base", 0.5, gains, ())) == [
         "More accurate than base: a: none → 1 (+10.0 points).",
         "Less accurate: d: none → 1 (−5.4 points); c: none → 1 (−1.0 points).",

@@ -1,5 +1,7 @@
 """What the page asks of a model's inside, against the model and its attention asked directly."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -189,7 +191,13 @@ def test_distances_name_the_model_that_cannot_be_loaded(tmp_path):
 
 
 def test_positions_need_a_vision_transformer_that_learnt_them(explorer, tmp_path):
-    similarity, grid = inside.position_similarity(explorer, explorer.run("timm"))
+    similarity, grid, start = inside.position_similarity(explorer, explorer.run("timm"))
+    assert start == "random"
+    mimetic = replace(VIT, options=VIT.options | {"init": "mimetic"})
+    born = replace(explorer.run("vit"), spec=mimetic)
+    assert inside.position_similarity(explorer, born)[2] == "mimetic"
+    born = replace(born, spec=VIT, config=born.config | {"started_from": {"seconds": 1}})
+    assert inside.position_similarity(explorer, born)[2] == "weights"
     assert similarity.shape == (16, 16) and grid == (4, 4)
     assert np.allclose(similarity.diagonal(), 1)
     with pytest.raises(RunError, match="'resnet' is no Vision Transformer"):

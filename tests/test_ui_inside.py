@@ -143,7 +143,7 @@ def test_positions_of_a_single_patch_and_a_choice_beyond_the_grid():
     assert positions.limit_of(np.ones((1, 1))) == 1.0
     assert positions.chosen((9, 9), (4, 6)) == (3, 5)
     assert positions.chosen(None, (6, 6)) == (2, 2)
-    text = positions.map_html(np.ones((1, 1)), (1, 1), (0, 0))
+    text = positions.map_html(np.ones((1, 1)), (1, 1), (0, 0), "random")
     assert text.count("data-pick") == 1
 
 
@@ -154,3 +154,12 @@ def test_positions_of_a_single_patch_and_a_choice_beyond_the_grid():
 def test_the_wall_says_what_a_head_that_is_off_hands_on(pictures, words):
     found = replace(effects(), pictures=pictures)
     assert words in ablation.wall_html(found, frozenset())
+
+
+def test_positions_say_what_they_began_with():
+    texts = {
+        start: positions.map_html(np.ones((1, 1)), (1, 1), (0, 0), start)
+        for start in ("random", "mimetic", "weights")
+    }
+    assert "were learnt" in texts["random"] and "sines and cosines" in texts["mimetic"]
+    assert "weights of another one" in texts["weights"]

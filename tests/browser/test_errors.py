@@ -230,7 +230,7 @@ def test_kinds_say_their_count_and_show_as_many(errors):
     kind(errors, "Right answers").click()
     expect(errors.locator("#errors-pictures-head")).to_contain_text("85 pictures, 1 to 48 shown")
     expect(kind(errors, "Right answers")).to_have_attribute("aria-pressed", "true")
-    for name in ("Only this model is right", "All models are wrong", "Probable label errors"):
+    for name in ("Only this model is right", "All models are wrong", "Doubtful labels"):
         kind(errors, name).click()
         expect(kind(errors, name)).to_have_attribute("aria-pressed", "true")
         found(errors, "errors-pictures", int(kind(errors, name).locator("b").inner_text()))

@@ -20,6 +20,7 @@ from vitdemo.evaluation.calibration import (
     with_temperature,
 )
 from vitdemo.explorer import Explorer
+from vitdemo.explorer.learning import setting
 from vitdemo.explorer.memory import once_a_version
 from vitdemo.explorer.metrics import sound_evaluation
 from vitdemo.runs import Run
@@ -37,13 +38,18 @@ class Mended:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """One run on its test set. `chance` is what a perfectly calibrated model would show there."""
+    """One run on its test set. `chance` is what a perfectly calibrated model would show there.
+
+    `target` is the probability of the true class that training asked for, 1 without label
+    smoothing.
+    """
 
     run: str
     before: Reliability
     loss: float
     chance: Chance
     mended: Mended | None  # None where the run's files have no validation answers
+    target: float = 1.0
 
     @property
     def mean_confidence(self) -> float:
@@ -73,7 +79,14 @@ def calibration_of(run: Run) -> Calibration:
         negative_log_likelihood(probabilities, labels),
         chance(probabilities),
         _mended(run),
+        _target(run),
     )
+
+
+def _target(run: Run) -> float:
+    """Label smoothing e leaves the true class 1 - e and a share of e, as all C (Szegedy 2016)."""
+    smoothing = float(setting(run, "label_smoothing"))
+    return 1 - smoothing * (1 - 1 / len(run.classes))
 
 
 def _mended(run: Run) -> Mended | None:

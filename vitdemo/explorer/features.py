@@ -149,9 +149,8 @@ def pair_distances(features: np.ndarray) -> np.ndarray:
 def distance_ratio(distances: np.ndarray, labels: np.ndarray) -> float:
     """Mean distance (N, N) between pictures of different classes over that within a class.
 
-    1 means that the mean distance does not tell classes apart, though they may be separable. NaN
-    where all pictures are of one class, where no class has two, or where pictures of a class are
-    all the same.
+    Near 1 the mean distance does not tell classes apart, though they may be separable. NaN where
+    all pictures are of one class, no class has two, or pictures of a class are all the same.
     """
     same = labels[:, None] == labels[None]  # (N, N)
     within = same & ~np.eye(len(labels), dtype=bool)

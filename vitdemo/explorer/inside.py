@@ -20,7 +20,7 @@ from vitdemo.attention import ablation, embeddings, lens, statistics
 from vitdemo.attention.ablation import Head, Means
 from vitdemo.errors import DataError, RunError, VitdemoError
 from vitdemo.evaluation.change import Change, accuracy_change
-from vitdemo.explorer import Explorer
+from vitdemo.explorer import Explorer, zoo
 from vitdemo.explorer.learning import record_of_weights
 from vitdemo.explorer.sample import Sample, test_sample
 from vitdemo.models import CONVOLUTIONAL, is_vision_transformer
@@ -245,8 +245,9 @@ def distances(
     return found, problems
 
 
-def position_similarity(explorer: Explorer, run: Run) -> tuple[np.ndarray, tuple[int, int]]:
-    """Cosines (P, P) of the patches' position embeddings, and their grid. Raises `RunError`."""
+def position_similarity(explorer: Explorer, run: Run) -> tuple[np.ndarray, tuple[int, int], str]:
+    """Cosines (P, P) of the patches' position embeddings, their grid, and what they began with:
+    "mimetic" (sines and cosines), "weights" of another training, or "random". Raises `RunError`."""
     model = explorer.model(run)
     if not is_vision_transformer(model):
         raise RunError(
@@ -257,7 +258,14 @@ def position_similarity(explorer: Explorer, run: Run) -> tuple[np.ndarray, tuple
         similarity = embeddings.position_similarity(model)
     except TypeError as error:
         raise RunError(f"'{run.name}': {error}") from error
-    return numpy(similarity), tuple(model.patch_embed.grid_size)
+    return numpy(similarity), tuple(model.patch_embed.grid_size), _position_start(run)
+
+
+def _position_start(run: Run) -> str:
+    if run.spec.options.get("init") == "mimetic":
+        return "mimetic"
+    pretrained = run.config.get("recipe", {}).get("pretrained") or run.name.startswith(zoo.PREFIX)
+    return "weights" if run.origin or pretrained else "random"
 
 
 def first_filters(explorer: Explorer, run: Run, most: int = 64, components: int = 28) -> Filters:

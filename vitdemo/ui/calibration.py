@@ -82,7 +82,8 @@ def verdict(found: Calibration) -> str:
         f"{html.escape(found.run)} is {sure:.1f} % sure of its answers on average, and "
         f"{right:.1f} % of them are right. Its calibration error is <strong>{error:.2f} points"
         f"</strong>; a perfectly calibrated model would stay below {luck:.2f} points on as many "
-        f"pictures, {words}. Its loss is {found.loss:.3f} nats.{sides_words(found.before)}"
+        f"pictures, {words}. Its loss is {found.loss:.3f} nats."
+        f"{sides_words(found.before)}{smoothing_words(found)}"
     )
 
 
@@ -102,6 +103,16 @@ def side_words(side: Side) -> str:
     return (
         f"its {side.count:,} answers are <strong>{kind}</strong> ({percent(side.confidence)} % "
         f"sure on average, {percent(side.accuracy)} % right)"
+    )
+
+
+def smoothing_words(found: Calibration) -> str:
+    """Why a model that was trained with label smoothing is less sure than it may be."""
+    if found.target == 1 or found.mean_confidence >= found.accuracy:
+        return ""
+    return (
+        f" It was trained with label smoothing: its targets ended at {found.target:.2f}, never at "
+        "1, so that it learnt to be less sure than it may be; a temperature below 1 undoes that."
     )
 
 

@@ -68,8 +68,8 @@ def build(
 ) -> Opener:
     """Lay out and wire the tab, one of `page_tabs`; the callables are those of `Explorer`.
 
-    `look`, `layers`, `first_source` and `save_maps` take a run's name; a model without attention has 0 layers.
-    `hands_on`, `inside_of` and `why_this` have what these sections take beside.
+    `look`, `layers`, `first_source` and `save_maps` take a run's name; a model without attention
+    has 0 layers. `hands_on`, `inside_of` and `why_this` have what these sections take beside.
     """
     kept = gr.State(None, time_to_live=picture.KEPT_SECONDS)
     with gr.Row(elem_id="look", equal_height=False):

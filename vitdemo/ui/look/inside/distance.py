@@ -19,7 +19,10 @@ WORDS = (
     "How far from itself a patch looks on average, as a share of the picture's side: a dot is a "
     "head, the line the mean of a layer, the dashed line a head that looks everywhere alike. A "
     "short distance means that a head works like a small convolution; it does not say what the "
-    "head looks for, nor whether it matters."
+    "head looks for, nor whether it matters. A share of attention that goes to the class token or "
+    "to one patch from everywhere is often an **attention sink**: a place to put attention that is "
+    "not needed (Xiao et al. 2024), which larger models make of background patches unless they "
+    "have **register tokens** for it (Darcet et al. 2024)."
 )
 
 

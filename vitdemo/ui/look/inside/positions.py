@@ -19,27 +19,24 @@ WORDS = (
     "How alike the learned position embedding of the chosen patch is to that of every other "
     "(cosine, 1 for itself). It says nothing of any picture."
 )
-FROM_NOTHING = (
-    "This training began with random numbers, which know nothing of where patches lie: neighbours, "
-    "rows and columns that resemble each other were learnt."
-)
-FROM_MIMETIC = (
-    "This training began with mimetic initialisation, whose position embeddings are sines and "
-    "cosines (Trockman & Kolter 2023): neighbours resembled each other from the start, and what "
-    "is seen here is mostly that start."
-)
-FROM_WEIGHTS = (
-    "This training began with weights of another one: what was learnt of places was learnt there, "
-    "or was there from its start."
-)
+START = {
+    "random": "This training began with random numbers, which know nothing of where patches lie: "
+    "neighbours, rows and columns that resemble each other were learnt.",
+    "mimetic": "This training began with mimetic initialisation, whose position embeddings are "
+    "sines and cosines (Trockman & Kolter 2023): neighbours resembled each other from the start, "
+    "and what is seen here is mostly that start.",
+    "weights": "This training began with the weights of another one: what resembles each other was "
+    "learnt there, or was there from its start.",
+}
 
 
 def build(
     parts: Parts,
     *,
-    position_similarity: Callable[[str], tuple[np.ndarray, tuple[int, int]]],
+    position_similarity: Callable[[str], tuple[np.ndarray, tuple[int, int], str]],
 ) -> None:
-    """Lay out and wire the part; `position_similarity(run_name)` gives (P, P) and the grid."""
+    """Lay out and wire the part; `position_similarity(run_name)` gives (P, P), the grid, and what
+    the embeddings began with."""
     shared = parts.shared
     cell = gr.State(None)
     with gr.Row():
@@ -49,14 +46,15 @@ def build(
             overview = gr.HTML(elem_id="all-positions", apply_default_css=False)
 
     def draw(image, name, cell):
-        similarity, grid = position_similarity(name)
-        return map_html(similarity, grid, chosen(cell, grid)), overview_html(similarity, grid, name)
+        similarity, grid, start = position_similarity(name)
+        drawn = map_html(similarity, grid, chosen(cell, grid), start)
+        return drawn, overview_html(similarity, grid, name)
 
     @for_people
     def pick(name, event: gr.EventData):
-        similarity, grid = position_similarity(name)
+        similarity, grid, start = position_similarity(name)
         cell = tuple(map(int, event.pick.split(".")))
-        return map_html(similarity, grid, chosen(cell, grid)), cell
+        return map_html(similarity, grid, chosen(cell, grid), start), cell
 
     parts.draw("positions", draw, [cell], [map_, overview])
     map_.pick(
@@ -82,7 +80,9 @@ def limit_of(similarity: np.ndarray) -> float:
     return float(np.abs(others).max()) if others.size else 1.0
 
 
-def map_html(similarity: np.ndarray, grid: tuple[int, int], cell: tuple[int, int]) -> str:
+def map_html(
+    similarity: np.ndarray, grid: tuple[int, int], cell: tuple[int, int], start: str
+) -> str:
     """The row of `cell` as a grid of buttons, coloured by similarity."""
     rows, columns = grid
     values = similarity[cell[0] * columns + cell[1]].reshape(grid)
@@ -103,7 +103,7 @@ def map_html(similarity: np.ndarray, grid: tuple[int, int], cell: tuple[int, int
         [[str(i), *(signed(v) for v in line)] for i, line in enumerate(values, start=1)],
     )
     return (
-        caption(WORDS)
+        caption(f"{WORDS} {START[start]}")
         + f'<table class="vd-patches vd-pickable" style="--columns: {columns}"><caption>Row '
         f"{cell[0] + 1}, column {cell[1] + 1}: choose another patch</caption>"
         f'<tbody data-columns="{columns}">{"".join(f"<tr>{line}</tr>" for line in lines)}</tbody>'
