@@ -129,9 +129,9 @@ def test_the_strongest_patch_of_a_signed_map_says_for_which_side(tmp_path):
     signed = next(m for m in found.maps if m.signed)
     values = np.zeros((4, 4), np.float32)
     values[0, 0], values[2, 3] = 0.2, -1
-    figure = map_figure(found, replace(signed, values=values), None)
+    figure = map_figure(found, replace(signed, values=values), None, "mean")
     assert "strongest in row 3, column 4 of 4 × 4, against it" in figure
-    figure = map_figure(found, replace(signed, values=-values), None)
+    figure = map_figure(found, replace(signed, values=-values), None, "mean")
     assert "strongest in row 3, column 4 of 4 × 4, for it" in figure
 
 
