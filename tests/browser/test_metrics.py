@@ -3,6 +3,7 @@
 import re
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -75,6 +76,24 @@ def test_classes_sort_worst_first_and_have_intervals_and_both_means(open_tab):
     expect(table).to_contain_text("Top-k accuracy: the true class is among the two most probable")
     expect(table).to_contain_text("97.50 % of 200 test pictures")
     expect(table).to_contain_text("up to 13.9 % may be named wrongly in truth")
+
+
+def test_bars_of_one_column_are_of_one_scale(open_tab):
+    page = open_tab("Per-class metrics")
+    tracks = page.locator("#per-class tbody tr td:last-child .vd-track")
+    expect(tracks).to_have_count(10)
+    widths = tracks.evaluate_all("all => all.map(track => Math.round(track.clientWidth))")
+    assert len(set(widths)) == 1 and widths[0] > 40, widths
+
+
+def test_panels_and_groups_have_names(open_tab):
+    page = open_tab("Per-class metrics")
+    expect(page.get_by_role("tabpanel", name="Per-class metrics")).to_be_visible()
+    expect(page.get_by_role("group", name="Order")).to_be_visible()
+    levels = page.locator("h1:visible, h2:visible, h3:visible").evaluate_all(
+        "all => all.map(heading => Number(heading.tagName[1]))"
+    )
+    assert all(b - a <= 1 for a, b in pairwise(levels)) and levels[0] == 1
 
 
 def test_the_csv_holds_the_table_with_its_intervals(open_tab):
@@ -165,12 +184,24 @@ def test_the_table_of_models_is_timed_and_exported(open_tab):
     one, many = (titles.index(f"{of} here (ms)") for of in ("1 picture", "32 pictures"))
     expect(cells.nth(one)).to_have_text(re.compile(r"^\d+\.\d$"))
     expect(cells.nth(many)).to_have_text(re.compile(r"^\d+\.\d$"))
-    for name, first in {"CSV": "Model,Recipe,", "Markdown": "| Model | Recipe |"}.items():
+    for name, first in {"CSV": "Model,Test accuracy", "Markdown": "| Model | Test acc"}.items():
         with page.expect_download() as download:
             page.locator("#models").get_by_role("link", name=f"Download {name}").click()
         text = download.value.path().read_text()
         assert text.startswith(first)
         assert "97.50" in text and cells.nth(one).inner_text() in text
+
+
+def test_the_table_tells_once_what_all_models_share(open_tab):
+    page = open_tab("Compare models", width=390)
+    table = page.locator("#models table").first
+    expect(table.locator("tbody tr")).to_have_count(3)
+    titles = table.locator("thead th").all_text_contents()
+    assert titles[:2] == ["Model", "Test accuracy (%)"]
+    assert "1 picture here (ms)" not in titles  # not timed yet
+    expect(page.locator("#models")).to_contain_text("The same for all: ")
+    box = table.locator("tbody td").first.bounding_box()
+    assert box["x"] + box["width"] <= 390  # the accuracy is seen without scrolling
 
 
 def test_what_others_report_stands_apart(open_tab):
@@ -187,9 +218,9 @@ def test_an_ingredient_is_seen_beside_any_run(open_tab):
     expect(rows.locator("th")).to_have_text(["second", "<i>held", "best"])
     expect(rows.nth(2)).to_contain_text("model: resnet18 → vit")
     page.locator("#gains-base select").select_option("best")
-    expect(rows.locator("th")).to_have_text(["best", "<i>held", "second"])
-    expect(rows.nth(1)).to_contain_text("nothing: the same recipe")
-    expect(rows.nth(2)).to_contain_text("−7.5")
+    expect(rows.locator("th")).to_have_text(["best", "second", "<i>held"])  # an ingredient first
+    expect(rows.nth(1)).to_contain_text("−7.5")
+    expect(rows.nth(2)).to_contain_text("nothing: the same recipe")
     with page.expect_download() as download:
         page.locator("#gains").get_by_role("link", name="Download Markdown").click()
     assert download.value.suggested_filename == "beside-best.md"
