@@ -6,6 +6,7 @@ from pathlib import Path
 
 import gradio as gr
 import numpy as np
+from PIL import Image
 
 from vitdemo.errors import DataError, ImageError, VitdemoError
 from vitdemo.explorer import TestPicture
@@ -26,6 +27,7 @@ EXAMPLES = (
 )
 KEPT_SECONDS = 6 * 3600  # after it was chosen; a lesson is shorter
 PHOTO, TEST = "photo:", "test:"
+TRUE_CLASS = "true class"  # in the `info` of what models see of a test picture
 OFFERED = 6  # test pictures at a time
 SIDE = 64  # pixels of a thumbnail
 
@@ -40,6 +42,13 @@ def opened(wish: Asked, test_picture: Callable[[int], TestPicture]) -> Shown:
     if (file := photos().get(wish.source)) is None:
         raise ImageError("There is no such photo here: choose another picture.")
     return Shown(wish, load_image(file), f"Photo: {name_of(file)}.")
+
+
+def square_of(shown: Shown) -> Image.Image:
+    """What models can see of it: an RGB square, which knows its true class where there is one."""
+    square = visible_square(shown.whole, at=shown.asked.at)
+    square.info = {TRUE_CLASS: shown.label} if shown.label else {}
+    return square
 
 
 def test_number(source: str | None) -> int | None:
