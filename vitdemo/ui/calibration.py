@@ -82,7 +82,8 @@ def verdict(found: Calibration) -> str:
         f"{html.escape(found.run)} is {sure:.1f} % sure of its answers on average, and "
         f"{right:.1f} % of them are right. Its calibration error is <strong>{error:.2f} points"
         f"</strong>; a perfectly calibrated model would stay below {luck:.2f} points on as many "
-        f"pictures, {words}. Its loss is {found.loss:.3f} nats.{sides_words(found.before)}{smoothing_words(found)}"
+        f"pictures, {words}. Its loss is {found.loss:.3f} nats.{sides_words(found.before)}"
+        f"{smoothing_words(found)}"
     )
 
 
