@@ -384,6 +384,15 @@ def test_a_class_named_like_html_is_shown_as_it_is(root, explorer):
     assert "<b>cat" not in meter
 
 
+def test_the_true_class_is_offered_first(explorer):
+    found = maps(explorer, explorer.run("vit"), picture(0), slow=False)
+    target, against, *_ = choices(found, "", "", "mean", "frog")
+    assert against["choices"][1] == ("frog (the true class)", "frog")
+    assert [name for _, name in target["choices"]].count("frog") == 1
+    plain = choices(found, "", "", "mean")[0]["choices"]
+    assert [name for _, name in plain][1:] == list(found.run.classes)
+
+
 def test_choices_are_the_models_own(explorer):
     found = maps(explorer, explorer.run("resnet"), picture(0), slow=False)
     target, against, fill, held = choices(found, "", "", "zero")

@@ -23,10 +23,11 @@ def why_page(page):
 def choose(page, place, name):
     """By keyboard, as any list with many classes is used."""
     box = page.locator(f"{place} input")
-    expect(page.get_by_role("option")).to_have_count(0)  # those of the list before fade away
+    options = page.get_by_role("listbox").get_by_role("option")
+    expect(options).to_have_count(0)  # those of the list before fade away
     box.click()
     box.fill(name)
-    page.get_by_role("option", name=name, exact=True).click()
+    options.get_by_text(name, exact=True).click()
 
 
 def test_the_quick_maps_stand_side_by_side_with_their_limits(why_page):
@@ -91,9 +92,9 @@ def test_a_resnet_has_its_own_maps_and_no_tokens_to_drop(why_page):
 
 
 def test_cancel_stops_the_work_and_frees_the_next(open_page, tmp_path):
-    """A model of 256 patches, whose truth meter takes far longer than anything here waits."""
+    """A model of 576 patches, whose truth meter takes far longer than anything here waits."""
     options = {"patch_size": 4, "embed_dim": 96, "depth": 6, "num_heads": 4}
-    make_run(tmp_path / "runs" / "large", ModelSpec("vit", 64, options=options))
+    make_run(tmp_path / "runs" / "large", ModelSpec("vit", 96, options=options))
     make_run(tmp_path / "runs" / "vit")
     arguments = ("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "none"))
     with serve(*arguments) as address:

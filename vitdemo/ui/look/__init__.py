@@ -15,7 +15,6 @@ from vitdemo.attention import FUSIONS, rollout_steps
 from vitdemo.errors import ImageError, VitdemoError
 from vitdemo.explorer import Answer, Look, TestPicture
 from vitdemo.explorer.side import Panel
-from vitdemo.inputs import visible_square
 from vitdemo.runs import Run
 from vitdemo.ui.components.answers import Answered, Answers
 from vitdemo.ui.components.attention import LAYER, SET_LAYER, AttentionView, Drawn
@@ -130,7 +129,7 @@ def build(
             still = "" if image is None else " Still shown: the picture before."
             stays = [gr.skip()] * (4 + len(shared.outputs))
             return [f"That picture could not be shown. {error}{still}", *stays]
-        image = visible_square(shown.whole, at=wish.at)
+        image = picture.square_of(shown)
         found = Answered(*answers(image), shown.label)
         return [shown, image, found, *of_model(image, name, layer, rollout, section, values)]
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import gradio as gr
 import numpy as np
+from PIL import Image
 
-from vitdemo.errors import DataError, ImageError, VitdemoError
+from vitdemo.errors import ImageError, VitdemoError
 from vitdemo.explorer import TestPicture
 from vitdemo.inputs import load_image, square_crop, visible_square
 from vitdemo.ui.components.offers import Group, Offered
@@ -26,7 +27,9 @@ EXAMPLES = (
 )
 KEPT_SECONDS = 6 * 3600  # after it was chosen; a lesson is shorter
 PHOTO, TEST = "photo:", "test:"
+TRUE_CLASS = "true class"  # in the `info` of what models see of a test picture
 OFFERED = 6  # test pictures at a time
+ABSENT = "No test pictures yet: the tab Data gets them, or python train.py download."
 SIDE = 64  # pixels of a thumbnail
 
 
@@ -40,6 +43,13 @@ def opened(wish: Asked, test_picture: Callable[[int], TestPicture]) -> Shown:
     if (file := photos().get(wish.source)) is None:
         raise ImageError("There is no such photo here: choose another picture.")
     return Shown(wish, load_image(file), f"Photo: {name_of(file)}.")
+
+
+def square_of(shown: Shown) -> Image.Image:
+    """What models can see of it: an RGB square, which knows its true class where there is one."""
+    square = visible_square(shown.whole, at=shown.asked.at)
+    square.info = {TRUE_CLASS: shown.label} if shown.label else {}
+    return square
 
 
 def test_number(source: str | None) -> int | None:
@@ -76,12 +86,15 @@ def offered_tests(
     """Some pictures of the test set at random; none, and a sentence, where it is not there."""
     try:
         size = test_size()
-        if not size:
-            raise DataError("The data set has no test pictures.")
+    except VitdemoError:  # the tab Data says it at length
+        return None, ABSENT
+    try:
         numbers = random.sample(range(size), min(OFFERED, size))
         found = [test_picture(number) for number in numbers]
     except VitdemoError as error:
         return None, str(error)
+    if not found:
+        return None, "The data set has no test pictures."
     words = [f"Test picture {n}: {f.label}" for n, f in zip(numbers, found, strict=True)]
     pictures = np.stack([thumbnail(each.image) for each in found])
     return Group(pictures, [f"{TEST}{number}" for number in numbers], words), ""

@@ -136,14 +136,17 @@ class Shared:
             return
 
         @for_people
-        def draw(image, run_name, *values):
+        def draw(open_section, image, run_name, *values):
+            if open_section == name:  # opened by the address, whose answer draws it
+                return [gr.skip()] * (1 + len(outputs))
             drawn, values = [name], list(values)
             for drawer in drawers:
                 own, values = values[: len(drawer.inputs)], values[len(drawer.inputs) :]
                 drawn += drawer(image, run_name, *own)
             return drawn
 
-        inputs = [self.picture, self.model, *(c for d in drawers for c in d.inputs)]
+        asked = [self.section, self.picture, self.model]
+        inputs = [*asked, *(c for d in drawers for c in d.inputs)]
         tab.select(draw, inputs, [self.section, *outputs], **private, **MODEL_QUEUE)
 
 

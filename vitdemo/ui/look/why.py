@@ -10,6 +10,7 @@ from vitdemo.explorer.why import Truth, Why
 from vitdemo.ui.components.maps import Maps, Row
 from vitdemo.ui.kit import LIGHT_QUEUE, LONG_QUEUE, FreeDropdown, for_people, renewed
 from vitdemo.ui.look import why_drawing
+from vitdemo.ui.look.picture import TRUE_CLASS
 from vitdemo.ui.look.shared import Shared
 
 SECTION = "why"
@@ -124,7 +125,8 @@ def build(
                 gr.Info(escape(str(error)))
         except VitdemoError as error:
             return *[gr.skip()] * len(asked), str(error), ""
-        *updates, fill = choices(found, target, against, fill)
+        true = image.info.get(TRUE_CLASS)
+        *updates, fill = choices(found, target, against, fill, true)
         return *updates, *drawn(found, fill)
 
     def at_length(work: Callable[..., Why], words: str) -> Callable:
@@ -208,10 +210,14 @@ def drawn(found: Why, fill: str) -> tuple[Row, str]:
 
 
 def choices(
-    found: Why, target: str | None, against: str | None, fill: str
+    found: Why, target: str | None, against: str | None, fill: str, true: str | None = None
 ) -> tuple[dict, dict, dict, str]:
-    """Updates of the three controls for this model and picture, and the fill that then holds."""
-    names = [(name, name) for name in dict.fromkeys(found.run.classes)]
+    """Updates of the three controls for this model and picture, and the fill that then holds.
+
+    The class `true` of a test picture comes first of all, marked.
+    """
+    ordered = sorted(dict.fromkeys(found.run.classes), key=lambda name: name != true)
+    names = [(f"{name} (the true class)" if name == true else name, name) for name in ordered]
     predicted = found.run.classes[int(found.probabilities.argmax())]
     fills = [(words, name) for name, words in why_drawing.FILLS.items() if name in found.fills]
     targets, _ = renewed([(f"the predicted class ({predicted})", PREDICTED), *names], target)
