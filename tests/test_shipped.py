@@ -1,5 +1,6 @@
 """The models that ship are what their files say, and what README says of them."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -8,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from vitdemo import data, runs
+from vitdemo import attributions, data, runs
 from vitdemo.evaluation import accuracy
 from vitdemo.explorer import Explorer
 from vitdemo.explorer.ingredients import ablation, is_near
 from vitdemo.explorer.learning import setting
+from vitdemo.faithfulness.measured import read_measured
 from vitdemo.inputs import load_image
 from vitdemo.models import count_macs, count_parameters
 from vitdemo.recipes import RECIPES
@@ -110,6 +112,29 @@ def test_recipes_of_the_ablation_state_what_was_measured(run):
     if run.name.startswith(BASE):
         right = accuracy(run.evaluation.probabilities, run.evaluation.labels)
         assert f"{100 * right:.2f} % of CIFAR-10's test pictures" in RECIPES[run.name].note
+
+
+def test_what_was_measured_of_its_maps_is_of_its_weights(trained):
+    file = trained.path / runs.FAITHFULNESS
+    if not file.is_file():
+        pytest.skip("nothing was measured of its maps: it has no badge")
+    found = read_measured(trained.path)
+    assert found and all(each.pictures >= 50 for each in found.values())
+    assert json.loads(file.read_text())["completeness_gap_worst"] < attributions.MOST_GAP
+
+
+@pytest.mark.parametrize("name, pictures", [("vit-small-pretrained", 20), ("resnet18-cpu", 4)])
+def test_integrated_gradients_add_up_on_shipped_models(name, pictures, cifar10):
+    run = runs.read_run(ROOT / "assets" / "runs" / name)
+    model = runs.load_model(run).requires_grad_(False)
+    test = cifar10.load("test", run.spec.image_size).images[:pictures]
+    images = run.preprocessing(test)
+    with torch.no_grad():
+        target = model(images).argmax(1)
+    weights = torch.eye(len(run.classes))[target]
+    maps = attributions.attribute("integrated_gradients", model, images, target)
+    gap = attributions.completeness_gap(model, images, maps, weights)
+    assert gap.max() < attributions.MOST_GAP
 
 
 def test_the_data_set_is_the_one_it_was_evaluated_on(run, cifar10):

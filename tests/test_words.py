@@ -50,8 +50,11 @@ def test_the_verdict_of_calibration_names_the_side_only_where_there_is_one(bins,
     mean = {"mean_confidence": np.nansum(before.confidence * before.count) / before.count.sum()}
     mean["accuracy"] = before.right.sum() / before.count.sum()
     chance = SimpleNamespace(error=0.01)
-    found = SimpleNamespace(run="vit", loss=0.3, before=before, chance=chance, **mean)
-    assert words in verdict(found)
+    found = SimpleNamespace(run="vit", loss=0.3, before=before, chance=chance, target=1.0, **mean)
+    assert words in verdict(found) and "label smoothing" not in verdict(found)
+    found.target = 0.91
+    less_sure = found.mean_confidence < found.accuracy
+    assert ("its targets ended at 0.91" in verdict(found)) == less_sure
     found.chance.error = 0.2
     assert "chance alone could do that" in verdict(found)
 
