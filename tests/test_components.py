@@ -159,6 +159,8 @@ def test_a_small_picture_reaches_the_browser_exactly_and_a_large_one_small(cache
     value = Picture().postprocess(large)
     assert load_image(value["picture"]["path"]).size == (640, 213)
     assert large.whole.size == (3000, 1000)  # what the models get is not touched
+    thin = Picture().postprocess(Shown(Asked("own"), Image.new("RGB", (10_000, 1)), ""))
+    assert load_image(thin["picture"]["path"]).size == (640, 1)
 
 
 def test_what_is_offered_is_one_sheet_a_group(cache):

@@ -54,7 +54,7 @@ def test_the_verdict_of_calibration_names_the_side_only_where_there_is_one(bins,
     assert words in verdict(found) and "label smoothing" not in verdict(found)
     found.target = 0.91
     less_sure = found.mean_confidence < found.accuracy
-    assert ("its targets ended at 0.91" in verdict(found)) is less_sure
+    assert ("its targets ended at 0.91" in verdict(found)) == less_sure
     found.chance.error = 0.2
     assert "chance alone could do that" in verdict(found)
 

@@ -53,7 +53,8 @@ def test_an_address_opens_what_it_says(open_page, page_url):
     page = ready(open_page(page_url + query))
     wait_until_drawn(page, run="vit", layer=1, source="mean")
     assert chosen(page) == "vit"
-    expect(page.locator("#fusion input[value=max]")).to_be_checked()
+    page.get_by_role("button", name="Settings of the rollout").click()
+    expect(page.locator("#fusion").get_by_role("radio", name="max")).to_be_checked()
     expect(page.locator("#picture .crop")).to_have_attribute("aria-valuenow", "10")
     page.wait_for_url(re.compile(r"(?=.*layer=1)(?=.*discard=0.5)(?=.*picture=photo:tower)"))
 

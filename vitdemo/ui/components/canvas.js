@@ -4,6 +4,7 @@ const { make, rove, saveAs } = vitdemo;
 const [image, cells, now] = ["img", ".cells", "small"].map((place) => element.querySelector(place));
 const buttons = () => [...cells.children];
 let grid = [0, 0];
+let unanswered = []; // what was gone before each click that no answer has followed yet, and since
 const settle = rove(cells, buttons, () => grid[1]);
 
 function build(rows, columns) {
@@ -24,6 +25,8 @@ function toggle(cell) {
   if (!props.value?.removed) return; // about to be drawn anew
   const removed = props.value.removed.includes(cell) ? props.value.removed.filter((each) => each !== cell) : [...props.value.removed, cell];
   press(removed);
+  if (!unanswered.length) unanswered = [props.value.removed];
+  unanswered.push(removed);
   props.value = { ...props.value, removed };
   trigger("toggle");
 }
@@ -32,7 +35,12 @@ function draw() {
   const value = props.value;
   if (!value?.picture) return;
   if (value.grid.join() !== grid.join()) build(...value.grid);
-  press(value.removed);
+  // The answer to an earlier click must not bring back what a later one took.
+  const at = unanswered.findIndex((removed) => removed.join() === value.removed.join());
+  const late = at >= 0 && at < unanswered.length - 1;
+  if (late) props.value = { ...value, removed: unanswered.at(-1) };
+  else unanswered = [];
+  press(props.value.removed);
   image.src = value.picture.url;
   image.alt = `The picture that all models get: ${value.words}`;
   cells.style.setProperty("--hole", value.hole);

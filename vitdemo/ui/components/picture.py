@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 from gradio.processing_utils import check_all_files_in_cache
-from PIL import Image, ImageOps
+from PIL import Image
 
 from vitdemo.errors import ImageError
 from vitdemo.ui.components import drawn_by, served
@@ -99,8 +99,8 @@ def _encoded(whole: Image.Image) -> bytes:
     if max(whole.size) <= 128:
         whole.save(buffer, format="PNG")
     else:
-        within = (PREVIEW, PREVIEW)
-        large = max(whole.size) > PREVIEW
-        small = ImageOps.contain(whole, within, Image.Resampling.BILINEAR) if large else whole
+        share = min(1.0, PREVIEW / max(whole.size))
+        size = tuple(max(round(share * side), 1) for side in whole.size)
+        small = whole if share == 1 else whole.resize(size, Image.Resampling.BILINEAR)
         small.save(buffer, format="JPEG", quality=85)
     return buffer.getvalue()

@@ -172,6 +172,6 @@ window.vitdemo = (() => {
   }
 
   return {
-    HALVES, address, csv, largest, make, matrices, paint, percent, plainName, ramp, rove, saveOver, saveText, table,
+    HALVES, address, csv, largest, make, matrices, paint, percent, plainName, ramp, rove, saveAs, saveOver, saveText, table,
   };
 })();

@@ -39,7 +39,10 @@ WHAT = (
     "at once, a row for each layer; the large map shows the one you choose. Bright patches are "
     "those that the chosen token takes most from. **Attention rollout** multiplies the layers up: "
     "how much of each patch could have reached the token, if attention alone moved information "
-    "(Abnar & Zuidema 2020). **Similar tokens** compares what the tokens hold after a layer. Raw "
+    "(Abnar & Zuidema 2020). **Similar tokens** compares what the tokens hold after a layer. The "
+    "share that stays with the class token stands below the map; a few bright patches in an empty "
+    "background are often attention sinks, places where a model keeps something of the whole "
+    "picture, which register tokens were made to take over (Darcet et al. 2024). Raw "
     "attention and rollout do not depend on the class and can mislead: *Why this class?* measures "
     "which map to believe."
 )
