@@ -189,11 +189,11 @@ def test_the_likeliest_classes_come_first(tmp_path):
 def test_why_a_clear_picture_gets_no_hundred_percent_is_said(tmp_path):
     run = make_run(tmp_path / "vit")
     run.config["recipe"]["label_smoothing"] = 0.1
-    about, classes, smoothing = notes([run])
-    assert about.startswith("vit: ") and "10 classes: airplane" in classes
+    classes, smoothing = notes([run])
+    assert "10 classes: airplane" in classes
     assert "label smoothing 0.1: its targets end at 91 %" in smoothing
     run.config["recipe"]["label_smoothing"] = 0.0
-    assert notes([run]) == [about, classes]
+    assert notes([run]) == [classes]
 
 
 def test_a_map_is_sent_as_its_numbers(cache):

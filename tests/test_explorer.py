@@ -13,7 +13,7 @@ from PIL import Image
 from tests.making import RESNET, TIMM, VIT, make_run, record
 from vitdemo import attention, runs
 from vitdemo.errors import DataError, RunError
-from vitdemo.explorer import Explorer, LookCache, final_accuracy
+from vitdemo.explorer import Crops, Explorer, LookCache, final_accuracy
 
 CPU = torch.device("cpu")
 
@@ -293,3 +293,24 @@ def test_the_kept_looks_stay_within_their_limit(explorer):
 
 def test_a_resnet_has_no_layers_of_attention(explorer):
     assert [explorer.layers(run) for run in explorer.explained_runs()] == [2, 3, 0]
+
+
+def test_a_look_answers_too_and_a_picture_is_cropped_once_a_size(explorer, monkeypatch):
+    image = Image.fromarray(np.random.default_rng(7).integers(0, 256, (50, 50, 3), np.uint8))
+    run = explorer.run("vit")
+    passed = explorer.answer(run, image).probabilities
+    look = explorer.look(run, image)
+    monkeypatch.setattr(explorer, "model", lambda run: None)  # no pass is made any more
+    monkeypatch.setattr("vitdemo.explorer.is_vision_transformer", lambda model: False)
+    monkeypatch.setattr("vitdemo.inputs.square_crop", None)
+    known = explorer.answer(run, image).probabilities
+    np.testing.assert_allclose(known, look.logits.softmax(0), atol=1e-6)
+    np.testing.assert_allclose(known, passed, atol=1e-4)
+
+
+def test_pictures_asked_for_long_ago_are_let_go():
+    crops = Crops(2)
+    pictures = [Image.new("RGB", (8, 8), (i, i, i)) for i in range(3)]
+    for picture in pictures:
+        assert crops.of(picture, 4)[0, 0, 0] == picture.getpixel((0, 0))[0]
+    assert list(crops._kept) == [id(picture) for picture in pictures[1:]]

@@ -11,7 +11,7 @@ from tests.browser.doing import LISTEN, wait_until_drawn
 from tests.making import KINDS, RESNET, make_run, timm_spec
 from tests.serving import serve
 
-PATIENCE = 15_000  # milliseconds, on two busy cores
+PATIENCE = 60_000  # milliseconds, on two busy cores
 expect.set_options(timeout=PATIENCE)
 
 

@@ -26,6 +26,7 @@ from vitdemo.models import CONVOLUTIONAL, is_vision_transformer, prefix_token_na
 from vitdemo.runs import Run
 from vitdemo.training import Preprocessing
 
+KEPT_PICTURES = 32  # of at most 3 MB each, of those who look at the same time
 KEPT_BYTES = 256 * 2**20  # of looks; one of ViT-B/16 at 224 px takes 30 MB, of our own under 1 MB
 
 
@@ -144,6 +145,7 @@ class Explorer:
         self._loading: dict[Path, threading.Lock] = {}
         self._models: dict[Path, tuple[tuple, nn.Module]] = {}  # with the stamp of their run
         self._looks = LookCache(KEPT_BYTES)
+        self._crops = Crops(KEPT_PICTURES)
         self._tests: TestSet | None = None
         self._model_lock = threading.Lock()
         self._test_lock = threading.Lock()
@@ -219,7 +221,9 @@ class Explorer:
         """What `run`'s model says of an RGB image. Raises `RunError`."""
         model = self.model(run)
         seen, pixels = self.input(run.preprocessing, image)
-        probabilities = model(pixels).float().softmax(1)[0].cpu().numpy()  # (C,)
+        known = self._looks.get(_look_key(run, seen))  # one pass is enough
+        logits = model(pixels)[0] if known is None else known.logits  # (C,)
+        probabilities = logits.float().softmax(0).cpu().numpy()
         if not np.isfinite(probabilities).all():
             raise RunError(f"'{run.name}' answers with NaN: its training diverged.")
         grid = tuple(model.patch_embed.grid_size) if is_vision_transformer(model) else None
@@ -247,7 +251,7 @@ class Explorer:
                 "'Why this class?', shows what it looks at."
             )
         seen, pixels = self.input(run.preprocessing, image)
-        key = (run.path, run.stamp, hashlib.blake2b(seen.tobytes(), digest_size=16).digest())
+        key = _look_key(run, seen)
         return self._looks.get(key) or self._looks.put(key, self._trace(run, seen, pixels))
 
     # Not in inference mode, whoever asks: what is kept must serve those who need gradients, too.
@@ -272,7 +276,7 @@ class Explorer:
 
     def input(self, preprocessing: Preprocessing, image: Image.Image) -> tuple[np.ndarray, Tensor]:
         """An RGB image -> (what the model sees (S, S, 3) uint8, its input (1, 3, S, S))."""
-        seen = inputs.to_uint8(inputs.square_crop(image, preprocessing.size))  # (3, S, S)
+        seen = self._crops.of(image, preprocessing.size)  # (3, S, S)
         pixels = preprocessing(torch.from_numpy(seen)[None].to(self.device))  # (1, 3, S, S)
         return np.ascontiguousarray(seen.transpose(1, 2, 0)), pixels
 
@@ -312,6 +316,31 @@ class LookCache:
             while len(self._kept) > 1 and sum(k.bytes for k in self._kept.values()) > self.limit:
                 self._kept.popitem(last=False)
         return look
+
+
+class Crops:
+    """What models see of the pictures asked for last, cropped once a size; nobody changes these."""
+
+    def __init__(self, most: int):
+        self.most = most
+        self._kept: OrderedDict[int, tuple[Image.Image, dict[int, np.ndarray]]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, image: Image.Image, size: int) -> np.ndarray:
+        """(3, size, size) uint8."""
+        with self._lock:
+            # While a picture is held, no other one has its id.
+            _, crops = self._kept.setdefault(id(image), (image, {}))
+            self._kept.move_to_end(id(image))
+            while len(self._kept) > self.most:
+                self._kept.popitem(last=False)
+        if size not in crops:
+            crops[size] = inputs.to_uint8(inputs.square_crop(image, size))
+        return crops[size]
+
+
+def _look_key(run: Run, seen: np.ndarray) -> tuple:
+    return run.path, run.stamp, hashlib.blake2b(seen.tobytes(), digest_size=16).digest()
 
 
 class TestSet:

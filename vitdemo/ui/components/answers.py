@@ -41,20 +41,25 @@ class Answers(gr.HTML):
     def postprocess(self, value: Answered | None) -> dict | None:
         if value is None:
             return None
+        cards = [_card(answer) for answer in value.answers]
         return {
-            "models": [_card(answer) for answer in value.answers],
+            "models": cards,
             "label": value.label,
             "problems": value.problems,
-            "notes": notes([answer.run for answer in value.answers]),
+            "notes": [
+                *(card["about"] for card in cards),
+                *notes([answer.run for answer in value.answers]),
+            ],
         }
 
 
 def _card(answer: Answer) -> dict:
     indices, values = top_k(answer.probabilities, SHOWN)
+    accuracy = accuracy_of(answer.run)
     return {
         "run": answer.run.name,
-        "about": about(answer.run),
-        "accuracy": accuracy_of(answer.run),
+        "about": about(answer.run, accuracy),
+        "accuracy": accuracy,
         "classes": [answer.run.classes[i] for i in indices],
         "probabilities": [round(float(value), 4) for value in values],
     }
@@ -66,9 +71,9 @@ def accuracy_of(run: Run) -> str:
     return "not evaluated" if right is None else f"{100 * right:.1f} % test accuracy"
 
 
-def about(run: Run) -> str:
+def about(run: Run, accuracy: str) -> str:
     """One line: its size, how good it is, and the run's own words of what it is."""
-    words = [run.config["recipe"].get("summary") or run.spec.family, accuracy_of(run)]
+    words = [run.config["recipe"].get("summary") or run.spec.family, accuracy]
     if "parameters" in run.config:
         words.insert(1, f"{run.config['parameters'] / 1e6:.1f} M parameters")
     return f"{run.name}: {', '.join(words)}."
@@ -76,7 +81,7 @@ def about(run: Run) -> str:
 
 def notes(runs: list[Run]) -> list[str]:
     """What a newcomer would ask of the numbers of these models."""
-    found = [about(run) for run in runs]
+    found = []
     for classes in dict.fromkeys(run.classes for run in runs):
         if len(classes) <= LISTED:
             found.append(

@@ -133,8 +133,9 @@ def build(
             stays = [gr.skip()] * (4 + len(shared.outputs))
             return [f"That picture could not be shown. {error}{still}", *stays]
         image = picture.square_of(shown)
-        found = Answered(*answers(image), shown.label)
-        return [shown, image, found, *of_model(image, name, layer, rollout, section, values)]
+        # The chosen model first: its answer is then known from the same pass.
+        chosen = of_model(image, name, layer, rollout, section, values)
+        return [shown, image, Answered(*answers(image), shown.label), *chosen]
 
     @for_people
     def ask(event: gr.EventData, image, name, layer, *values):

@@ -91,13 +91,13 @@ class Handlers:
 
     def drawn(self, name, layer, before: Image.Image, changes: Changes) -> tuple:
         after = hands.change(before, changes)
-        found, problems = self.shifts(before, after)
-        try:
+        try:  # first: the answers of the chosen model are then known from the same passes
             looks = self.look(name, before), self.look(name, after)
         except VitdemoError as error:
             maps = str(error)
         else:
             maps = drawing.maps_row(*looks, nearest(layer, looks[0].layers), changes)
+        found, problems = self.shifts(before, after)
         answers = drawing.shifts_html(found, problems, changes)
         return Changed(after, changes), answers, maps, changes.removed.code
 
