@@ -1,7 +1,7 @@
 // The attention of one picture under the pointer. The server sends matrices; what only reads them
 // again (another patch, head, layer, direction, colour) is answered here, without a request.
 // `element` stays while `props.value` (see attention.py) changes.
-const { HALVES, address, csv, largest, make, matrices, paint, percent, plainName, ramp, rove, saveOver, saveText, table } = vitdemo;
+const { address, csv, largest, lineOf, make, matrices, paint, patchOf, percent, plainName, ramp, rove, saveOver, saveText, table, tokenNamed, tokensOf } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [where, large, wall] = [part("where"), part("large"), part("wall")];
 const SOURCES = { mean: "mean of heads", rollout: "rollout", similar: "similar tokens" };
@@ -19,74 +19,12 @@ let cursor = 0; // the patch that the arrow keys stand on
 
 // --- what is asked ---
 
-function tokensOf(value) {
-  const [start, stop] = value.answer;
-  const range = (from, to) => Array.from({ length: to - from }, (_, i) => from + i);
-  const p = value.prefix.length;
-  const found = value.prefix.map((name, i) => ({ code: `t${i}`, name: /^register/.test(name) ? name : `the ${name}`, indices: [i] }));
-  if (stop === 2) found.push({ code: "both", name: "both tokens together", indices: [0, 1] });
-  found.push({ code: "mean", name: "the average patch", indices: range(p, p + value.grid[0] * value.grid[1]) });
-  const answering = stop === 1 ? found[0] : found.find((token) => token.code === (stop === 2 ? "both" : "mean"));
-  return { found, answering, start };
-}
-
-function patch(number) {
-  const columns = look.grid[1];
-  const [row, column] = [Math.floor(number / columns) + 1, (number % columns) + 1];
-  return { code: `${row},${column}`, name: `the patch in row ${row}, column ${column}`, indices: [look.prefix.length + number], number };
-}
-
-// The token that a code names, or the nearest patch; of anything else, what the answer is read from.
-function tokenOf(code) {
-  const place = /^(\d{1,4}),(\d{1,4})$/.exec(code);
-  if (!place) return look.tokens.found.find((token) => token.code === code) ?? look.tokens.answering;
-  const [row, column] = [1, 2].map((i) => Math.min(Math.max(Number(place[i]), 1), look.grid[i - 1]));
-  return patch((row - 1) * look.grid[1] + column - 1);
-}
-
 const within = (number, top) => Math.min(Math.max(Math.round(Number(number)) || 1, 1), top);
+const patch = (number) => patchOf(look, number);
+const tokenOf = (code) => tokenNamed(look, code);
 const asked = () => (pointed === null ? tokenOf(state.token) : patch(pointed));
 const incoming = () => state.direction === "incoming" && state.of !== "similar";
-
-// --- the numbers ---
-
-// The token's row (or column) of one matrix, added to `out` (N) with a weight; false where it is not here yet.
-function add(out, found, layer, map, token, column, weight = 1) {
-  if (!found) return false;
-  const { maps, rows, columns, halves } = found;
-  const base = (layer * maps + map) * rows * columns;
-  const share = weight / token.indices.length;
-  for (const index of token.indices) {
-    let at = base + (column ? index : index * columns);
-    const step = column ? columns : 1;
-    for (let j = 0; j < out.length; j++, at += step) out[j] += HALVES[halves[at]] * share;
-  }
-  return true;
-}
-
-// One head (from 1) of one layer (from 1). A large model's layers come one by one, its answer's rows at once.
-function addHead(out, layer, head, token, column, weight) {
-  const file = look.files.length === 1 ? 0 : layer - 1; // all layers in one, or one each
-  if (look.attention[file]) return add(out, look.attention[file], layer - 1 - file, head - 1, token, column, weight);
-  if (!look.rows || column || token !== look.tokens.answering) return false;
-  const own = { ...token, indices: token.indices.map((index) => index - look.tokens.start) };
-  return add(out, look.rows, layer - 1, head - 1, own, false, weight);
-}
-
-// What `token` attends to, or who attends to it: (N) values, or null.
-function line(of, layer, head, token) {
-  const out = new Float32Array(look.size);
-  const column = state.direction === "incoming";
-  if (of === "head") return addHead(out, layer, head, token, column) ? out : null;
-  if (of === "mean") {
-    for (let h = 1; h <= look.heads; h++) if (!addHead(out, layer, h, token, column, 1 / look.heads)) return null;
-    return out;
-  }
-  if (of === "similar") return add(out, look.similar, layer - 1, 0, token, false) ? out : null;
-  const step = layer - look.rollout.first;
-  return step >= 0 && add(out, look.rolled, step, 0, token, column) ? out : null;
-}
-
+const line = (of, layer, head, token) => lineOf(look, of, layer, head, token, state.direction === "incoming");
 const patches = (values) => values.subarray(look.prefix.length);
 
 // --- drawing ---

@@ -1,33 +1,7 @@
-// What the components draw with: colours of maps, files of matrices, numbers in words, the address.
+// What the components draw with: colours of maps, numbers in words, elements, the address.
 window.vitdemo = (() => {
   const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const COLOURS = { plain: bytes("SEQUENTIAL"), signed: bytes("DIVERGING") }; // 256 x RGB
-  const MAGIC = 0x316d6476; // "vdm1"
-  const HEADER = 20; // bytes: magic, layers, maps, rows, columns, each as uint32
-
-  // float16 -> float32 by a table of all 65,536: a browser without Float16Array reads it, too.
-  const HALVES = new Float32Array(65536);
-  for (let bits = 0; bits < 65536; bits++) {
-    const sign = bits & 0x8000 ? -1 : 1;
-    const exponent = (bits >> 10) & 31;
-    const fraction = bits & 1023;
-    if (exponent === 31) HALVES[bits] = fraction ? NaN : sign * Infinity;
-    else if (exponent === 0) HALVES[bits] = sign * fraction * 2 ** -24;
-    else HALVES[bits] = sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
-  }
-
-  // A file of vitdemo/attention/packed.py: {layers, maps, rows, columns, halves}.
-  async function matrices(url) {
-    const response = await fetch(url);
-    if (!response.ok) throw new Error(`The numbers of the maps could not be fetched (${response.status}).`);
-    const buffer = await response.arrayBuffer();
-    const [magic, layers, maps, rows, columns] = new Uint32Array(buffer, 0, 5);
-    const halves = new Uint16Array(buffer, HEADER);
-    if (magic !== MAGIC || halves.length !== layers * maps * rows * columns)
-      throw new Error("The numbers of the maps came damaged.");
-    return { layers, maps, rows, columns, halves };
-  }
-
   // Colour values (rows x columns, in order) on a canvas of one pixel a patch. A plain map runs from
   // 0 to `top`, a signed one from -top to top; without a top, the map's own maximum.
   function paint(canvas, values, [rows, columns], { top = null, signed = false } = {}) {
@@ -172,6 +146,6 @@ window.vitdemo = (() => {
   }
 
   return {
-    HALVES, address, csv, largest, make, matrices, paint, percent, plainName, ramp, rove, saveAs, saveOver, saveText, table,
+    address, csv, largest, make, paint, percent, plainName, ramp, rove, saveAs, saveOver, saveText, table,
   };
 })();

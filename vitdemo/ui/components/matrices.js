@@ -1,0 +1,94 @@
+// The matrices of one picture and model as files, and what a row or a column of them holds.
+// A `look` is the value of attention.py with `size` (N), `attention` (its files as far as they are
+// here), `files`, `rows`, `rolled`, `similar` and `tokens` beside.
+Object.assign(window.vitdemo, (() => {
+  const MAGIC = 0x316d6476; // "vdm1"
+  const HEADER = 20; // bytes: magic, layers, maps, rows, columns, each as uint32
+
+  // float16 -> float32 by a table of all 65,536: a browser without Float16Array reads it, too.
+  const HALVES = new Float32Array(65536);
+  for (let bits = 0; bits < 65536; bits++) {
+    const sign = bits & 0x8000 ? -1 : 1;
+    const exponent = (bits >> 10) & 31;
+    const fraction = bits & 1023;
+    if (exponent === 31) HALVES[bits] = fraction ? NaN : sign * Infinity;
+    else if (exponent === 0) HALVES[bits] = sign * fraction * 2 ** -24;
+    else HALVES[bits] = sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+  }
+
+  // A file of vitdemo/attention/packed.py: {layers, maps, rows, columns, halves}.
+  async function matrices(url) {
+    const response = await fetch(url);
+    if (!response.ok) throw new Error(`The numbers of the maps could not be fetched (${response.status}).`);
+    const buffer = await response.arrayBuffer();
+    const [magic, layers, maps, rows, columns] = new Uint32Array(buffer, 0, 5);
+    const halves = new Uint16Array(buffer, HEADER);
+    if (magic !== MAGIC || halves.length !== layers * maps * rows * columns)
+      throw new Error("The numbers of the maps came damaged.");
+    return { layers, maps, rows, columns, halves };
+  }
+
+  // Those that can be asked but for the patches: {code, name, indices}; and which one answers.
+  function tokensOf(value) {
+    const [start, stop] = value.answer;
+    const range = (from, to) => Array.from({ length: to - from }, (_, i) => from + i);
+    const p = value.prefix.length;
+    const found = value.prefix.map((name, i) => ({ code: `t${i}`, name: /^register/.test(name) ? name : `the ${name}`, indices: [i] }));
+    if (stop === 2) found.push({ code: "both", name: "both tokens together", indices: [0, 1] });
+    found.push({ code: "mean", name: "the average patch", indices: range(p, p + value.grid[0] * value.grid[1]) });
+    const answering = stop === 1 ? found[0] : found.find((token) => token.code === (stop === 2 ? "both" : "mean"));
+    return { found, answering, start };
+  }
+
+  function patchOf(look, number) {
+    const columns = look.grid[1];
+    const [row, column] = [Math.floor(number / columns) + 1, (number % columns) + 1];
+    return { code: `${row},${column}`, name: `the patch in row ${row}, column ${column}`, indices: [look.prefix.length + number], number };
+  }
+
+  // The token that a code names, or the nearest patch; of anything else, what the answer is read from.
+  function tokenNamed(look, code) {
+    const place = /^(\d{1,4}),(\d{1,4})$/.exec(code);
+    if (!place) return look.tokens.found.find((token) => token.code === code) ?? look.tokens.answering;
+    const [row, column] = [1, 2].map((i) => Math.min(Math.max(Number(place[i]), 1), look.grid[i - 1]));
+    return patchOf(look, (row - 1) * look.grid[1] + column - 1);
+  }
+
+  // The token's row (or column) of one matrix, added to `out` (N) with a weight; false where it is not here yet.
+  function add(out, found, layer, map, token, column, weight = 1) {
+    if (!found) return false;
+    const { maps, rows, columns, halves } = found;
+    const base = (layer * maps + map) * rows * columns;
+    const share = weight / token.indices.length;
+    for (const index of token.indices) {
+      let at = base + (column ? index : index * columns);
+      const step = column ? columns : 1;
+      for (let j = 0; j < out.length; j++, at += step) out[j] += HALVES[halves[at]] * share;
+    }
+    return true;
+  }
+
+  // One head (from 1) of one layer (from 1). A large model's layers come one by one, its answer's rows at once.
+  function addHead(look, out, layer, head, token, column, weight) {
+    const file = look.files.length === 1 ? 0 : layer - 1; // all layers in one, or one each
+    if (look.attention[file]) return add(out, look.attention[file], layer - 1 - file, head - 1, token, column, weight);
+    if (!look.rows || column || token !== look.tokens.answering) return false;
+    const own = { ...token, indices: token.indices.map((index) => index - look.tokens.start) };
+    return add(out, look.rows, layer - 1, head - 1, own, false, weight);
+  }
+
+  // What `token` attends to, or in a `column` who attends to it: (N) values, or null.
+  function lineOf(look, of, layer, head, token, column) {
+    const out = new Float32Array(look.size);
+    if (of === "head") return addHead(look, out, layer, head, token, column) ? out : null;
+    if (of === "mean") {
+      for (let h = 1; h <= look.heads; h++) if (!addHead(look, out, layer, h, token, column, 1 / look.heads)) return null;
+      return out;
+    }
+    if (of === "similar") return add(out, look.similar, layer - 1, 0, token, false) ? out : null;
+    const step = layer - look.rollout.first;
+    return step >= 0 && add(out, look.rolled, step, 0, token, column) ? out : null;
+  }
+
+  return { lineOf, matrices, patchOf, tokenNamed, tokensOf };
+})());
