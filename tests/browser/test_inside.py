@@ -65,7 +65,7 @@ def test_each_patch_has_a_short_name_that_the_legend_explains(inside):
 
 
 def test_heads_are_switched_off_and_on_by_mouse_and_keyboard(inside):
-    open_part(inside, "Without a head")
+    open_part(inside, "Head ablation")
     wall, answers = inside.locator("#head-effects"), inside.locator("#without")
     expect(wall.locator("button")).to_have_count(6)  # 2 layers of 3 heads
     expect(answers.locator("h3").nth(1)).to_have_text("With all heads, as none is off")
@@ -87,7 +87,7 @@ def test_heads_are_switched_off_and_on_by_mouse_and_keyboard(inside):
 
 
 def test_another_model_has_all_its_heads_on(inside):
-    open_part(inside, "Without a head")
+    open_part(inside, "Head ablation")
     wall = inside.locator("#head-effects")
     wall.get_by_role("button", name="Layer 2, head 1").click()
     expect(wall.locator("[aria-pressed=true]")).to_have_count(1)
@@ -98,7 +98,7 @@ def test_another_model_has_all_its_heads_on(inside):
 
 
 def test_without_test_pictures_the_way_to_them_is_told(inside):
-    open_part(inside, "Without a head")
+    open_part(inside, "Head ablation")
     ask = inside.get_by_role("button", name="Accuracy on 1,000 test pictures")
     ask.click()
     told = inside.locator("#accuracy-without")
@@ -124,7 +124,7 @@ def test_accuracy_without_a_head_has_a_baseline_and_an_interval(open_page, shown
             re.compile(r"timm on 10 test pictures: .* right with all heads")
         )
         expect(told).to_contain_text("95 % interval")
-        open_part(page, "How far heads look")
+        open_part(page, "Attention distance")
         expect(page.locator("#distances")).to_contain_text("over 10 test pictures")
         page.close()
 
@@ -156,7 +156,7 @@ def test_cancel_leaves_no_accuracy_and_the_next_question_is_answered(open_page, 
 
 
 def test_distances_of_all_vision_transformers_stand_beside_each_other(inside):
-    open_part(inside, "How far heads look")
+    open_part(inside, "Attention distance")
     plots = inside.locator("#distances figure")
     expect(plots).to_have_count(2)
     expect(plots.nth(0)).to_contain_text("over this picture alone")
@@ -165,7 +165,7 @@ def test_distances_of_all_vision_transformers_stand_beside_each_other(inside):
 
 
 def test_a_position_is_chosen_by_mouse_and_keyboard(inside):
-    open_part(inside, "Positions")
+    open_part(inside, "Position embeddings")
     grid, chosen = inside.locator("#positions"), inside.locator("#positions [aria-pressed=true]")
     expect(chosen).to_have_text("+1.0")
     before = grid.locator("button").all_inner_texts()
@@ -180,7 +180,7 @@ def test_a_position_is_chosen_by_mouse_and_keyboard(inside):
 
 
 def test_filters_are_tiles_with_words(inside):
-    open_part(inside, "First filters")
+    open_part(inside, "Patch embedding")
     tiles = inside.locator("#filters img")
     expect(tiles).to_have_count(28)
     inside.get_by_role("radio", name="The strongest filters").check()
@@ -191,15 +191,15 @@ def test_filters_are_tiles_with_words(inside):
 def test_what_a_resnet_lacks_is_said_and_what_it_has_is_shown(inside):
     choose_model(inside, "resnet")
     for title, place in {
-        "Layer by layer": "#lens",
-        "Without a head": "#head-effects",
-        "Positions": "#positions",
+        "Logit lens": "#lens",
+        "Head ablation": "#head-effects",
+        "Position embeddings": "#positions",
         "In training": "#epochs-inside",
     }.items():
         open_part(inside, title)
         expect(inside.locator(f"{place} .vd-notice")).to_contain_text("is no Vision Transformer")
     expect(inside.locator("#head-effects button")).to_have_count(0)
-    open_part(inside, "First filters")
+    open_part(inside, "Patch embedding")
     expect(inside.locator("#filters img")).to_have_count(27)  # 3 colours of 3 x 3
 
 
@@ -239,13 +239,13 @@ def test_an_address_opens_its_part_and_a_strange_one_the_first(open_page, page_u
     expect(page.locator("#filters img")).to_have_count(48)
     strange = open_page(f"{page_url}?section=inside&inside=<b>&off=9.9+x+1.1.1")
     expect(strange.locator("#lens table")).to_be_visible()
-    open_part(strange, "Without a head")
+    open_part(strange, "Head ablation")
     expect(strange.locator("#head-effects button")).to_have_count(6)
     expect(strange.locator("#head-effects [aria-pressed=true]")).to_have_count(0)
 
 
 def test_a_new_picture_redraws_the_open_part(inside, photo):
-    open_part(inside, "Without a head")
+    open_part(inside, "Head ablation")
     wall = inside.locator("#head-effects button")
     expect(wall).to_have_count(6)
     before = wall.all_inner_texts()

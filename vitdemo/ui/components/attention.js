@@ -92,6 +92,8 @@ function title(token) {
   return incoming() ? `${of}: who attends to ${token.name}` : `${of}: what ${token.name} attends to`;
 }
 
+const total = (map) => map.reduce((sum, value) => sum + value, 0);
+
 function place(map) {
   let best = 0;
   for (let i = 1; i < map.length; i++) if (map[i] > map[best]) best = i;
@@ -99,7 +101,9 @@ function place(map) {
 }
 
 function say(token, values) {
+  const little = values && state.of !== "similar" && !incoming() && look.prefix.length ? total(patches(values)) : 1;
   part("title").textContent = title(token);
+  part("little").textContent = little < 0.2 ? `All patches together get only ${percent(little)}.` : "";
   large.setAttribute("aria-label", `Large map. ${title(token)}`);
   for (const button of part("tokens").children) {
     const found = look.tokens.found.find((each) => each.code === button.dataset.code);
@@ -127,9 +131,9 @@ function words(token, values) {
   }
   if (state.of === "similar") return `${text}Cosine of the tokens: most similar besides itself where orange is deepest, opposite where purple.`;
   if (incoming()) return `${text}Most from ${place(map)}: ${percent(top)} of that patch's attention.`;
-  const sum = map.reduce((total, value) => total + value, 0);
+  const sum = total(map);
   text += `Most at ${place(map)}: ${percent(top)}.`;
-  if (look.prefix.length && sum < 0.2) return `${text} All patches together get only ${percent(sum)}: the rest stays with ${look.prefix.length > 1 ? "tokens that are no patch" : "the class token itself"}, so read this map with care.`;
+  if (look.prefix.length && sum < 0.2) return `${text} All patches together get only ${percent(sum)}: the rest is with ${look.prefix.length > 1 ? "tokens that are no patch" : "the class token itself"}, so read this map with care.`;
   if (look.prefix.length) return `${text} All patches together get ${percent(sum)}.`;
   return text;
 }

@@ -194,7 +194,10 @@ def build(
         js=permalink.READ,
         **private,
     )
-    loaded.success(begin, [shared.section, *state], everything, js=SEARCH, **private, **MODEL_QUEUE)
+    begun = loaded.success(
+        begin, [shared.section, *state], everything, js=SEARCH, **private, **MODEL_QUEUE
+    )
+    begun.success(None, js=permalink.ARRIVE)
     last = {"trigger_mode": "always_last", **private}  # of many pictures, the last one wins
     for source in (given, offers):
         source.ask(ask, [kept, *state], everything, **last, **MODEL_QUEUE)

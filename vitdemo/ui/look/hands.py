@@ -31,7 +31,7 @@ ATTENDED = [("rollout up to the layer", "rollout"), ("mean of the heads", "mean"
 
 INTRO = (
     "Take patches of the picture away, shuffle them, or spoil it: **all models get the same "
-    "changed picture**, and their answers move beside what they said before. What a model no "
+    "changed picture**, and their answers move beside those from before. What a model no "
     "longer knows without a patch, it had from there, unless the hole itself confuses it; "
     "attention only shows where it looked."
 )

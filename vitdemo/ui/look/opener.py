@@ -9,9 +9,11 @@ from gradio.components import Component
 from vitdemo.runs import Run
 from vitdemo.ui.kit import MODEL_QUEUE, for_people
 
-# The keyboard goes where the picture went.
+# The keyboard goes where the picture went; on a phone, where the map lies below, so does the page.
 FOCUS = """() => requestAnimationFrame(() => {
   window.scrollTo(0, 0);
+  const map = document.querySelector("#sections");
+  if (map.getBoundingClientRect().top > window.innerHeight) map.scrollIntoView();
   document.querySelector('#tabs [role=tab]').focus({ preventScroll: true });
 })"""
 WITHOUT_WEIGHTS = "The weights of {name} are not here, so what follows is of the models that are."

@@ -30,6 +30,12 @@ _WRITE = """(...values) => {
   vitdemo.address(changed);
 }"""
 READ = "() => [window.location.search]"
+# An address that names a section leads to it where it lies below the window, as on a phone.
+ARRIVE = """() => {
+  const sections = document.querySelector("#sections");
+  if (!new URLSearchParams(window.location.search).has("section")) return;
+  if (sections.getBoundingClientRect().top > window.innerHeight) sections.scrollIntoView();
+}"""
 COPY = """() => {
   navigator.clipboard.writeText(window.location.href);
   return [vitdemo.source === "own" ? "own" : ""];

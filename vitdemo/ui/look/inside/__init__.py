@@ -8,15 +8,15 @@ from vitdemo.ui.look.shared import Shared
 
 # Id of the part: its title, its file, and the functions that it calls.
 PARTS = {
-    "lens": ("Layer by layer", lens, ("logit_lens",)),
+    "lens": ("Logit lens", lens, ("logit_lens",)),
     "ablation": (
-        "Without a head",
+        "Head ablation",
         ablation,
         ("head_effects", "answer_without", "accuracy_without"),
     ),
-    "distance": ("How far heads look", distance, ("distances",)),
-    "positions": ("Positions", positions, ("position_similarity",)),
-    "filters": ("First filters", filters, ("first_filters",)),
+    "distance": ("Attention distance", distance, ("distances",)),
+    "positions": ("Position embeddings", positions, ("position_similarity",)),
+    "filters": ("Patch embedding", filters, ("first_filters",)),
     "epochs": ("In training", epochs, ("look", "across_epochs", "with_epochs")),
 }
 

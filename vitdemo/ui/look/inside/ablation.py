@@ -1,4 +1,4 @@
-"""The part "Without a head": what changes when heads are switched off.
+"""The part "Head ablation": what changes when heads are switched off.
 
 Letters: L layers, H heads, C classes.
 """

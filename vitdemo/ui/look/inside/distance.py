@@ -1,4 +1,4 @@
-"""The part "How far heads look": mean attention distance by layer, all Vision Transformers beside
+"""The part "Attention distance": mean attention distance by layer, all Vision Transformers beside
 each other.
 """
 

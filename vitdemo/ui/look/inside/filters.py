@@ -1,4 +1,4 @@
-"""The part "First filters": what the convolution that reads the pixels looks for.
+"""The part "Patch embedding": what the convolution that reads the pixels looks for.
 
 Letters: K filters, p their side in pixels.
 """

@@ -1,4 +1,4 @@
-"""The part "Layer by layer": the model's answer if it stopped there, and what each patch says.
+"""The part "Logit lens": the model's answer if it stopped there, and from each patch.
 
 Letters: L layers, P patches, C classes.
 """
@@ -108,24 +108,24 @@ def _cells(values: np.ndarray, name: str) -> str:
 
 
 def patches_html(found: Lens, layer: int) -> str:
-    """What each patch says after `layer` 0..L: coloured, with a short name, beside the picture."""
+    """The class predicted from each patch after `layer` 0..L: coloured, with a short name, beside the picture."""
     rows, columns = found.grid
-    said = found.patches[layer].argmax(1)  # (P,)
+    predicted = found.patches[layer].argmax(1)  # (P,)
     values = found.patches[layer].max(1)  # (P,)
     colours, short = class_colours(found.patches), short_names(found.run.classes)
-    names = [found.run.classes[c] for c in said]
+    names = [found.run.classes[c] for c in predicted]
     cells = [
         f'<td style="{paint(colours.get(c, OTHER))}" title="Row {p // columns + 1}, column '
         f'{p % columns + 1}: {html.escape(names[p])} {percent(values[p])}">'
         f"{html.escape(short[c])}</td>"
-        for p, c in enumerate(said)
+        for p, c in enumerate(predicted)
     ]
     lines = ("".join(cells[i * columns : (i + 1) * columns]) for i in range(rows))
     grid = (
-        f'<table class="vd-patches" style="--columns: {columns}"><caption>What each patch says, '
+        f'<table class="vd-patches" style="--columns: {columns}"><caption>Predicted class of each patch, '
         f"{place(layer).lower()}</caption>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
     )
-    counts = Counter(said.tolist()).most_common()
+    counts = Counter(predicted.tolist()).most_common()
     legend = "".join(
         f'<li><i style="{paint(colours.get(c, OTHER))}">{html.escape(short[c])}</i> '
         f"{html.escape(found.run.classes[c])}: {count} of {rows * columns}</li>"

@@ -1,4 +1,4 @@
-"""The part "Positions": which places the model has learnt to hold for near each other.
+"""The part "Position embeddings": which places the model has learnt to hold for near each other.
 
 Letters: P patches.
 """
