@@ -108,7 +108,7 @@ def _cells(values: np.ndarray, name: str) -> str:
 
 
 def patches_html(found: Lens, layer: int) -> str:
-    """The class predicted from each patch after `layer` 0..L: coloured, with a short name, beside the picture."""
+    """The class predicted from each patch after `layer` 0..L: coloured, with a short name."""
     rows, columns = found.grid
     predicted = found.patches[layer].argmax(1)  # (P,)
     values = found.patches[layer].max(1)  # (P,)
@@ -122,8 +122,8 @@ def patches_html(found: Lens, layer: int) -> str:
     ]
     lines = ("".join(cells[i * columns : (i + 1) * columns]) for i in range(rows))
     grid = (
-        f'<table class="vd-patches" style="--columns: {columns}"><caption>Predicted class of each patch, '
-        f"{place(layer).lower()}</caption>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+        f'<table class="vd-patches" style="--columns: {columns}"><caption>Predicted class of each '
+        f"patch, {place(layer).lower()}</caption>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
     )
     counts = Counter(predicted.tolist()).most_common()
     legend = "".join(
