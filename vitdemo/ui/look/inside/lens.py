@@ -123,7 +123,8 @@ def patches_html(found: Lens, layer: int) -> str:
     lines = ("".join(cells[i * columns : (i + 1) * columns]) for i in range(rows))
     grid = (
         f'<table class="vd-patches" style="--columns: {columns}"><caption>Predicted class of each '
-        f"patch, {place(layer).lower()}</caption>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+        f"patch, {place(layer).lower()}</caption>"
+        f"{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
     )
     counts = Counter(predicted.tolist()).most_common()
     legend = "".join(
