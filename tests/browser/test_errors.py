@@ -340,7 +340,7 @@ def test_pages_turn_and_hold_every_picture_once(errors):
     head, seen = errors.locator("#errors-pictures-head"), []
     expect(errors.get_by_role("button", name="Previous pictures")).to_be_disabled()
     for span in ("1 to 48", "49 to 96", "97 to 110"):
-        expect(head).to_have_text(f"110 pictures, {span} shown")
+        expect(head).to_contain_text(f"110 pictures, {span} shown")
         expect(errors.locator("#errors-pictures button")).to_have_count(14 if "97" in span else 48)
         seen += numbers(errors, "errors-pictures")
         if "97" not in span:
@@ -348,7 +348,7 @@ def test_pages_turn_and_hold_every_picture_once(errors):
     assert sorted(seen) == list(range(110))
     expect(errors.get_by_role("button", name="Next pictures")).to_be_disabled()
     errors.get_by_role("button", name="Previous pictures").click()
-    expect(head).to_have_text("110 pictures, 49 to 96 shown")
+    expect(head).to_contain_text("110 pictures, 49 to 96 shown")
 
 
 def test_every_models_answer_stands_below_on_demand(errors):

@@ -225,7 +225,7 @@ def test_kept_epochs_are_a_strip_that_follows_the_layer(open_page, tmp_path):
         page = open_page(f"{address}?section=inside&inside=epochs", script=LAYERS_WHEN_DRAWN)
         strip = page.locator("#epochs-inside figure")
         expect(strip).to_have_count(2)
-        expect(strip.nth(1)).to_contain_text(re.compile(r"Epoch 3: says [a-z]+, \d"))
+        expect(strip.nth(1)).to_contain_text(re.compile(r"Epoch 3\s*predicts [a-z]+, \d"))
         before = sources(page, "#epochs-inside")
         assert page.evaluate("layersWhenDrawn") == str(run.spec.options["depth"])  # a slide counts
         page.locator("#layer input[type=range]").focus()

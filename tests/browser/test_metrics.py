@@ -75,7 +75,6 @@ def test_classes_sort_worst_first_and_have_intervals_and_both_means(open_tab):
     expect(table.locator("tfoot th")).to_have_text(["Macro average", "Weighted average"])
     expect(table).to_contain_text("Top-k accuracy: the true class is among the two most probable")
     expect(table).to_contain_text("97.50 % of 200 test pictures")
-    expect(table).to_contain_text("up to 13.9 % may be named wrongly in truth")
 
 
 def test_bars_of_one_column_are_of_one_scale(open_tab):

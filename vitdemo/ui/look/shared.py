@@ -83,7 +83,9 @@ class Shared:
 
         @for_people
         def redraw(open_section, image, name, *values):
-            return drawer(image, name, *values) if open_section == section else drawer.skipped
+            is_open = open_section == section
+            drawn = drawer(image, name, *values) if is_open else drawer.skipped
+            return drawn[0] if len(drawn) == 1 else drawn
 
         gr.on(
             [component.change for component in by],
