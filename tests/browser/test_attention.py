@@ -336,7 +336,10 @@ def test_settings_of_the_rollout_travel_like_a_layer(open_page, kinds_url, look_
     np.testing.assert_allclose(drawn(page)["values"], wanted[2, 1:], atol=CLOSE)
     page.mouse.move(0, 0)
     page.get_by_role("button", name="Settings of the rollout").click()
-    page.locator("#first-layer input[type=range]").fill("2")
+    first = page.locator("#first-layer input[type=number]")
+    expect(first).to_have_value("1")
+    first.fill("2")
+    first.press("Enter")
     expect(page.locator("#attention .title")).to_contain_text("50 % discarded")
     wanted = attention.rollout(
         look.attention[:, None], fusion="max", discard_ratio=0.5, start_layer=1
