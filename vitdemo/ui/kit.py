@@ -16,8 +16,6 @@ from vitdemo.inputs import MAX_BYTES
 
 # One model works at a time: two forward passes at once on the same cores are no faster together.
 MODEL_QUEUE = {"concurrency_id": "model", "concurrency_limit": 1}
-# Decoding an upload may take seconds; the models go on meanwhile.
-DECODE_QUEUE = {"concurrency_id": "decode", "concurrency_limit": 2}
 # Curves, occlusion, t-SNE: what takes seconds waits for its like, and blocks nobody's clicks.
 LONG_QUEUE = {"concurrency_id": "long", "concurrency_limit": 1}
 # Reading run folders is quick and needs no turn.

@@ -1,5 +1,6 @@
 """Where a picture of the Look tab comes from: a file of one's own, a photo, the test set."""
 
+import functools
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -73,6 +74,7 @@ def name_of(file: str) -> str:
     return Path(file).stem.rstrip("1")
 
 
+@functools.cache  # the files are the same while the page runs
 def offered_photos() -> Group:
     """The example photos as thumbnails."""
     found = photos()

@@ -110,12 +110,7 @@ class Shared:
 
     def drawn(self, open_section: str, image, name, values: Sequence) -> list:
         """The values of all `outputs`: those of sections that are not open stay as they are."""
-        found, values = [], list(values)
-        for drawer in self.drawers:
-            own, values = values[: len(drawer.inputs)], values[len(drawer.inputs) :]
-            is_open = drawer.section == open_section
-            found += drawer(image, name, *own) if is_open else drawer.skipped
-        return found
+        return drawn_of(self.drawers, open_section, image, name, values)
 
     def wire_tabs(self, tabs: dict[str, gr.Tab]) -> None:
         """Draw a section when its tab is opened, and leave a layer's change to those that ask."""
@@ -141,15 +136,21 @@ class Shared:
         def draw(open_section, image, run_name, *values):
             if open_section == name:  # opened by the address, whose answer draws it
                 return [gr.skip()] * (1 + len(outputs))
-            drawn, values = [name], list(values)
-            for drawer in drawers:
-                own, values = values[: len(drawer.inputs)], values[len(drawer.inputs) :]
-                drawn += drawer(image, run_name, *own)
-            return drawn
+            return [name, *drawn_of(drawers, name, image, run_name, values)]
 
         asked = [self.section, self.picture, self.model]
         inputs = [*asked, *(c for d in drawers for c in d.inputs)]
         tab.select(draw, inputs, [self.section, *outputs], **private, **MODEL_QUEUE)
+
+
+def drawn_of(drawers: Sequence[Drawer], opened: str, image, name, values: Sequence) -> list:
+    """The values of all drawers' outputs from those of all their inputs, one after the other; what
+    is not of the section (or part) `opened` stays as it is."""
+    found, values = [], list(values)
+    for drawer in drawers:
+        own, values = values[: len(drawer.inputs)], values[len(drawer.inputs) :]
+        found += drawer(image, name, *own) if drawer.section == opened else drawer.skipped
+    return found
 
 
 def nearest(layer: float, layers: int) -> int:

@@ -8,7 +8,7 @@ from gradio.components import Component
 from vitdemo.errors import VitdemoError
 from vitdemo.ui import html
 from vitdemo.ui.kit import QUIET
-from vitdemo.ui.look.shared import Drawer, Shared
+from vitdemo.ui.look.shared import Drawer, Shared, drawn_of
 
 SECTION = "inside"
 
@@ -78,12 +78,7 @@ class Parts:
             return [gr.update(visible=part == open_part) for part in self.columns]
 
         def draw_open(image, name, open_part, *values):
-            drawn, values = show(open_part), list(values)
-            for drawer in self.drawers:
-                own, values = values[: len(drawer.inputs)], values[len(drawer.inputs) :]
-                is_open = drawer.section == open_part
-                drawn += drawer(image, name, *own) if is_open else drawer.skipped
-            return drawn
+            return [*show(open_part), *drawn_of(self.drawers, open_part, image, name, values)]
 
         self.shared.when_drawn(SECTION, draw_open, inputs, outputs)
         self.shared.when_changed(SECTION, draw_open, inputs, outputs, by=[self.open])
