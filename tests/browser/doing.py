@@ -56,6 +56,18 @@ def wait_for_another(page: Page, before: dict) -> dict:
     return drawn(page)
 
 
+def wait_for_values(page: Page, wanted: np.ndarray, close: float = 1e-3) -> None:
+    """Until the last draw has these values (P,): a draw of the state before may come first."""
+    page.wait_for_function(
+        """([wanted, close]) => {
+            const { values } = drawn.at(-1);
+            return values.length === wanted.length
+                && wanted.every((value, i) => Math.abs(values[i] - value) < close);
+        }""",
+        arg=[[float(value) for value in wanted], close],
+    )
+
+
 def sources(page: Page, place: str) -> list[str]:
     """The pictures of a place, as they are drawn: images by address, canvases by content."""
     return (

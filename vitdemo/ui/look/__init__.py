@@ -203,7 +203,7 @@ def build(
         source.ask(ask, [kept, *state], everything, **last, **MODEL_QUEUE)
     shared.model.input(change_model, [kept, *state], of_models, **last, **MODEL_QUEUE)
     gr.on(
-        [component.change for component in settings],
+        [component.input for component in settings],  # `begin` reads those of an address
         draw_attention,
         [kept, shared.model, *settings],
         view,
