@@ -14,8 +14,8 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before gradio is i
 from vitdemo.errors import VitdemoError
 from vitdemo.explorer import Explorer
 from vitdemo.explorer.zoo import zoo_run
+from vitdemo.page import CSS, HEAD, JS, THEME, build_page
 from vitdemo.training import pick_device
-from vitdemo.ui import CSS, HEAD, JS, THEME, build_page
 
 SHIPPED = Path(__file__).parent / "assets" / "runs"
 

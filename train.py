@@ -41,7 +41,7 @@ from vitdemo.bookkeeping import (
     started_from,
 )
 from vitdemo.errors import PretrainingError, RunError, VitdemoError
-from vitdemo.evaluation import accuracy
+from vitdemo.metrics import accuracy
 from vitdemo.models import ModelSpec, build_model
 from vitdemo.recipes import RECIPES, Recipe, get_recipe
 from vitdemo.training import (

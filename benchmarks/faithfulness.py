@@ -31,11 +31,11 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from vitdemo import attributions, data, faithfulness, runs  # noqa: E402
-from vitdemo.evaluation.intervals import mean_interval  # noqa: E402
 from vitdemo.faithfulness import CENTRE  # noqa: E402
 from vitdemo.faithfulness.measured import summed_up, write_measured  # noqa: E402
 from vitdemo.faithfulness.saco import saco  # noqa: E402
 from vitdemo.faithfulness.sanity import randomised_head, rank_correlation  # noqa: E402
+from vitdemo.metrics.intervals import mean_interval  # noqa: E402
 from vitdemo.training import pick_device  # noqa: E402
 from vitdemo.training.devices import autocast_helps  # noqa: E402
 

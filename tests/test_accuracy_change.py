@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vitdemo.evaluation.change import accuracy_change
+from vitdemo.metrics.change import accuracy_change
 
 
 def right(both, won, lost, neither):

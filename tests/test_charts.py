@@ -5,8 +5,8 @@ import pytest
 from matplotlib.colors import to_hex
 
 from vitdemo import figures
-from vitdemo.evaluation.calibration import Reliability
 from vitdemo.figures import charts
+from vitdemo.metrics.calibration import Reliability
 
 NAN = float("nan")
 

@@ -10,8 +10,8 @@ import torch
 from tests.making import RESNET, VIT, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
-from vitdemo.evaluation import expected_calibration_error
 from vitdemo.explorer import Explorer, compare
+from vitdemo.metrics import expected_calibration_error
 from vitdemo.recipes import RECIPES
 
 CPU = torch.device("cpu")

@@ -17,13 +17,13 @@ from vitdemo.explorer.hands import Changes, Removed
 from vitdemo.figures import SEQUENTIAL
 from vitdemo.figures.truth import DIVERGING
 from vitdemo.inputs import load_image
-from vitdemo.ui.components import FOLDER, colours
-from vitdemo.ui.components.answers import Answered, Answers, notes
-from vitdemo.ui.components.attention import AttentionView, Drawn
-from vitdemo.ui.components.canvas import Canvas, Changed
-from vitdemo.ui.components.maps import Maps, Panel, Row
-from vitdemo.ui.components.offers import Group, Offered, Offers
-from vitdemo.ui.components.picture import Asked, Picture, Shown, asked
+from vitdemo.page.components import FOLDER, colours
+from vitdemo.page.components.answers import Answered, Answers, notes
+from vitdemo.page.components.attention import AttentionView, Drawn
+from vitdemo.page.components.canvas import Canvas, Changed
+from vitdemo.page.components.maps import Maps, Panel, Row
+from vitdemo.page.components.offers import Group, Offered, Offers
+from vitdemo.page.components.picture import Asked, Picture, Shown, asked
 
 CPU = torch.device("cpu")
 

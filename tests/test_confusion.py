@@ -6,8 +6,8 @@ import torch
 
 from vitdemo.explorer import Explorer
 from vitdemo.explorer.errors import answered
-from vitdemo.ui.confusion import drawing
-from vitdemo.ui.confusion.drawing import COUNTS, PREDICTED_SHARES, SHARES
+from vitdemo.page.confusion import drawing
+from vitdemo.page.confusion.drawing import COUNTS, PREDICTED_SHARES, SHARES
 
 # first: 60 10 0 / 5 25 0 / 4 6 0; second: 66 4 0 / 9 21 0 / 10 0 0
 

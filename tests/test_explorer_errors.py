@@ -10,9 +10,9 @@ import torch
 from tests.making import ANSWERS, INSECTS, VIT, make_run
 from vitdemo import data, runs
 from vitdemo.errors import DataError, RunError
-from vitdemo.evaluation.errors import KINDS, Filters
 from vitdemo.explorer import Explorer
 from vitdemo.explorer.errors import Chosen, answered, counts, find, panel, pictures
+from vitdemo.metrics.errors import KINDS, Filters
 
 CPU = torch.device("cpu")
 ANT_AS_BEE = Filters("all", true=0, predicted=1)

@@ -9,10 +9,10 @@ import pytest
 import torch
 from PIL import Image
 
-from vitdemo.evaluation.errors import Filters
 from vitdemo.explorer import Explorer
 from vitdemo.explorer.errors import Chosen, find, pictures
-from vitdemo.ui import gallery, html
+from vitdemo.metrics.errors import Filters
+from vitdemo.page import gallery, html
 
 ALL = Chosen("first", Filters("all", order="data_set"))
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.making import make_run
 from vitdemo.explorer.hands import Changes, Shift
-from vitdemo.ui.look import hands_drawing as drawing
+from vitdemo.page.look import hands_drawing as drawing
 
 
 @pytest.fixture(scope="module")

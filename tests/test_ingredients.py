@@ -20,7 +20,7 @@ from vitdemo.explorer.ingredients import (
     differences,
     settings,
 )
-from vitdemo.ui.compare import ingredients
+from vitdemo.page.compare import ingredients
 
 CPU = torch.device("cpu")
 

@@ -11,8 +11,8 @@ from tests.making import RESNET, TIMM, VIT, make_run, random_model, timm_spec
 from vitdemo import attention, runs
 from vitdemo.attention import ablation, statistics
 from vitdemo.errors import DataError, RunError
-from vitdemo.evaluation.change import accuracy_change
 from vitdemo.explorer import Explorer, inside
+from vitdemo.metrics.change import accuracy_change
 
 CPU = torch.device("cpu")
 

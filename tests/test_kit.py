@@ -3,8 +3,8 @@
 import pytest
 
 from vitdemo.errors import VitdemoError
-from vitdemo.ui.kit import picked_numbers, renewed
-from vitdemo.ui.look.shared import limited
+from vitdemo.page.kit import picked_numbers, renewed
+from vitdemo.page.look.shared import limited
 
 
 @pytest.mark.parametrize(

@@ -8,19 +8,19 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ORDER = (
     "errors < provenance < inputs < perturb < data < models < augment < recipes < training < runs"
-    " < bookkeeping < evaluation < attention < attributions < faithfulness < figures < explorer"
-    " < report < ui < app"
+    " < bookkeeping < metrics < attention < attributions < faithfulness < figures < explorer"
+    " < report < page < app"
 )
 LAYERS = ORDER.split(" < ")
 ROOMS = {  # library: the only layers that may import it
-    "gradio": {"ui", "app"},
+    "gradio": {"page", "app"},
     "captum": {"attributions"},
     "matplotlib": {"figures"},
 }
 # What a function may import from above it, where the top of its module may not. `train.py report`
 # draws what trainings left: it is a reader of runs, and no training needs what it needs.
 LATE = {("train", "vitdemo.report.report")}
-TRAIN = LAYERS.index("evaluation") + 0.5  # train.py stands between evaluation and what is above
+TRAIN = LAYERS.index("metrics") + 0.5  # train.py stands between evaluation and what is above
 
 
 def imports(source: str) -> set[str]:
@@ -101,11 +101,11 @@ def test_the_package_itself_imports_nothing():
         ("vitdemo.models.vit", "from vitdemo.recipes import Recipe"),
         ("vitdemo.explorer", "import gradio as gr"),
         ("vitdemo.attention", "from captum.attr import Saliency"),
-        ("vitdemo.ui.look", "from matplotlib.figure import Figure"),
+        ("vitdemo.page.look", "from matplotlib.figure import Figure"),
         ("vitdemo.figures", "import matplotlib.pyplot as plt"),
         ("vitdemo.figures", "from matplotlib import pyplot"),
-        ("vitdemo.ui.look", "from app import main"),
-        ("vitdemo.ui.look", "from vitdemo.stranger import thing"),
+        ("vitdemo.page.look", "from app import main"),
+        ("vitdemo.page.look", "from vitdemo.stranger import thing"),
         ("train", "from vitdemo import attention"),
         ("train", "from vitdemo.report import report"),
         ("train", "def late():\n    from vitdemo import figures"),
@@ -122,9 +122,9 @@ def test_a_made_up_violation_is_found(module, source):
         ("vitdemo.runs", "from vitdemo.training import Preprocessing\nimport numpy"),
         ("vitdemo.models", "from vitdemo.models.vit import VisionTransformer"),
         ("vitdemo.figures", "from matplotlib.figure import Figure"),
-        ("train", "from vitdemo.evaluation import accuracy"),
+        ("train", "from vitdemo.metrics import accuracy"),
         ("train", "def late():\n    from vitdemo.report import report"),
-        ("app", "from vitdemo.ui import build_page\nimport gradio"),
+        ("app", "from vitdemo.page import build_page\nimport gradio"),
     ],
 )
 def test_what_the_house_allows_passes(module, source):

@@ -3,9 +3,9 @@
 import gradio as gr
 import pytest
 
-from vitdemo.ui.components.picture import Asked
-from vitdemo.ui.kit import FreeDropdown, LayerSlider
-from vitdemo.ui.look import permalink, picture
+from vitdemo.page.components.picture import Asked
+from vitdemo.page.kit import FreeDropdown, LayerSlider
+from vitdemo.page.look import permalink, picture
 
 RADIO = gr.Radio(["mean", "max"], value="mean")
 SLIDER = gr.Slider(0, 0.95, 0, step=0.05)

@@ -12,12 +12,12 @@ import pytest
 from tests.making import CLASSES, RESNET, evaluation, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
-from vitdemo.evaluation import accuracy, confusion, macro, per_class
-from vitdemo.evaluation.curves import average_precision
-from vitdemo.evaluation.intervals import bootstrap
 from vitdemo.explorer.calibration import calibration_of
 from vitdemo.explorer.metrics import duel_of
 from vitdemo.figures.curves import COLOURS
+from vitdemo.metrics import accuracy, confusion, macro, per_class
+from vitdemo.metrics.curves import average_precision
+from vitdemo.metrics.intervals import bootstrap
 from vitdemo.report import flat, report, report_name
 
 NOW = datetime(2026, 5, 4, 3, 2, tzinfo=timezone.utc)

@@ -5,8 +5,8 @@ import pytest
 from tests.making import make_run
 from vitdemo import runs
 from vitdemo.explorer.zoo import zoo_run
+from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.runs import read_run
-from vitdemo.ui.components.run_choice import RunChoice, grouped, renewed_runs
 
 INGREDIENTS = {"longer": {"epochs": 9}, "trivial": {"policy": "trivial"}, "ema": {"ema_decay": 0.9}}
 

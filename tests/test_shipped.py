@@ -10,17 +10,17 @@ import pytest
 import torch
 
 from vitdemo import attributions, data, runs
-from vitdemo.evaluation import accuracy
 from vitdemo.explorer import Explorer
 from vitdemo.explorer.ingredients import ablation, is_near
 from vitdemo.explorer.learning import setting
 from vitdemo.faithfulness.measured import read_measured
 from vitdemo.inputs import load_image
+from vitdemo.metrics import accuracy
 from vitdemo.models import count_macs, count_parameters
+from vitdemo.page.compare import ingredients
+from vitdemo.page.look.picture import example_files
 from vitdemo.recipes import RECIPES
 from vitdemo.training import predict
-from vitdemo.ui.compare import ingredients
-from vitdemo.ui.look.picture import example_files
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = sorted((ROOT / "assets" / "runs").iterdir())

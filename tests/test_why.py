@@ -15,9 +15,9 @@ from vitdemo.explorer.why import Kept, class_index, first_source, maps, truth
 from vitdemo.explorer.zoo import zoo_run
 from vitdemo.faithfulness.measured import Measured, write_measured
 from vitdemo.faithfulness.sanity import randomised_head, rank_correlation
+from vitdemo.page.look import why_drawing
+from vitdemo.page.look.why import Stopped, Ticket, choices, drawn
 from vitdemo.training.devices import autocast_helps
-from vitdemo.ui.look import why_drawing
-from vitdemo.ui.look.why import Stopped, Ticket, choices, drawn
 
 CPU = torch.device("cpu")
 QUICK = ["relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]

@@ -11,19 +11,19 @@ from PIL import Image
 
 from tests.making import CLASSES, VIT, evaluation, make_run
 from vitdemo.errors import DataError
-from vitdemo.evaluation.calibration import Reliability
-from vitdemo.evaluation.errors import Filters
 from vitdemo.explorer import Explorer, errors, why
 from vitdemo.explorer.metrics import table_of
 from vitdemo.explorer.patches import embed
-from vitdemo.ui.calibration import rest_words, sides_words, verdict
-from vitdemo.ui.compare.robustness import doubt, least
-from vitdemo.ui.data import similar
-from vitdemo.ui.data.patches import patches_html
-from vitdemo.ui.errors import kind_words
-from vitdemo.ui.kit import cache_folder
-from vitdemo.ui.look.why_drawing import panel
-from vitdemo.ui.metrics.tables import point_words
+from vitdemo.metrics.calibration import Reliability
+from vitdemo.metrics.errors import Filters
+from vitdemo.page.calibration import rest_words, sides_words, verdict
+from vitdemo.page.compare.robustness import doubt, least
+from vitdemo.page.data import similar
+from vitdemo.page.data.patches import patches_html
+from vitdemo.page.errors import kind_words
+from vitdemo.page.kit import cache_folder
+from vitdemo.page.look.why_drawing import panel
+from vitdemo.page.metrics.tables import point_words
 
 
 def reliability_of(**bins) -> Reliability:

@@ -18,9 +18,6 @@ import numpy as np
 
 from vitdemo import figures
 from vitdemo.errors import RunError, VitdemoError
-from vitdemo.evaluation import confusion, most_confused, pair_sentence, row_normalised
-from vitdemo.evaluation.calibration import two_sides
-from vitdemo.evaluation.paired import SIGNIFICANT, holm, mcnemar_sentence, p_words
 from vitdemo.explorer.calibration import Calibration, calibration_of
 from vitdemo.explorer.ingredients import ablation_of, ablations, conclusion
 from vitdemo.explorer.learning import (
@@ -37,6 +34,9 @@ from vitdemo.explorer.learning import (
 from vitdemo.explorer.metrics import COLUMNS, TITLES, ClassTable, duel_of, table_of, three_decimals
 from vitdemo.figures import Curve, charts
 from vitdemo.figures.curves import MANY, Pen, curve_plot, pens
+from vitdemo.metrics import confusion, most_confused, pair_sentence, row_normalised
+from vitdemo.metrics.calibration import two_sides
+from vitdemo.metrics.paired import SIGNIFICANT, holm, mcnemar_sentence, p_words
 from vitdemo.runs import WEIGHTS, Run
 
 DASH = "–"

@@ -4,7 +4,7 @@ import gradio as gr
 import pytest
 from playwright.sync_api import expect
 
-from vitdemo.ui.kit import PickHTML
+from vitdemo.page.kit import PickHTML
 
 
 def cells(pressed: str = "") -> str:

@@ -4,7 +4,7 @@ import gradio as gr
 import pytest
 from playwright.sync_api import expect
 
-from vitdemo.ui.components.run_choice import RunChoice
+from vitdemo.page.components.run_choice import RunChoice
 
 EVIL = '</select><b>${alert("1")}`'  # a run's folder may be called so
 

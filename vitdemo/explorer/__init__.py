@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from vitdemo import attention, data, inputs, runs
 from vitdemo.attention import statistics
 from vitdemo.errors import DataError, RunError, VitdemoError
-from vitdemo.evaluation import accuracy
 from vitdemo.explorer.zoo import ZooRun, load_zoo_model
+from vitdemo.metrics import accuracy
 from vitdemo.models import CONVOLUTIONAL, is_vision_transformer, prefix_token_names
 from vitdemo.runs import Run
 from vitdemo.training import Preprocessing

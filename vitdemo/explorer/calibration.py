@@ -10,7 +10,11 @@ on which it is then judged.
 from dataclasses import dataclass
 
 from vitdemo.errors import RunError
-from vitdemo.evaluation.calibration import (
+from vitdemo.explorer import Explorer
+from vitdemo.explorer.learning import setting
+from vitdemo.explorer.memory import once_a_version
+from vitdemo.explorer.metrics import sound_evaluation
+from vitdemo.metrics.calibration import (
     Chance,
     Reliability,
     chance,
@@ -19,10 +23,6 @@ from vitdemo.evaluation.calibration import (
     reliability,
     with_temperature,
 )
-from vitdemo.explorer import Explorer
-from vitdemo.explorer.learning import setting
-from vitdemo.explorer.memory import once_a_version
-from vitdemo.explorer.metrics import sound_evaluation
 from vitdemo.runs import Run
 
 

@@ -14,11 +14,11 @@ import torch
 from torch import nn
 
 from vitdemo.errors import RunError
-from vitdemo.evaluation import expected_calibration_error
 from vitdemo.explorer import Explorer
 from vitdemo.explorer.memory import once_a_version
 from vitdemo.explorer.metrics import table_of
 from vitdemo.explorer.sample import test_sample
+from vitdemo.metrics import expected_calibration_error
 from vitdemo.provenance import device_name
 from vitdemo.runs import WEIGHTS, Run
 

@@ -11,10 +11,10 @@ from functools import cached_property
 import numpy as np
 
 from vitdemo.errors import DataError, RunError, VitdemoError
-from vitdemo.evaluation import confusion
-from vitdemo.evaluation.errors import KINDS, Filters, select
 from vitdemo.explorer import Explorer
 from vitdemo.explorer.metrics import sound_evaluation
+from vitdemo.metrics import confusion
+from vitdemo.metrics.errors import KINDS, Filters, select
 from vitdemo.runs import Run
 
 

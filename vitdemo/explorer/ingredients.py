@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from vitdemo.evaluation.paired import SIGNIFICANT, holm, is_right
 from vitdemo.explorer import Explorer
 from vitdemo.explorer.compare import tested_names
 from vitdemo.explorer.errors import answered
 from vitdemo.explorer.learning import DEFAULTS, mixes, setting
 from vitdemo.explorer.memory import once_a_version
 from vitdemo.explorer.metrics import duel_of, sound_evaluation, table_of
+from vitdemo.metrics.paired import SIGNIFICANT, holm, is_right
 from vitdemo.runs import Run
 
 NEAR = 2  # settings in which a run of an ablation may differ: MixUp and CutMix are two

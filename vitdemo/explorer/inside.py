@@ -19,10 +19,10 @@ from vitdemo import attention, runs
 from vitdemo.attention import ablation, embeddings, lens, statistics
 from vitdemo.attention.ablation import Head, Means
 from vitdemo.errors import DataError, RunError, VitdemoError
-from vitdemo.evaluation.change import Change, accuracy_change
 from vitdemo.explorer import Explorer, zoo
 from vitdemo.explorer.learning import record_of_weights
 from vitdemo.explorer.sample import Sample, test_sample
+from vitdemo.metrics.change import Change, accuracy_change
 from vitdemo.models import CONVOLUTIONAL, is_vision_transformer
 from vitdemo.runs import Run
 

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from vitdemo.errors import RunError
-from vitdemo.evaluation import (
+from vitdemo.explorer import Explorer
+from vitdemo.explorer.memory import once_a_version
+from vitdemo.metrics import (
     accuracy,
     check,
     confusion,
@@ -23,10 +25,8 @@ from vitdemo.evaluation import (
     paired,
     per_class,
 )
-from vitdemo.evaluation.curves import RankingCurve
-from vitdemo.evaluation.paired import McNemar
-from vitdemo.explorer import Explorer
-from vitdemo.explorer.memory import once_a_version
+from vitdemo.metrics.curves import RankingCurve
+from vitdemo.metrics.paired import McNemar
 from vitdemo.runs import Evaluation, Run
 
 TOP = (1, 2, 3, 5)  # the k of top-k accuracy, where there are more classes than that

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from vitdemo.evaluation.intervals import mean_interval
 from vitdemo.faithfulness import CENTRE
+from vitdemo.metrics.intervals import mean_interval
 from vitdemo.runs import FAITHFULNESS as FILE
 from vitdemo.runs import WEIGHTS
 

@@ -13,8 +13,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from vitdemo.evaluation.calibration import Reliability
 from vitdemo.figures import INK, Curve
+from vitdemo.metrics.calibration import Reliability
 
 RIGHT, WRONG, MENDED = "#2f86c9", "#d97706", "#17876a"
 UNSURE = "#7a8594"

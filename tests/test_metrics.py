@@ -1,0 +1,361 @@
+"""`vitdemo.metrics` against scikit-learn, hand-worked examples and degenerate test sets."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from sklearn import metrics as sk
+from sklearn.calibration import calibration_curve
+
+from vitdemo import metrics as ev
+
+# Five pictures, three classes; predicted: 0 1 1 2 0, true: 0 0 1 2 2.
+PROBABILITIES = np.array(
+    [[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [0.5, 0.1, 0.4]]
+)
+LABELS = np.array([0, 0, 1, 2, 2])
+NAMES = ("precision", "recall", "f1", "roc_auc")
+CIFAR10 = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+
+
+def draw(seed, n=300, c=7):
+    """Random (N, C) float32 probabilities, right more often than chance, and (N,) labels."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, c, n)
+    logits = rng.normal(size=(n, c)) + 1.5 * np.eye(c)[labels]
+    odds = np.exp(logits)
+    return (odds / odds.sum(axis=1, keepdims=True)).astype(np.float32), labels
+
+
+def one_hot(predicted, c):
+    return np.eye(c)[predicted]
+
+
+# --- check ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_sound_input_of_any_precision_passes(dtype):
+    probabilities, labels = draw(0, c=200)
+    columns = np.asfortranarray(probabilities, dtype=dtype)  # sums run in the dtype itself
+    ev.check(columns, labels.astype(np.uint8))
+
+
+@pytest.mark.parametrize(
+    "probabilities, labels, message",
+    [
+        (np.ones(5), LABELS, r"numbers \(N, C\), not float64 of shape \(5,\)"),
+        (PROBABILITIES.astype(str), LABELS, "must be numbers"),
+        (PROBABILITIES, LABELS[:4], r"shape \(5,\), not int64 of shape \(4,\)"),
+        (PROBABILITIES, LABELS[:, None], r"of shape \(5, 1\)"),
+        (PROBABILITIES, LABELS.astype(float), "integers.*not float64"),
+        (np.ones((0, 3)), LABELS[:0], "nothing to evaluate: 0 pictures"),
+        (np.ones((5, 0)), LABELS, "0 classes"),
+        (PROBABILITIES, np.array([0, 0, 1, 3, 3]), "outside 0 to 2 in 2 of 5 rows.*row 3"),
+        (PROBABILITIES, np.array([0, -1, 1, 2, 2]), "outside 0 to 2 in 1 of 5 rows.*row 1"),
+        (PROBABILITIES + 0.001, LABELS, "do not sum to one within 0.001 in 5 of 5 rows"),
+    ],
+)
+def test_bad_input_is_refused_by_name(probabilities, labels, message):
+    with pytest.raises(ValueError, match=message):
+        ev.check(probabilities, labels)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_nan_and_infinity_are_counted_and_located(value):
+    broken = PROBABILITIES.copy()
+    broken[2, 0] = broken[4, 1] = broken[4, 2] = value
+    with pytest.raises(ValueError, match=r"NaN or infinite probabilities in 2 of 5 rows.*row 2,"):
+        ev.check(broken, LABELS)
+
+
+def test_negative_probabilities_are_refused_although_the_row_sums_to_one():
+    broken = PROBABILITIES.copy()
+    broken[3] = [-0.1, 0.5, 0.6]
+    with pytest.raises(ValueError, match=r"negative probabilities in 1 of 5 rows.*row 3"):
+        ev.check(broken, LABELS)
+
+
+@pytest.mark.parametrize(
+    "metric", [ev.accuracy, ev.confusion, ev.per_class, ev.expected_calibration_error]
+)
+def test_every_metric_refuses_nan(metric):
+    with pytest.raises(ValueError, match="NaN"):
+        metric(PROBABILITIES * np.nan, LABELS)
+
+
+# --- accuracy and confusion ----------------------------------------------------------------------
+
+
+def test_accuracy_by_hand():
+    assert ev.accuracy(PROBABILITIES, LABELS) == 3 / 5
+
+
+def test_confusion_by_hand_has_true_classes_as_rows():
+    assert ev.confusion(PROBABILITIES, LABELS).tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 1]]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_accuracy_and_confusion_equal_scikit_learn(seed):
+    probabilities, labels = draw(seed)
+    predicted, matrix = probabilities.argmax(axis=1), ev.confusion(probabilities, labels)
+    assert matrix.dtype == np.int64
+    np.testing.assert_array_equal(matrix, sk.confusion_matrix(labels, predicted, labels=range(7)))
+    assert ev.accuracy(probabilities, labels) == sk.accuracy_score(labels, predicted)
+
+
+def test_confusion_of_uint8_labels_does_not_overflow():
+    probabilities, labels = draw(0, n=500, c=200)
+    expected = ev.confusion(probabilities, labels)
+    np.testing.assert_array_equal(ev.confusion(probabilities, labels.astype(np.uint8)), expected)
+
+
+def test_tie_goes_to_the_lower_class():
+    assert ev.confusion(np.array([[0.2, 0.4, 0.4]]), np.array([2]))[2].tolist() == [0, 1, 0]
+
+
+def test_rows_are_shares_and_a_class_without_pictures_is_zeros():
+    shares = ev.row_normalised(np.array([[3, 1, 0], [0, 0, 0], [2, 0, 2]]))
+    assert shares.dtype == np.float64
+    assert shares.tolist() == [[0.75, 0.25, 0], [0, 0, 0], [0.5, 0, 0.5]]
+
+
+@pytest.mark.parametrize("function", [ev.row_normalised, ev.most_confused])
+def test_matrix_that_is_not_square_is_refused(function):
+    with pytest.raises(ValueError, match=r"\(C, C\), not \(2, 3\)"):
+        function(np.ones((2, 3), dtype=int))
+
+
+# --- per class -----------------------------------------------------------------------------------
+
+
+def test_per_class_by_hand():
+    metrics = ev.per_class(PROBABILITIES, LABELS)
+    np.testing.assert_allclose(metrics.precision, [1 / 2, 1 / 2, 1])
+    np.testing.assert_allclose(metrics.recall, [1 / 2, 1, 1 / 2])
+    np.testing.assert_allclose(metrics.f1, [1 / 2, 2 / 3, 2 / 3])
+    np.testing.assert_allclose(metrics.roc_auc, [5 / 6, 1, 1])  # picture 1 (0.3) loses to 4 (0.5)
+    assert metrics.support.tolist() == [2, 1, 2]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_per_class_equals_scikit_learn(seed):
+    probabilities, labels = draw(seed)
+    metrics = ev.per_class(probabilities, labels)
+    predicted, truth = probabilities.argmax(axis=1), one_hot(labels, 7)
+    expected = sk.precision_recall_fscore_support(labels, predicted, labels=range(7))
+    got = (metrics.precision, metrics.recall, metrics.f1, metrics.support)
+    np.testing.assert_allclose(got, expected)
+    areas = sk.roc_auc_score(truth, probabilities, average=None)
+    np.testing.assert_allclose(metrics.roc_auc, areas)
+
+
+def test_macro_equals_scikit_learn_also_with_a_class_never_said():
+    probabilities, labels = draw(4)
+    probabilities[:, 2] *= 1e-3
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    means = ev.macro(ev.per_class(probabilities, labels))
+    predicted = probabilities.argmax(axis=1)
+    expected = sk.precision_recall_fscore_support(
+        labels, predicted, average="macro", zero_division=0
+    )
+    np.testing.assert_allclose([means[name] for name in NAMES[:3]], expected[:3])
+    area = sk.roc_auc_score(one_hot(labels, 7), probabilities, average="macro")
+    assert means["roc_auc"] == pytest.approx(area)
+
+
+def test_class_never_said_scores_zero_but_keeps_its_roc_auc():
+    probabilities = np.array([[0.9, 0.1], [0.6, 0.4]])
+    metrics = ev.per_class(probabilities, np.array([0, 1]))
+    assert (metrics.precision[1], metrics.recall[1], metrics.f1[1]) == (0, 0, 0)
+    assert metrics.roc_auc.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("predicted", [[0, 1, 1], [0, 1, 2]], ids=["never predicted", "predicted"])
+def test_class_without_pictures_is_nan_and_left_out_of_the_means(predicted):
+    metrics = ev.per_class(one_hot(predicted, 3), np.array([0, 1, 1]))
+    assert all(np.isnan(getattr(metrics, name)).tolist() == [False, False, True] for name in NAMES)
+    assert metrics.support.tolist() == [1, 2, 0]
+    assert ev.macro(metrics)["recall"] == np.mean(metrics.recall[:2])
+
+
+def test_one_class_has_everything_but_a_roc_auc():
+    means = ev.macro(ev.per_class(np.ones((4, 1)), np.zeros(4, dtype=int)))
+    assert [means[name] for name in NAMES[:3]] == [1, 1, 1]
+    assert math.isnan(means["roc_auc"])
+
+
+def test_class_that_all_pictures_belong_to_has_no_roc_auc():
+    metrics = ev.per_class(one_hot([0, 1], 2), np.array([0, 0]))
+    assert np.isnan(metrics.roc_auc).all()
+    assert metrics.recall[0] == 0.5
+
+
+def test_two_pictures():
+    metrics = ev.per_class(one_hot([1, 0], 2), np.array([0, 1]))
+    assert ev.macro(metrics) == dict.fromkeys(NAMES, 0)
+
+
+def test_one_picture_a_class_does_not_warn():
+    labels = np.arange(30)
+    assert ev.macro(ev.per_class(one_hot(labels, 30), labels)) == dict.fromkeys(NAMES, 1)
+
+
+def test_metrics_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        ev.per_class(PROBABILITIES, LABELS).f1 = 1
+
+
+# --- confused pairs ------------------------------------------------------------------------------
+
+
+def test_most_confused_by_hand():
+    matrix = np.array([[90, 10, 0], [4, 15, 1], [10, 0, 30]])
+    assert ev.most_confused(matrix) == [
+        ev.ConfusedPair(0, 1, 10, 0.1),  # ties in order of the true class
+        ev.ConfusedPair(2, 0, 10, 0.25),
+        ev.ConfusedPair(1, 0, 4, 0.2),
+        ev.ConfusedPair(1, 2, 1, 0.05),
+    ]
+
+
+def test_most_confused_ties_in_one_row_go_by_the_said_class():
+    pairs = ev.most_confused(np.array([[0, 2, 2, 2]] + [[0] * 4] * 3))
+    assert [pair.predicted for pair in pairs] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("limit, expected", [(0, []), (2, [9, 8]), (99, [9, 8, 7, 6, 5, 4])])
+def test_most_confused_stops_at_the_limit(limit, expected):
+    pairs = ev.most_confused(np.array([[1, 4, 5], [6, 1, 7], [8, 9, 1]]), limit)
+    assert [pair.count for pair in pairs] == expected
+
+
+def test_most_confused_of_a_perfect_model_is_empty():
+    assert ev.most_confused(np.diag([5, 0, 3])) == []
+
+
+def test_negative_limit_is_refused():
+    with pytest.raises(ValueError, match="not -1"):
+        ev.most_confused(np.eye(2, dtype=int), -1)
+
+
+@pytest.mark.parametrize(
+    "true, predicted, count, share, sentence",
+    [
+        ("cat", "dog", 146, 0.146, "146 cats were taken for dogs (14.6 % of all cats)."),
+        ("cat", "dog", 1, 0.001, "1 cat was taken for a dog (0.1 % of all cats)."),
+        ("deer", "airplane", 1, 1.0, "1 deer was taken for an airplane (100.0 % of all deer)."),
+        ("horse", "deer", 2, 0.02, "2 horses were taken for deer (2.0 % of all horses)."),
+        ("ship", "automobile", 1, 0.5, "1 ship was taken for an automobile (50.0 % of all ships)."),
+    ],
+)
+def test_sentence_of_cifar10(true, predicted, count, share, sentence):
+    pair = ev.ConfusedPair(CIFAR10.index(true), CIFAR10.index(predicted), count, share)
+    assert ev.pair_sentence(pair, CIFAR10) == sentence
+
+
+def test_every_cifar10_class_has_its_words():
+    assert list(ev.WORDS) == CIFAR10
+
+
+@pytest.mark.parametrize(
+    "true, predicted, count, sentence",
+    [
+        (
+            "golden retriever", "wolf", 12,
+            '12 pictures of "golden retriever" were taken for "wolf"'
+            ' (20.0 % of all pictures of "golden retriever").',
+        ),
+        (
+            "n01440764", "Mouse", 1,
+            '1 picture of "n01440764" was taken for "Mouse"'
+            ' (20.0 % of all pictures of "n01440764").',
+        ),
+        (
+            "cat", "wolf", 2,
+            '2 pictures of "cat" were taken for "wolf" (20.0 % of all pictures of "cat").',
+        ),
+    ],
+)  # fmt: skip
+def test_sentence_of_any_folder_quotes_the_names(true, predicted, count, sentence):
+    assert ev.pair_sentence(ev.ConfusedPair(0, 1, count, 0.2), [true, predicted]) == sentence
+
+
+@pytest.mark.parametrize(
+    "share, percent", [(1 / 50_000, "less than 0.1 %"), (9_999 / 10_000, "more than 99.9 %")]
+)
+def test_sentence_rounds_some_neither_to_none_nor_to_all(share, percent):
+    assert f"({percent} of all cats)" in ev.pair_sentence(
+        ev.ConfusedPair(0, 1, 3, share), ["cat", "dog"]
+    )
+
+
+# --- top-k ---------------------------------------------------------------------------------------
+
+
+def test_top_k_is_sorted_with_ties_to_the_lower_class():
+    indices, values = ev.top_k(np.array([0.1, 0.3, 0.3, 0.25, 0.05]), 4)
+    assert indices.tolist() == [1, 2, 3, 0]
+    assert values.tolist() == [0.3, 0.3, 0.25, 0.1]
+
+
+def test_top_k_is_clipped_to_the_classes():
+    indices, values = ev.top_k(np.array([0.4, 0.6]), 5)
+    assert (indices.tolist(), values.tolist()) == ([1, 0], [0.6, 0.4])
+
+
+@pytest.mark.parametrize(
+    "row, k, message",
+    [
+        ([0.4, 0.6], 0, "k must be 1 or more, not 0"),
+        ([[0.4, 0.6]], 1, r"shape \(1, 2\)"),
+        ([np.nan, 0.6], 1, "finite"),
+    ],
+)
+def test_top_k_refuses(row, k, message):
+    with pytest.raises(ValueError, match=message):
+        ev.top_k(np.array(row), k)
+
+
+# --- calibration ---------------------------------------------------------------------------------
+
+
+def test_calibration_error_by_hand():
+    # Of 4 bins, [0.5, 0.75) holds 0.5 wrong, 0.6 right, 0.6 wrong, 0.7 right; [0.75, 1] 0.8 right.
+    expected = (4 * abs(2 / 4 - 2.4 / 4) + 1 * abs(1 - 0.8)) / 5
+    error = ev.expected_calibration_error(PROBABILITIES, LABELS, bins=4)
+    assert error == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_calibration_error_equals_scikit_learn_bins(seed):
+    probabilities, labels = draw(seed)
+    confidence, correct = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
+    right, mean = calibration_curve(correct, confidence, n_bins=15)
+    counts, _ = np.histogram(confidence, bins=15, range=(0, 1))
+    expected = np.average(np.abs(right - mean), weights=counts[counts > 0])
+    assert ev.expected_calibration_error(probabilities, labels) == pytest.approx(expected)
+
+
+def test_confidence_of_one_falls_into_the_last_bin():
+    # Apart, 0.9 right and 1.0 wrong would give (0.1 + 1) / 2.
+    probabilities = np.array([[0.9, 0.1], [1.0, 0.0]])
+    error = ev.expected_calibration_error(probabilities, np.array([0, 1]), bins=2)
+    assert error == pytest.approx(0.45)
+
+
+def test_confidence_on_an_inner_edge_belongs_to_the_upper_bin():
+    # With the 0.5 in the lower bin, alone, the gaps would be (0.5 + 0.9) / 2.
+    probabilities = np.array([[0.5, 0.5], [0.9, 0.1]])
+    error = ev.expected_calibration_error(probabilities, np.array([0, 1]), bins=2)
+    assert error == pytest.approx(0.2)
+
+
+def test_certain_and_right_has_no_calibration_error():
+    assert ev.expected_calibration_error(one_hot(LABELS, 3), LABELS) == 0
+
+
+def test_calibration_without_bins_is_refused():
+    with pytest.raises(ValueError, match="bins must be 1 or more, not 0"):
+        ev.expected_calibration_error(PROBABILITIES, LABELS, bins=0)

@@ -1,0 +1,215 @@
+"""`evaluation.calibration` against scikit-learn, a fine grid, torch and hand-worked cases."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from sklearn import metrics as sk
+from sklearn.calibration import calibration_curve
+
+from tests.test_metrics import LABELS, PROBABILITIES, draw, one_hot
+from vitdemo import metrics as ev
+from vitdemo.metrics import calibration
+
+
+def drawn_from(temperature, n=20_000, c=5, seed=0):
+    """Probabilities of a model whose logits are `temperature` times too large, and labels."""
+    rng = np.random.default_rng(seed)
+    logits = torch.from_numpy(2 * rng.normal(size=(n, c)))
+    truth = logits.softmax(1)
+    labels = torch.multinomial(truth, 1, generator=torch.Generator().manual_seed(seed))[:, 0]
+    return (temperature * logits).softmax(1).float().numpy(), labels.numpy()
+
+
+# --- reliability ---------------------------------------------------------------------------------
+
+
+def test_reliability_by_hand():
+    # Of 4 bins, [0.5, 0.75) holds 0.7 right, 0.6 wrong, 0.6 right, 0.5 wrong; [0.75, 1] 0.8 right.
+    found = calibration.reliability(PROBABILITIES, LABELS, bins=4)
+    assert found.edges.tolist() == [0, 0.25, 0.5, 0.75, 1]
+    assert found.count.tolist() == [0, 0, 4, 1]
+    assert found.right.tolist() == [0, 0, 2, 1]
+    assert found.wrong.tolist() == [0, 0, 2, 0]
+    np.testing.assert_allclose(found.confidence, [math.nan, math.nan, 0.6, 0.8])
+    np.testing.assert_allclose(found.accuracy, [math.nan, math.nan, 0.5, 1])
+    assert found.error == pytest.approx((4 * 0.1 + 0.2) / 5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_reliability_equals_scikit_learn_and_sums_to_the_calibration_error(seed):
+    probabilities, labels = draw(seed)
+    found = calibration.reliability(probabilities, labels)
+    filled = found.count > 0
+    right = probabilities.argmax(axis=1) == labels
+    accuracy, confidence = calibration_curve(right, probabilities.max(axis=1), n_bins=15)
+    np.testing.assert_allclose(found.accuracy[filled], accuracy)
+    np.testing.assert_allclose(found.confidence[filled], confidence)
+    assert found.count.sum() == len(labels)
+    wanted = ev.expected_calibration_error(probabilities, labels)
+    assert found.error == pytest.approx(wanted)
+
+
+def test_two_pictures_one_class_and_certainty_fill_the_last_bin():
+    for probabilities, labels in [
+        (one_hot([1, 0], 2), np.array([0, 0])),
+        (np.ones((2, 1)), np.zeros(2, dtype=int)),
+    ]:
+        found = calibration.reliability(probabilities, labels)
+        assert found.count.tolist() == [0] * 14 + [2]
+        assert found.error == 1 - ev.accuracy(probabilities, labels)
+
+
+def test_no_bins_are_refused():
+    with pytest.raises(ValueError, match="bins must be 1 or more, not 0"):
+        calibration.reliability(PROBABILITIES, LABELS, bins=0)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [calibration.reliability, calibration.negative_log_likelihood, calibration.fit_temperature],
+)
+def test_nan_is_refused_by_name(function):
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        function(PROBABILITIES * np.nan, LABELS)
+
+
+# --- loss ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_loss_equals_scikit_learn(seed):
+    probabilities, labels = draw(seed)
+    probabilities = probabilities / probabilities.sum(axis=1, keepdims=True, dtype=np.float64)
+    wanted = sk.log_loss(labels, probabilities, labels=range(7))
+    found = calibration.negative_log_likelihood(probabilities, labels)
+    assert found == pytest.approx(wanted, rel=1e-6)
+
+
+def test_a_probability_of_zero_has_a_finite_loss():
+    loss = calibration.negative_log_likelihood(one_hot([1, 0], 2), np.array([0, 0]))
+    assert loss == pytest.approx(-math.log(np.finfo(np.float32).tiny) / 2)
+
+
+# --- temperature ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.5])
+def test_the_temperature_of_the_drawing_is_found(temperature):
+    found = calibration.fit_temperature(*drawn_from(temperature))
+    assert found == pytest.approx(temperature, rel=0.04)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_temperature_of_a_fine_grid_is_better(seed):
+    probabilities, labels = draw(seed)
+    found = calibration.fit_temperature(probabilities, labels)
+    losses = {}
+    for temperature in (found, *np.exp(np.linspace(-2.9, 2.9, 400))):
+        logits = torch.from_numpy(np.log(probabilities.astype(np.float64))) / temperature
+        target = torch.from_numpy(labels)
+        losses[temperature] = torch.nn.functional.cross_entropy(logits, target).item()
+    assert min(losses, key=losses.get) == found
+
+
+def test_a_temperature_mends_calibration_and_keeps_every_answer():
+    probabilities, labels = drawn_from(2.5)
+    mended = calibration.with_temperature(
+        probabilities, calibration.fit_temperature(*drawn_from(2.5, seed=1))
+    )
+    before = ev.expected_calibration_error(probabilities, labels)
+    assert before > 0.08
+    assert ev.expected_calibration_error(mended, labels) < 0.02
+    assert np.array_equal(mended.argmax(axis=1), probabilities.argmax(axis=1))
+
+
+def test_temperature_one_changes_nothing_and_a_high_one_evens_out():
+    np.testing.assert_allclose(calibration.with_temperature(PROBABILITIES, 1), PROBABILITIES)
+    np.testing.assert_allclose(calibration.with_temperature(PROBABILITIES, 1e9), 1 / 3)
+
+
+def test_softmax_of_scaled_logits_by_hand():
+    # T = 2 takes square roots: 0.5 : 0.4, over 0.9.
+    found = calibration.with_temperature(np.array([[25 / 41, 16 / 41]]), 2)
+    np.testing.assert_allclose(found, [[5 / 9, 4 / 9]])
+
+
+@pytest.mark.parametrize("temperature", [0, -1, math.nan, math.inf])
+def test_impossible_temperatures_are_refused(temperature):
+    with pytest.raises(ValueError, match="temperature must be above 0"):
+        calibration.with_temperature(PROBABILITIES, temperature)
+
+
+@pytest.mark.parametrize("probabilities", [np.ones((3, 1)), np.full((3, 4), 0.25)])
+def test_where_no_temperature_matters_it_is_one(probabilities):
+    assert calibration.fit_temperature(probabilities, np.zeros(3, dtype=int)) == 1
+
+
+def test_the_search_ends_at_its_limits():
+    low, high = calibration.TEMPERATURES
+    sure = np.array([[0.9, 0.1], [0.2, 0.8]])
+    assert calibration.fit_temperature(sure, np.array([0, 1])) == pytest.approx(low, rel=1e-3)
+    assert calibration.fit_temperature(sure, np.array([1, 0])) == pytest.approx(high, rel=1e-3)
+
+
+def test_two_sides_are_parted_where_their_gaps_differ_most():
+    random = np.random.default_rng(0)
+    sure = np.repeat([0.55, 0.65, 0.85, 0.95], 1000)  # two classes
+    right = random.random(4000) < np.repeat([0.45, 0.55, 0.95, 0.99], 1000)
+    shares = np.stack([sure, 1 - sure], axis=1)
+    low, high = calibration.two_sides(calibration.reliability(shares, np.where(right, 0, 1)))
+    assert (low.high, high.low) == (high.low, low.high) and 0.65 < low.high < 0.85
+    assert (low.count, high.count) == (2000, 2000)
+    assert (low.confidence, high.confidence) == pytest.approx((0.6, 0.9))
+    assert low.accuracy == right[:2000].mean() and high.accuracy == right[2000:].mean()
+    assert calibration.widest_gap(calibration.reliability(shares, np.where(right, 0, 1))).gap < 0
+
+
+def test_a_calibrated_model_has_no_sides():
+    random = np.random.default_rng(0)
+    sure = random.uniform(0.5, 1, 4000)
+    labels = np.where(random.random(4000) < sure, 0, 1)
+    found = calibration.reliability(np.stack([sure, 1 - sure], axis=1), labels)
+    assert calibration.two_sides(found) is None
+
+
+# --- what chance does ----------------------------------------------------------------------------
+
+
+def test_a_calibrated_model_stays_within_chance_19_times_in_20():
+    inside, bands = [], []
+    for seed in range(60):
+        probabilities, labels = drawn_from(1.0, n=800, seed=seed)
+        luck = calibration.chance(probabilities, resamples=200)
+        found = calibration.reliability(probabilities, labels)
+        filled = found.count > 0
+        inside.append(found.error <= luck.error)
+        accuracy = found.accuracy[filled]
+        low, high = luck.band[:, filled]
+        bands += list((low - 1e-9 <= accuracy) & (accuracy <= high + 1e-9))
+    assert 0.85 <= np.mean(inside) <= 1
+    assert 0.92 <= np.mean(bands) <= 0.99
+
+
+def test_an_overconfident_model_leaves_chance_behind():
+    probabilities, labels = drawn_from(2.5, n=2000)
+    assert (
+        calibration.reliability(probabilities, labels).error
+        > 2 * calibration.chance(probabilities).error
+    )
+
+
+def test_chance_of_one_bin_is_the_binomials():
+    luck = calibration.chance(np.full((1000, 2), 0.5), bins=2, resamples=4000)
+    np.testing.assert_allclose(
+        luck.band[:, 1], stats.binom(1000, 0.5).ppf([0.025, 0.975]) / 1000, atol=3e-3
+    )
+    assert np.isnan(luck.band[:, 0]).all()
+
+
+def test_certainty_leaves_nothing_to_chance():
+    luck = calibration.chance(one_hot([1, 0], 2))
+    assert luck.error == 0
+    assert luck.band[:, 14].tolist() == [1, 1]

@@ -1,0 +1,306 @@
+"""`vitdemo.metrics.errors` against hand-worked cases, plain loops and degenerate test sets."""
+
+import numpy as np
+import pytest
+
+from vitdemo import metrics as ev
+from vitdemo.metrics import errors
+from vitdemo.metrics.errors import Filters
+
+# Two models, six pictures, three classes.      predicted   margin
+A = np.array([[0.70, 0.20, 0.10],  # true 0      0      0.50
+              [0.30, 0.60, 0.10],  # true 0      1      0.30
+              [0.05, 0.90, 0.05],  # true 0      1      0.85
+              [0.10, 0.80, 0.10],  # true 1      1      0.70
+              [0.20, 0.20, 0.60],  # true 2      2      0.40
+              [0.50, 0.10, 0.40]])  # true 2     0      0.10   # fmt: skip
+B = np.array([[0.20, 0.70, 0.10],  # wrong: 1
+              [0.90, 0.05, 0.05],  # right
+              [0.10, 0.80, 0.10],  # wrong: 1
+              [0.10, 0.80, 0.10],  # right
+              [0.10, 0.10, 0.80],  # right
+              [0.10, 0.20, 0.70]])  # right       # fmt: skip
+LABELS = np.array([0, 0, 0, 1, 2, 2])
+BOTH = np.stack([A, B])
+
+
+def pick(model=0, **filters):
+    return errors.select(BOTH, LABELS, model, Filters(**filters)).tolist()
+
+
+def draw(seed, m=3, n=200, c=6, missing=()):
+    """Random (M, N, C) float32 probabilities and (N,) labels, none of a class in `missing`."""
+    rng = np.random.default_rng(seed)
+    labels = rng.choice([k for k in range(c) if k not in missing], n)
+    odds = np.exp(rng.normal(size=(m, n, c)) + 1.5 * np.eye(c)[labels])
+    return (odds / odds.sum(axis=2, keepdims=True)).astype(np.float32), labels
+
+
+# --- one cell ------------------------------------------------------------------------------------
+
+
+def test_a_cell_comes_most_confident_first():
+    assert errors.cell(A, LABELS, true=0, predicted=1).tolist() == [2, 1]
+    assert errors.cell(A, LABELS, true=1, predicted=0).tolist() == []
+
+
+@pytest.mark.parametrize("missing", [(), (2,)])
+def test_the_cells_hold_every_picture_once_and_as_many_as_the_matrix_says(missing):
+    probabilities, labels = draw(0, missing=missing)
+    matrix = ev.confusion(probabilities[0], labels)
+    found = []
+    for true in range(6):
+        for predicted in range(6):
+            numbers = errors.cell(probabilities[0], labels, true, predicted)
+            assert len(numbers) == matrix[true, predicted]
+            found += numbers.tolist()
+    assert sorted(found) == list(range(200))
+
+
+def test_of_equal_confidence_the_lower_number_comes_first():
+    same = np.tile([0.3, 0.7], (5, 1))
+    assert errors.cell(same, np.zeros(5, int), 0, 1).tolist() == [0, 1, 2, 3, 4]
+
+
+# --- filters, by hand ----------------------------------------------------------------------------
+
+
+def test_the_most_confident_errors_are_what_comes_without_a_choice():
+    assert pick() == [2, 1, 5]
+
+
+def test_kinds_by_hand():
+    assert pick(kind="right", order="data_set") == [0, 3, 4]
+    assert pick(kind="all", order="data_set") == [0, 1, 2, 3, 4, 5]
+    assert pick(kind="only_right") == [0]
+    assert pick(1, kind="only_right", order="data_set") == [1, 5]
+    assert pick(kind="all_wrong") == pick(1, kind="all_wrong") == [2]
+
+
+def test_the_least_sure_have_the_smallest_lead():
+    assert pick(kind="all", order="least_sure") == [5, 1, 4, 0, 3, 2]
+
+
+def test_the_most_doubtful_label_is_least_likely_to_both_models():
+    # (0.70+0.20)/2, (0.30+0.90)/2, (0.05+0.10)/2, 0.80, (0.60+0.80)/2, (0.40+0.70)/2
+    given = errors.self_confidence(BOTH, LABELS)
+    np.testing.assert_allclose(given, [0.45, 0.6, 0.075, 0.8, 0.7, 0.55])
+    assert pick(kind="all", order="doubtful_label") == [2, 0, 5, 1, 4, 3]
+
+
+def test_classes_and_confidence_combine_with_everything():
+    assert pick(true=0) == [2, 1]
+    assert pick(predicted=0) == [5]
+    assert pick(true=0, low=0.6, high=0.8) == [1]  # both ends belong to it
+    assert pick(true=0, predicted=1, low=0.65, order="least_sure") == [2]
+    assert pick(kind="only_right", true=0, high=0.6) == []
+
+
+def test_either_way_joins_the_two_cells():
+    assert pick(1, kind="all", true=0, predicted=1) == [2, 0]
+    assert pick(1, kind="all", true=1, predicted=0) == []
+    assert pick(1, kind="all", true=1, predicted=0, either_way=True) == [2, 0]
+    assert pick(true=2, either_way=True) == [5]  # a picture of 2, or one predicted to be 2
+    assert pick(1, predicted=1, either_way=True) == [0, 2][::-1]
+
+
+def test_a_probability_that_rounds_above_one_is_within_the_range():
+    over = np.array([[[1.0005, 0.0]]])
+    assert errors.select(over, np.array([1]), 0, Filters()).tolist() == [0]
+
+
+@pytest.mark.parametrize("kind", errors.KINDS)
+@pytest.mark.parametrize("order", errors.ORDERS)
+def test_select_equals_a_plain_loop(kind, order):
+    probabilities, labels = draw(1)
+    filters = Filters(kind, true=2, low=0.3, high=0.9, order=order)
+    numbers = errors.select(probabilities, labels, 1, filters)
+    doubtful = set(errors.probable_label_errors(probabilities, labels))
+    wanted = []
+    for i, label in enumerate(labels):
+        right = [int(row[i].argmax()) == label for row in probabilities]
+        is_kind = {
+            "errors": not right[1],
+            "right": right[1],
+            "all": True,
+            "only_right": right == [False, True, False],
+            "all_wrong": right == [False] * 3,
+            "label_errors": i in doubtful,
+        }[kind]
+        row = sorted(map(float, probabilities[1, i]))
+        if is_kind and label == 2 and 0.3 <= row[-1] <= 0.9:
+            key = {
+                "most_confident": -row[-1],
+                "least_sure": row[-1] - row[-2],
+                "doubtful_label": sum(float(p[i, label]) for p in probabilities),
+                "data_set": i,
+            }[order]
+            wanted.append((key, i))
+    assert numbers.tolist() == [i for _, i in sorted(wanted)]
+
+
+# --- label errors --------------------------------------------------------------------------------
+
+
+def test_probable_label_errors_by_hand():
+    # Mean self-confidence of a label: 0.375 for 0, 0.8 for 1, 0.625 for 2.
+    # The mean of picture 2 is (0.075, 0.85, 0.075): it reaches 1's threshold, and only that one.
+    # That of picture 5 is (0.3, 0.15, 0.55): none is reached, which says nothing of its label.
+    assert errors.probable_label_errors(BOTH, LABELS).tolist() == [2]
+
+
+def confident_joint_errors(probabilities, labels):
+    """Northcutt et al. 2021, eq. 1 and 2, picture by picture."""
+    mean = probabilities.astype(np.float64).mean(0)
+    threshold = {}
+    for j in set(labels.tolist()):
+        mine = [row[j] for row, label in zip(mean, labels, strict=True) if label == j]
+        threshold[j] = sum(mine) / len(mine)
+    found = []
+    for i, (row, label) in enumerate(zip(mean, labels, strict=True)):
+        likely = [j for j in threshold if row[j] >= threshold[j]]
+        if likely and max(likely, key=lambda j: (row[j], -j)) != label:
+            found.append((row[label], i))
+    return [i for _, i in sorted(found)]
+
+
+@pytest.mark.parametrize("missing", [(), (0, 4)])
+@pytest.mark.parametrize("seed", range(3))
+def test_probable_label_errors_equal_a_plain_loop(seed, missing):
+    probabilities, labels = draw(seed, missing=missing)
+    labels[:20] = np.roll(labels[:20], 1)
+    found = errors.probable_label_errors(probabilities, labels)
+    assert found.tolist() == confident_joint_errors(probabilities, labels)
+    assert 0 < len(found) < 60
+
+
+def test_labels_that_were_swapped_are_found():
+    labels = np.repeat(np.arange(4), 25)
+    sure = np.tile(0.8 * np.eye(4)[labels] + 0.05, (2, 1, 1))
+    assert errors.probable_label_errors(sure, labels).size == 0
+    swapped = labels.copy()
+    swapped[[3, 40, 99]] = 2, 0, 1
+    assert errors.probable_label_errors(sure, swapped).tolist() == [3, 40, 99]
+
+
+# --- matrices ------------------------------------------------------------------------------------
+
+
+def test_columns_are_shares_and_a_class_never_said_is_zeros():
+    shares = errors.column_normalised(np.array([[3, 0, 1], [0, 0, 0], [1, 0, 3]]))
+    assert shares.tolist() == [[0.75, 0, 0.25], [0, 0, 0], [0.25, 0, 0.75]]
+
+
+def test_difference_by_hand():
+    first, second = np.array([[3, 1], [0, 4]]), np.array([[4, 0], [2, 2]])
+    assert errors.difference(first, second).tolist() == [[-1, 1], [-2, 2]]
+    assert errors.difference(first, second, "true").tolist() == [[-0.25, 0.25], [-0.5, 0.5]]
+    predicted = [[1 - 4 / 6, 1 / 5 - 0], [0 - 2 / 6, 4 / 5 - 1]]
+    np.testing.assert_allclose(errors.difference(first, second, "predicted"), predicted)
+
+
+@pytest.mark.parametrize("by", ["count", "true"])
+def test_difference_adds_to_zero_in_each_row(by):
+    probabilities, labels = draw(2, missing=(1,))
+    one, other = (ev.confusion(p, labels) for p in probabilities[:2])
+    np.testing.assert_allclose(errors.difference(one, other, by).sum(axis=1), 0, atol=1e-12)
+    assert not errors.difference(one, one, by).any()
+
+
+def test_different_pictures_have_no_difference():
+    for other in (np.array([[3, 1], [0, 5]]), np.eye(3, dtype=int)):
+        with pytest.raises(ValueError, match="different pictures"):
+            errors.difference(np.array([[3, 1], [0, 4]]), other)
+    with pytest.raises(
+        ValueError, match="unknown normalisation 'odd': choose count, true, predicted"
+    ):
+        errors.cells(np.eye(2), "odd")
+
+
+def test_mutual_pairs_by_hand():
+    matrix = np.array([[9, 3, 0], [4, 9, 1], [6, 0, 9]])
+    found = [(p.first, p.second, p.there, p.back, p.count) for p in errors.mutual_pairs(matrix)]
+    assert found == [(0, 1, 3, 4, 7), (0, 2, 0, 6, 6), (1, 2, 1, 0, 1)]
+    assert len(errors.mutual_pairs(matrix, 1)) == 1
+    assert errors.mutual_pairs(np.diag([3, 4])) == []
+    with pytest.raises(ValueError, match="-1"):
+        errors.mutual_pairs(matrix, -1)
+
+
+def test_mutual_pairs_count_what_either_way_selects():
+    probabilities, labels = draw(3)
+    for pair in errors.mutual_pairs(ev.confusion(probabilities[0], labels)):
+        chosen = Filters("errors", pair.first, pair.second, either_way=True)
+        assert len(errors.select(probabilities, labels, 0, chosen)) == pair.count
+
+
+# --- degenerate and bad input --------------------------------------------------------------------
+
+
+def test_one_class():
+    one = np.ones((2, 3, 1))
+    labels = np.zeros(3, int)
+    assert errors.select(one, labels, 0, Filters()).tolist() == []
+    assert errors.select(one, labels, 1, Filters("all", order="least_sure")).tolist() == [0, 1, 2]
+    assert errors.margin(one[0]).tolist() == [1, 1, 1]
+    assert errors.probable_label_errors(one, labels).tolist() == []
+    assert errors.mutual_pairs(ev.confusion(one[0], labels)) == []
+
+
+def test_two_pictures():
+    two = np.array([[[0.9, 0.1], [0.6, 0.4]]])
+    labels = np.array([0, 1])
+    assert errors.select(two, labels, 0, Filters()).tolist() == [1]
+    # 0's threshold is 0.9 and 1's is 0.4: neither label is contradicted.
+    assert errors.probable_label_errors(two, labels).tolist() == []
+
+
+def test_of_one_model_alone_only_right_is_right_and_all_wrong_is_wrong():
+    alone = A[None]
+    for kind, same in (("only_right", "right"), ("all_wrong", "errors")):
+        found = errors.select(alone, LABELS, 0, Filters(kind))
+        assert found.tolist() == errors.select(alone, LABELS, 0, Filters(same)).tolist()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        errors.self_confidence,
+        errors.probable_label_errors,
+        lambda p, y: errors.select(p, y, 0, Filters()),
+        lambda p, y: errors.cell(p[1], y, 0, 0),
+    ],
+)
+def test_nan_is_refused_by_name_and_place(function):
+    broken = BOTH.copy()
+    broken[1, 3, 0] = np.nan
+    with pytest.raises(ValueError, match=r"NaN or infinite probabilities in 1 of 6 rows.*row 3"):
+        function(broken, LABELS)
+
+
+def test_the_model_with_the_fault_is_named():
+    broken = BOTH.copy()
+    broken[1, 3, 0] = np.nan
+    with pytest.raises(ValueError, match="model 1: NaN"):
+        errors.check_models(broken, LABELS)
+    for shape in [(6, 3), (0, 6, 3)]:
+        with pytest.raises(ValueError, match=r"\(M, N, C\), M 1 or more"):
+            errors.check_models(np.ones(shape), LABELS)
+
+
+@pytest.mark.parametrize(
+    ("model", "filters", "message"),
+    [
+        (2, {}, "no model 2: choose 0 to 1"),
+        (-1, {}, "no model -1"),
+        (0, {"kind": "odd"}, "unknown kind 'odd': choose errors, right"),
+        (0, {"order": "odd"}, "unknown order 'odd': choose most_confident"),
+        (0, {"true": 3}, "no true class 3: choose 0 to 2"),
+        (0, {"predicted": -1}, "no predicted class -1"),
+        (0, {"low": 0.8, "high": 0.2}, "between 0.8 and 0.2"),
+        (0, {"low": float("nan")}, "between nan and 1.0"),
+    ],
+)
+def test_what_does_not_exist_is_named(model, filters, message):
+    with pytest.raises(ValueError, match=message):
+        errors.select(BOTH, LABELS, model, Filters(**filters))

@@ -1,0 +1,246 @@
+"""`evaluation.intervals` against resampling pictures one by one, scipy's Wilson and coverage."""
+
+import time
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.test_metrics import LABELS, PROBABILITIES, draw, one_hot
+from vitdemo import metrics as ev
+from vitdemo.metrics import curves, intervals
+
+NAMES = ("precision", "recall", "f1")
+
+
+def resampled(metric, n, resamples=3000, seed=1):
+    """The 95 % interval of `metric(indices)` by drawing pictures, as the bootstrap is defined."""
+    rng = np.random.default_rng(seed)
+    values = [metric(rng.integers(0, n, n)) for _ in range(resamples)]
+    return np.nanpercentile(values, [2.5, 97.5], axis=0)
+
+
+def test_intervals_equal_those_of_drawing_pictures():
+    probabilities, labels = draw(0, n=400, c=3)
+    said = probabilities.argmax(axis=1)
+    found = intervals.bootstrap(ev.confusion(probabilities, labels), resamples=20_000)
+
+    def table(i):
+        hits = labels[i][labels[i] == said[i]]
+        right, called, support = (np.bincount(x, minlength=3) for x in (hits, said[i], labels[i]))
+        values = np.array([right / called, right / support, 2 * right / (called + support)])
+        weighted = np.average(values, axis=1, weights=support)
+        return np.c_[values, np.mean(values, axis=1), weighted]
+
+    wanted = resampled(table, 400)  # (2, 3, C + 2)
+    for row, name in enumerate(NAMES):
+        got = np.c_[getattr(found, name), found.macro[name], found.weighted[name]]
+        np.testing.assert_allclose(got, wanted[:, row], atol=0.02 if name != "f1" else 0.012)
+
+
+def test_shares_of_pictures_have_wilsons_interval():
+    matrix = np.array([[40, 10, 0], [5, 3, 0], [2, 0, 0]])
+    found = intervals.bootstrap(matrix)
+
+    def wanted(hits, n):
+        interval = stats.binomtest(hits, n).proportion_ci(method="wilson")
+        return interval.low, interval.high
+
+    np.testing.assert_allclose(found.accuracy, wanted(43, 60))
+    np.testing.assert_allclose(found.recall.T, [wanted(40, 50), wanted(3, 8), wanted(0, 2)])
+    np.testing.assert_allclose(found.precision.T[:2], [wanted(40, 47), wanted(3, 13)])
+    assert np.isnan(found.precision[:, 2]).all()  # never predicted: nothing is known
+
+
+@pytest.mark.parametrize("share", [0.6, 0.8, 0.9, 0.95])
+def test_wilson_holds_what_it_says_for_twenty_pictures(share):
+    hits = np.arange(21)
+    chance = stats.binom(20, share).pmf(hits)
+    low, high = intervals.wilson(hits, 20)
+    assert chance[(low <= share) & (share <= high)].sum() >= 0.92
+    drawn = stats.binom(20, hits / 20).ppf([[0.025], [0.975]]) / 20  # the percentile bootstrap's
+    if share == 0.9:
+        assert chance[(drawn[0] <= share) & (share <= drawn[1])].sum() < 0.9
+
+
+def test_wilson_covers_95_percent_on_average():
+    hits = np.arange(21)
+    low, high = intervals.wilson(hits, 20)
+    shares = np.linspace(0.02, 0.98, 97)
+    covered = [
+        stats.binom(20, share).pmf(hits)[(low <= share) & (share <= high)].sum() for share in shares
+    ]
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.01)
+
+
+def test_weighted_recall_is_accuracy_draw_by_draw():
+    found = intervals.bootstrap(ev.confusion(*draw(3)))
+    np.testing.assert_allclose(found.weighted["recall"], found.accuracy, atol=0.005)
+
+
+def test_the_same_seed_gives_the_same_intervals():
+    matrix = ev.confusion(*draw(0))
+    first, again, other = (intervals.bootstrap(matrix, seed=seed).f1 for seed in (0, 0, 1))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_many_classes_are_drawn_in_parts_with_the_same_result(monkeypatch):
+    matrix = ev.confusion(*draw(0, c=30))
+    whole = intervals.bootstrap(matrix)
+    monkeypatch.setattr(intervals, "CELLS_AT_ONCE", 500)
+    assert np.array_equal(intervals.bootstrap(matrix).f1, whole.f1, equal_nan=True)
+
+
+def test_ten_thousand_pictures_take_well_under_a_second():
+    matrix = ev.confusion(*draw(0, n=10_000, c=10))
+    seconds = []
+    for _ in range(3):
+        started = time.perf_counter()
+        intervals.bootstrap(matrix)
+        seconds.append(time.perf_counter() - started)
+    assert min(seconds) < 0.5
+
+
+def test_class_never_predicted_scores_zero_in_every_draw():
+    found = intervals.bootstrap(np.array([[50, 0], [50, 0]]))
+    assert found.f1[:, 1].tolist() == [0, 0]
+    assert found.macro["precision"][1] < 0.35
+
+
+def test_class_without_pictures_is_nan_and_left_out_of_the_means():
+    matrix = np.array([[40, 10, 5], [10, 40, 0], [0, 0, 0]])
+    found = intervals.bootstrap(matrix)
+    assert np.isnan(found.recall).tolist() == [[False, False, True]] * 2
+    low, high = found.macro["recall"]
+    assert 0.6 < low < (40 / 55 + 40 / 50) / 2 < high < 0.9
+
+
+def test_one_class_and_two_pictures():
+    assert intervals.bootstrap(np.array([[7]])).macro["f1"].tolist() == [1, 1]
+    found = intervals.bootstrap(np.array([[1, 0], [1, 0]]))
+    np.testing.assert_allclose(found.accuracy, [0.095, 0.905], atol=1e-3)  # 1 of 2 right
+    assert found.f1[:, 1].tolist() == [0, 0]  # where the class was drawn
+
+
+@pytest.mark.parametrize(
+    "matrix, options, message",
+    [
+        (np.zeros((2, 2), int), {}, "0 pictures"),
+        (np.eye(2, dtype=int), {"resamples": 0}, "resamples must be 1 or more, not 0"),
+        (np.eye(2, dtype=int), {"level": 1}, "level must be between 0 and 1, not 1"),
+        (np.ones((2, 3), int), {}, r"\(C, C\), not \(2, 3\)"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(matrix, options, message):
+    with pytest.raises(ValueError, match=message):
+        intervals.bootstrap(matrix, **options)
+
+
+# --- one share -----------------------------------------------------------------------------------
+
+
+def test_all_right_may_still_be_wrong():
+    np.testing.assert_allclose(intervals.wilson(20, 20), [0.839, 1], atol=1e-3)
+    assert np.isnan(intervals.wilson([0, 1], [0, 2])).tolist() == [[True, False]] * 2
+    wide, narrow = (np.diff(intervals.wilson(9, 10, level)) for level in (0.99, 0.9))
+    assert wide > narrow
+
+
+@pytest.mark.parametrize("hits, n", [(20, 20), (0, 7), (9_900, 10_000)])
+def test_the_doubt_of_a_share_is_half_of_wilsons_interval(hits, n):
+    wanted = stats.binomtest(hits, n).proportion_ci(method="wilson")
+    found = intervals.share_doubt(hits, n)
+    assert found == pytest.approx((wanted.high - wanted.low) / 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("hits, n", [(3, 2), (-1, 2), (0, 0)])
+def test_impossible_shares_are_refused(hits, n):
+    if n:
+        with pytest.raises(ValueError, match="no share"):
+            intervals.wilson(hits, n)
+    with pytest.raises(ValueError, match="no share"):
+        intervals.share_doubt(hits, n)
+
+
+def test_the_mean_of_pictures_has_students_interval():
+    values = np.random.default_rng(0).normal(1, 2, 12)
+    mean, low, high = intervals.mean_interval(values)
+    wanted = stats.t.interval(0.95, 11, values.mean(), stats.sem(values))
+    np.testing.assert_allclose([mean, low, high], [values.mean(), *wanted])
+    with pytest.raises(ValueError, match="1 pictures have no spread"):
+        intervals.mean_interval(values[:1])
+
+
+# --- ranking -------------------------------------------------------------------------------------
+
+
+def test_ranking_intervals_equal_those_of_drawing_pictures():
+    probabilities, labels = draw(5, n=250, c=3)
+    probabilities = probabilities.round(1)  # many ties
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    area, precision = intervals.ranking_interval(probabilities, labels, 1, resamples=4000)
+    truth, scores = labels == 1, probabilities[:, 1]
+
+    def table(i):
+        own, others = scores[i][truth[i]][:, None], scores[i][~truth[i]]  # (P, 1), (N - P,)
+        higher = np.mean((own > others) + 0.5 * (own == others))
+        own_above = (own <= own.T).sum(axis=1)  # at the threshold of each own picture
+        return higher, np.mean(own_above / (own_above + (own <= others).sum(axis=1)))
+
+    wanted = resampled(table, 250)
+    np.testing.assert_allclose(area, wanted[:, 0], atol=0.01)
+    np.testing.assert_allclose(precision, wanted[:, 1], atol=0.02)
+
+
+def test_the_interval_holds_the_metric():
+    probabilities, labels = draw(6, n=1000)
+    area, precision = intervals.ranking_interval(probabilities, labels, 0)
+    assert area[0] < ev.per_class(probabilities, labels).roc_auc[0] < area[1]
+    assert precision[0] < curves.average_precision(probabilities, labels)[0] < precision[1]
+
+
+def test_one_class_has_average_precision_but_no_area():
+    area, precision = intervals.ranking_interval(np.ones((4, 1)), np.zeros(4, int), 0)
+    assert np.isnan(area).all()
+    assert precision.tolist() == [1, 1]
+
+
+def test_two_pictures_rank_in_the_draws_that_hold_both():
+    area, precision = intervals.ranking_interval(one_hot([0, 1], 2), np.array([0, 1]), 0)
+    assert (area.tolist(), precision.tolist()) == ([1, 1], [1, 1])
+
+
+def test_ranking_refuses_nan_and_a_class_without_pictures():
+    with pytest.raises(ValueError, match="NaN"):
+        intervals.ranking_interval(PROBABILITIES * np.nan, LABELS, 0)
+    with pytest.raises(ValueError, match="class 2 has no pictures"):
+        intervals.ranking_interval(one_hot([0, 1], 3), np.array([0, 1]), 2)
+
+
+# --- a difference of two models ------------------------------------------------------------------
+
+
+def test_difference_interval_is_the_paired_normal_one_where_pictures_are_many():
+    b, c, n = 312, 120, 1000
+    spread = 1.96 * np.sqrt(b + c - (b - c) ** 2 / n) / n
+    found = intervals.difference_interval(b, c, n)
+    np.testing.assert_allclose(found, [(b - c) / n - spread, (b - c) / n + spread], atol=2e-3)
+
+
+def test_few_pictures_that_differ_are_not_called_a_difference():
+    low, high = intervals.difference_interval(4, 0, 1000)  # McNemar: p = 0.125
+    assert low < 0 < 4 / 1000 < high
+    low, high = intervals.difference_interval(0, 0, 10)
+    assert -0.3 < low == -high < 0  # equal answers on ten pictures prove little
+
+
+def test_no_pictures_differ_in_nothing():
+    with pytest.raises(ValueError, match="0 pictures"):
+        intervals.difference_interval(0, 0, 0)
+
+
+@pytest.mark.parametrize("only", [(-1, 0), (6, 5)])
+def test_impossible_differences_are_refused(only):
+    with pytest.raises(ValueError, match="pictures are not among 10"):
+        intervals.difference_interval(*only, 10)

@@ -1,0 +1,146 @@
+"""`evaluation.paired` against the definition in exact fractions, SciPy and hand-worked cases."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.test_metrics import LABELS, PROBABILITIES, draw
+from vitdemo.metrics import accuracy, paired
+
+
+def answers(first_only, second_only, both=3, neither=2):
+    """Right-or-not of two models with these counts of pictures."""
+    cells = [(True, False)] * first_only + [(False, True)] * second_only
+    cells += [(True, True)] * both + [(False, False)] * neither
+    return (np.array(side, dtype=bool) for side in zip(*cells, strict=True))
+
+
+def coin(a, b):
+    """All splits of a + b coins that are at least as unlikely as a : b, in exact fractions."""
+    chances = [Fraction(math.comb(a + b, k), 2 ** (a + b)) for k in range(a + b + 1)]
+    return float(sum(chance for chance in chances if chance <= chances[a]))
+
+
+@pytest.mark.parametrize("a, b", [(0, 0), (0, 1), (1, 0), (5, 5), (9, 2), (2, 9), (30, 14)])
+def test_p_is_the_chance_of_a_split_as_uneven(a, b):
+    test = paired.mcnemar(*answers(a, b))
+    assert (test.first_only, test.second_only, test.n) == (a, b, a + b + 5)
+    assert test.p == pytest.approx(coin(a, b))
+    assert test.p == pytest.approx(stats.binomtest(a, a + b).pvalue if a + b else 1)
+
+
+def test_many_pictures_agree_with_the_corrected_chi_square():
+    a, b = 550, 450
+    chi_square = (abs(a - b) - 1) ** 2 / (a + b)  # Edwards 1948
+    assert paired.mcnemar(*answers(a, b)).p == pytest.approx(stats.chi2(1).sf(chi_square), rel=0.02)
+
+
+def test_difference_is_that_of_the_accuracies():
+    (one, labels), (two, _) = draw(0), draw(1)
+    test = paired.mcnemar(paired.is_right(one, labels), paired.is_right(two, labels))
+    assert test.difference == pytest.approx(accuracy(one, labels) - accuracy(two, labels))
+
+
+def test_the_same_model_twice_differs_in_nothing():
+    right = paired.is_right(PROBABILITIES, LABELS)
+    assert right.tolist() == [True, False, True, True, False]
+    assert paired.mcnemar(right, right) == paired.McNemar(0, 0, 5, 1.0)
+
+
+def test_by_class_has_a_test_for_each_and_nan_for_one_without_pictures():
+    first = np.array([True, True, False, True])
+    second = np.array([True, False, True, True])
+    one, two, none = paired.mcnemar_by_class(first, second, np.array([0, 0, 1, 1]), 3)
+    assert (one.first_only, one.second_only, one.n) == (1, 0, 2)
+    assert (two.first_only, two.second_only, two.n) == (0, 1, 2)
+    assert none.n == 0 and math.isnan(none.p) and math.isnan(none.difference)
+
+
+@pytest.mark.parametrize("second", [np.ones(3, int), np.ones(2, bool)])
+def test_answers_that_do_not_pair_are_refused(second):
+    with pytest.raises(ValueError, match="two bool arrays of one length"):
+        paired.mcnemar(np.ones(3, bool), second)
+
+
+def test_nan_is_refused_by_name():
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        paired.is_right(PROBABILITIES * np.nan, LABELS)
+
+
+# --- several tests at once -----------------------------------------------------------------------
+
+
+def test_holm_by_hand():
+    # Sorted: 0.005 * 4, 0.01 * 3, 0.03 * 2, 0.04 * 1 -> raised to what came before.
+    adjusted = paired.holm([0.01, 0.04, 0.03, 0.005])
+    np.testing.assert_allclose(adjusted, [0.03, 0.06, 0.06, 0.02])
+
+
+def test_holm_leaves_nan_out_and_stops_at_one():
+    adjusted = paired.holm([0.4, math.nan, 0.9])
+    np.testing.assert_array_equal(adjusted, [0.8, math.nan, 0.9])
+    assert paired.holm([0.8, 0.9]).tolist() == [1, 1]
+    assert paired.holm([]).tolist() == []
+    assert np.isnan(paired.holm([math.nan])).all()
+
+
+def test_holm_keeps_false_alarms_of_ten_classes_below_one_in_twenty():
+    p = np.random.default_rng(0).random((4000, 10))  # nothing differs
+    alarms = np.mean([paired.holm(row).min() < 0.05 for row in p])
+    assert 0.04 < alarms < 0.06
+    assert np.mean(p.min(axis=1) < 0.05) > 0.35  # uncorrected: 1 - 0.95 ** 10 = 0.40
+
+
+# --- in words ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "test, name, sentence",
+    [
+        (
+            paired.McNemar(312, 120, 1000, 1e-9),
+            "cat",
+            "a is right on 312 cats that b gets wrong, 120 the other way round: more than chance "
+            "explains (p < 0.001).",
+        ),
+        (
+            paired.McNemar(1, 0, 10, 1.0),
+            "cat",
+            "a is right on 1 cat that b gets wrong, 0 the other way round: could be chance "
+            "(p = 1.00).",
+        ),
+        (
+            paired.McNemar(1312, 1120, 10_000, 0.0123),
+            None,
+            "a is right on 1,312 pictures that b gets wrong, 1,120 the other way round: more than "
+            "chance explains (p = 0.012).",
+        ),
+        (
+            paired.McNemar(1, 3, 8, 0.625),
+            "n01",
+            'a is right on 1 picture of "n01" that b gets wrong, 3 the other way round: could be '
+            "chance (p = 0.62).",
+        ),
+        (
+            paired.McNemar(0, 0, 8, 1.0),
+            "deer",
+            "a and b are right on the same deer: no difference.",
+        ),
+        (
+            paired.McNemar(0, 0, 0, math.nan),
+            "n01",
+            'There are no pictures of "n01": nothing to compare.',
+        ),
+    ],
+)
+def test_sentences(test, name, sentence):
+    assert paired.mcnemar_sentence(test, "a", "b", name) == sentence
+
+
+def test_a_corrected_p_decides():
+    test = paired.McNemar(12, 3, 100, 0.035)
+    assert "more than chance explains (p = 0.035)" in paired.mcnemar_sentence(test, "a", "b")
+    assert "could be chance (p = 0.35)" in paired.mcnemar_sentence(test, "a", "b", p=0.35)

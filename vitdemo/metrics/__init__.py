@@ -1,0 +1,225 @@
+"""Probabilities and labels of a test set -> accuracy, confusion, per-class metrics, calibration.
+
+Letters: N pictures, C classes. The predicted class is the arg-max of its row, the lower index on
+a tie. Every function that takes `probabilities` (N, C) and `labels` (N,) refuses bad ones: `check`.
+
+Degenerate classes, by one rule each:
+- a class without pictures was not measured: precision, recall, F1 and ROC AUC are NaN (the page
+  shows a dash), and macro means leave it out;
+- a class with pictures that was never predicted has precision 0, recall 0 and F1 0, as with
+  scikit-learn's `zero_division=0`. NaN would drop it from the macro mean and flatter the model;
+- a class that all pictures belong to has no "rest", so its one-vs-rest ROC AUC is NaN.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+SUM_TOLERANCE = 1e-3  # a row rounded to float16 is off by up to 5e-4
+
+# CIFAR-10's words: singular with its article, plural. Any other class name is quoted instead.
+WORDS = {
+    "airplane": ("an airplane", "airplanes"),
+    "automobile": ("an automobile", "automobiles"),
+    "bird": ("a bird", "birds"),
+    "cat": ("a cat", "cats"),
+    "deer": ("a deer", "deer"),
+    "dog": ("a dog", "dogs"),
+    "frog": ("a frog", "frogs"),
+    "horse": ("a horse", "horses"),
+    "ship": ("a ship", "ships"),
+    "truck": ("a truck", "trucks"),
+}
+
+
+@dataclass(frozen=True, eq=False)  # == on arrays has no single truth value
+class ClassMetrics:
+    """One value a class, each (C,); NaN where the module's docstring says so."""
+
+    precision: np.ndarray
+    recall: np.ndarray
+    f1: np.ndarray
+    roc_auc: np.ndarray  # one-vs-rest
+    support: np.ndarray  # pictures of the class, int64
+
+
+@dataclass(frozen=True)
+class ConfusedPair:
+    """`count` pictures of class `true` were taken for `predicted`, a `share` (0 to 1) of it."""
+
+    true: int
+    predicted: int
+    count: int
+    share: float
+
+
+def check(probabilities: np.ndarray, labels: np.ndarray) -> None:
+    """Raise ValueError, naming the fault, unless (N, C) probabilities and (N,) labels are sound."""
+    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
+    if probabilities.ndim != 2 or probabilities.dtype.kind not in "fiu":
+        raise ValueError(f"probabilities must be numbers (N, C), not {_kind(probabilities)}")
+    n, c = probabilities.shape
+    if n == 0 or c == 0:
+        raise ValueError(f"nothing to evaluate: {n} pictures and {c} classes")
+    if labels.shape != (n,) or labels.dtype.kind not in "iu":
+        raise ValueError(f"labels must be integers of shape ({n},), not {_kind(labels)}")
+    _refuse(~np.isfinite(probabilities).all(axis=1), "NaN or infinite probabilities")
+    _refuse((probabilities < 0).any(axis=1), "negative probabilities")
+    off = np.abs(probabilities.sum(axis=1, dtype=np.float64) - 1) > SUM_TOLERANCE
+    _refuse(off, f"probabilities that do not sum to one within {SUM_TOLERANCE}")
+    _refuse((labels < 0) | (labels >= c), f"labels outside 0 to {c - 1}")
+
+
+def _kind(array: np.ndarray) -> str:
+    return f"{array.dtype} of shape {array.shape}"
+
+
+def _refuse(bad: np.ndarray, fault: str) -> None:
+    """Raise if any of the (N,) rows is bad."""
+    if bad.any():
+        where = f"the first is row {bad.argmax()}, counted from 0"
+        raise ValueError(f"{fault} in {bad.sum()} of {len(bad)} rows; {where}")
+
+
+def accuracy(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """Share of pictures whose most probable class is the true one, 0 to 1."""
+    check(probabilities, labels)
+    return float(np.mean(np.argmax(probabilities, axis=1) == labels))
+
+
+def confusion(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Counts (C, C) int64: row = true class, column = predicted class."""
+    check(probabilities, labels)
+    c = np.shape(probabilities)[1]
+    predicted = np.argmax(probabilities, axis=1)  # (N, C) -> (N,)
+    cell = np.asarray(labels, dtype=np.int64) * c + predicted  # uint8 labels would overflow
+    # scikit-learn's confusion_matrix warns on a single class.
+    return np.bincount(cell, minlength=c * c).reshape(c, c).astype(np.int64)  # (N,) -> (C, C)
+
+
+def row_normalised(matrix: np.ndarray) -> np.ndarray:
+    """Confusion (C, C) as shares of the true class, float64; a class without pictures is zeros."""
+    matrix = _square(matrix)
+    return _ratio(matrix, matrix.sum(axis=1, keepdims=True))
+
+
+def _square(matrix: np.ndarray) -> np.ndarray:
+    matrix = np.asarray(matrix)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"a confusion matrix has shape (C, C), not {matrix.shape}")
+    return matrix
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """part / whole, and 0 where whole is 0."""
+    return np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)
+
+
+def per_class(probabilities: np.ndarray, labels: np.ndarray) -> ClassMetrics:
+    """Precision, recall, F1, one-vs-rest ROC AUC and support of each class."""
+    # By hand: scikit-learn 1.7 warns of too many classes when pictures are few (its #32309).
+    matrix = confusion(probabilities, labels)
+    hits, predicted, support = (
+        matrix.diagonal(),
+        matrix.sum(axis=0),
+        matrix.sum(axis=1),
+    )  # each (C,)
+    measured = [
+        _ratio(hits, predicted),
+        _ratio(hits, support),
+        _ratio(2 * hits, predicted + support),
+    ]
+    precision, recall, f1 = (np.where(support > 0, values, np.nan) for values in measured)
+    from vitdemo.metrics.curves import roc_areas  # which stands on this module
+
+    return ClassMetrics(precision, recall, f1, roc_areas(probabilities, labels), support)
+
+
+def macro(metrics: ClassMetrics) -> dict[str, float]:
+    """Unweighted means over the classes with pictures.
+
+    ROC AUC is NaN where all pictures are of one class; nothing else can be.
+    """
+    measured = metrics.support > 0
+    names = ("precision", "recall", "f1", "roc_auc")
+    return {name: float(getattr(metrics, name)[measured].mean()) for name in names}
+
+
+def most_confused(matrix: np.ndarray, limit: int = 10) -> list[ConfusedPair]:
+    """The `limit` largest off-diagonal cells of (C, C) counts; on a tie the lower true class, then
+    the lower predicted one.
+
+    Cells of zero are left out, so the list may be shorter.
+    """
+    if limit < 0:
+        raise ValueError(f"limit must be 0 or more, not {limit}")
+    matrix = _square(matrix)
+    support = matrix.sum(axis=1)
+    true, predicted = np.nonzero(matrix * ~np.eye(len(matrix), dtype=bool))  # row-major order
+    order = np.argsort(-matrix[true, predicted], kind="stable")[:limit]
+    pairs = [(int(true[i]), int(predicted[i]), int(matrix[true[i], predicted[i]])) for i in order]
+    return [ConfusedPair(t, s, count, float(count / support[t])) for t, s, count in pairs]
+
+
+def pair_sentence(pair: ConfusedPair, classes: Sequence[str]) -> str:
+    """A pair in plain English: "146 cats were taken for dogs (14.6 % of all cats)."
+
+    Names other than CIFAR-10's have unknown plurals and articles (a folder may be "n01440764",
+    "Mouse" or "scissors"), so then both are quoted: '2 pictures of "Mouse" were taken for "cat"'.
+    Names come from the user's folders: escape the sentence before it goes into HTML.
+    """
+    true, predicted, one = classes[pair.true], classes[pair.predicted], pair.count == 1
+    if true in WORDS and predicted in WORDS:
+        everything = WORDS[true][1]
+        subject = true if one else everything
+        target = WORDS[predicted][0 if one else 1]
+    else:
+        everything = f'pictures of "{true}"'
+        subject = f'picture of "{true}"' if one else everything
+        target = f'"{predicted}"'
+    verb = "was" if one else "were"
+    percent = _percent(pair.share)
+    return f"{pair.count} {subject} {verb} taken for {target} ({percent} of all {everything})."
+
+
+def _percent(share: float) -> str:
+    """One decimal; some is never rounded to none, nor nearly all to all."""
+    if 0 < share < 0.0005:
+        return "less than 0.1 %"
+    if 0.9995 <= share < 1:
+        return "more than 99.9 %"
+    return f"{100 * share:.1f} %"
+
+
+def top_k(probabilities: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k most probable classes of one row (C,): indices (k,), values (k,), k at most C.
+
+    Largest first; the lower index on a tie, as in every metric here.
+    """
+    row = np.asarray(probabilities)
+    if row.ndim != 1 or not np.isfinite(row).all():
+        raise ValueError(f"top_k needs one row (C,) of finite probabilities, not {_kind(row)}")
+    if k < 1:
+        raise ValueError(f"k must be 1 or more, not {k}")
+    indices = np.argsort(-row, kind="stable")[:k]  # (C,) -> (k,)
+    return indices, row[indices]
+
+
+def expected_calibration_error(
+    probabilities: np.ndarray, labels: np.ndarray, bins: int = 15
+) -> float:
+    """Mean gap between confidence and accuracy, weighted by bin size, 0 to 1.
+
+    Guo et al. 2017, eq. 3: equal-width bins on the largest probability. A bin holds its lower edge
+    and not its upper one, but for the last, which holds 1.
+    """
+    check(probabilities, labels)
+    if bins < 1:
+        raise ValueError(f"bins must be 1 or more, not {bins}")
+    confidence = np.max(probabilities, axis=1).astype(np.float64)  # (N, C) -> (N,)
+    correct = np.argmax(probabilities, axis=1) == labels
+    which = np.digitize(confidence, np.linspace(0, 1, bins + 1)[1:-1])
+    # |B|/N * |acc(B) - conf(B)| is |sum of (correct - confidence) over B| / N: no empty-bin case.
+    gaps = np.bincount(which, weights=correct - confidence)
+    return float(np.abs(gaps).sum() / len(confidence))

@@ -1,0 +1,212 @@
+"""Does a model know how sure it may be? Reliability, and the temperature that mends it.
+
+The confidence of an answer is its largest probability. A model is calibrated if of all answers
+given with a confidence of 80 %, 80 % are right. `expected_calibration_error` of the package is the
+gap in one number; here is what is behind it. Letters: N pictures, C classes, B bins.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from vitdemo.metrics import check
+
+BINS = 15  # as Guo et al. 2017
+TEMPERATURES = (0.05, 20.0)  # where the search ends
+# The least that a float32 holds in full; a class that a softmax rounded away has no log at all.
+TINY = float(np.finfo(np.float32).tiny)
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Answers by confidence, in equal bins from 0 to 1 (those of `expected_calibration_error`)."""
+
+    edges: np.ndarray  # (B+1,)
+    count: np.ndarray  # (B,) answers with such a confidence
+    right: np.ndarray  # (B,) those of them that are right
+    confidence: np.ndarray  # (B,) their mean confidence; NaN for an empty bin
+
+    @property
+    def wrong(self) -> np.ndarray:
+        return self.count - self.right
+
+    @property
+    def accuracy(self) -> np.ndarray:
+        """Share of right answers, (B,); NaN for an empty bin."""
+        return _mean(self.right, self.count)
+
+    @property
+    def error(self) -> float:
+        """The expected calibration error: gaps |accuracy - confidence|, weighted by count."""
+        filled = self.count > 0
+        gaps = np.abs(self.accuracy - self.confidence)[filled]
+        return float(np.average(gaps, weights=self.count[filled]))
+
+
+def reliability(probabilities: np.ndarray, labels: np.ndarray, bins: int = BINS) -> Reliability:
+    """How often answers of each confidence are right."""
+    check(probabilities, labels)
+    if bins < 1:
+        raise ValueError(f"bins must be 1 or more, not {bins}")
+    edges = np.linspace(0, 1, bins + 1)
+    confidence = np.max(probabilities, axis=1).astype(np.float64)  # (N, C) -> (N,)
+    right = np.argmax(probabilities, axis=1) == labels
+    which = np.digitize(confidence, edges[1:-1])  # a bin holds its lower edge, the last one also 1
+    count = np.bincount(which, minlength=bins)
+    hits = np.bincount(which[right], minlength=bins)
+    sums = np.bincount(which, weights=confidence, minlength=bins)
+    return Reliability(edges, count, hits, _mean(sums, count))
+
+
+def _mean(total: np.ndarray, count: np.ndarray) -> np.ndarray:
+    return np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
+
+
+@dataclass(frozen=True)
+class Side:
+    """`count` answers with a confidence from `low` to `high`: how sure, and how often right."""
+
+    low: float
+    high: float
+    count: int
+    confidence: float
+    accuracy: float
+
+    @property
+    def gap(self) -> float:
+        """Below 0 where they are too sure."""
+        return self.accuracy - self.confidence
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the gap is more than two standard errors of the accuracy it should be."""
+        error = np.sqrt(self.confidence * (1 - self.confidence) / max(self.count, 1))
+        return self.count > 0 and abs(self.gap) > 2 * error
+
+
+def _side(found: Reliability, start: int, stop: int) -> Side:
+    """The bins `start` to `stop` - 1 taken together."""
+    count = int(found.count[start:stop].sum())
+    sums = np.nan_to_num(found.confidence * found.count)[start:stop].sum()
+    whole = max(count, 1)
+    ends = float(found.edges[start]), float(found.edges[stop])
+    return Side(*ends, count, float(sums / whole), float(found.right[start:stop].sum() / whole))
+
+
+def two_sides(found: Reliability) -> tuple[Side, Side] | None:
+    """The answers below and above a confidence, where one are too sure and the others not enough.
+
+    Of the edges between bins it is the one at which the two differ most; None where no edge parts
+    answers of both kinds, each by more than chance.
+    """
+    parted = [
+        (_side(found, 0, edge), _side(found, edge, len(found.count)))
+        for edge in range(1, len(found.count))
+    ]
+    parted = [
+        sides
+        for sides in parted
+        if all(side.is_sure for side in sides) and sides[0].gap * sides[1].gap < 0
+    ]
+    apart = [abs(one.gap * one.count - two.gap * two.count) for one, two in parted]
+    return parted[int(np.argmax(apart))] if parted else None
+
+
+def widest_gap(found: Reliability) -> Side | None:
+    """The bin whose answers are furthest from their confidence; None where chance could do all."""
+    bins = [_side(found, b, b + 1) for b in range(len(found.count))]
+    sure = [one for one in bins if one.is_sure]
+    return max(sure, key=lambda one: abs(one.gap), default=None)
+
+
+def negative_log_likelihood(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """Mean of -log of the true class's probability, in nats: the loss that training lowers.
+
+    A probability of 0 counts as 1.2e-38, the smallest that a float32 holds in full.
+    """
+    check(probabilities, labels)
+    return _loss(_logs(probabilities), np.asarray(labels), 1.0)
+
+
+def _logs(probabilities: np.ndarray) -> np.ndarray:
+    return np.log(np.maximum(np.asarray(probabilities, dtype=np.float64), TINY))  # (N, C)
+
+
+def _loss(logs: np.ndarray, labels: np.ndarray, temperature: float) -> float:
+    """Of the softmax of `logs` / `temperature`, (N, C)."""
+    scaled = logs / temperature
+    top = scaled.max(axis=1)
+    total = top + np.log(np.exp(scaled - top[:, None]).sum(axis=1))  # (N,)
+    return float(np.mean(total - scaled[np.arange(len(labels)), labels]))
+
+
+def fit_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """The temperature T, within `TEMPERATURES`, whose softmax(logits / T) has the least loss.
+
+    Guo et al. 2017, section 4.2. Give it the **validation** set: a temperature that is fitted on
+    the test set makes the test set look better than new pictures will be. Logs of probabilities
+    serve as logits, from which they differ by a constant a row. Above 1: the model was too sure.
+    Where no temperature changes anything (uniform rows, one class) it is 1.
+    """
+    check(probabilities, labels)
+    logs, labels = _logs(probabilities), np.asarray(labels)
+    if np.ptp(logs, axis=1).max() < 1e-9:
+        return 1.0
+    # The loss is convex in 1 / T, so it has one valley along log T.
+    low, high = np.log(TEMPERATURES)
+    return float(np.exp(_lowest(lambda t: _loss(logs, labels, float(np.exp(t))), low, high)))
+
+
+def _lowest(valley: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function with one valley between `low` and `high` is least: golden section search."""
+    share = (np.sqrt(5) - 1) / 2
+    left, right = high - share * (high - low), low + share * (high - low)
+    at_left, at_right = valley(left), valley(right)
+    while high - low > 1e-5:
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - share * (high - low)
+            at_left = valley(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + share * (high - low)
+            at_right = valley(right)
+    return (low + high) / 2
+
+
+def with_temperature(probabilities: np.ndarray, temperature: float) -> np.ndarray:
+    """softmax(log(probabilities) / temperature), (N, C) float64: the order of classes stays."""
+    if not (np.isfinite(temperature) and temperature > 0):
+        raise ValueError(f"temperature must be above 0, not {temperature}")
+    scaled = _logs(probabilities) / temperature
+    odds = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+    return odds / odds.sum(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Chance:
+    """What a perfectly calibrated model would show on as many pictures, in 95 % of test sets."""
+
+    band: np.ndarray  # (2, B) lowest and highest accuracy of each bin; NaN for an empty one
+    error: float  # the expected calibration error stays below this
+
+
+def chance(
+    probabilities: np.ndarray, bins: int = BINS, *, resamples: int = 1000, seed: int = 0
+) -> Chance:
+    """How far from the diagonal luck alone goes: Bröcker & Smith 2007's consistency resampling.
+
+    Each answer is right with the very probability that the model gives it, drawn again and again.
+    """
+    confidence = np.sort(np.max(probabilities, axis=1).astype(np.float64))  # (N,)
+    which = np.digitize(confidence, np.linspace(0, 1, bins + 1)[1:-1])
+    filled, starts, counts = np.unique(which, return_index=True, return_counts=True)
+    random = np.random.default_rng(seed)
+    hits = np.empty((resamples, len(filled)))
+    for row in hits:  # one at a time: N numbers of memory, and no slower
+        row[:] = np.add.reduceat(random.random(len(confidence)) < confidence, starts, dtype=int)
+    gaps = np.abs(hits - np.add.reduceat(confidence, starts)).sum(axis=1) / len(confidence)
+    band = np.full((2, bins), np.nan)
+    band[:, filled] = np.percentile(hits / counts, [2.5, 97.5], axis=0)
+    return Chance(band, float(np.percentile(gaps, 95)))

@@ -1,0 +1,224 @@
+"""How far chance could have moved a metric: 95 % intervals.
+
+A share of pictures (accuracy, precision, recall, top-k accuracy) has Wilson's (1927) interval,
+which holds what it says for twenty pictures too, where drawing again holds 87 % in place of 95; of
+20 hits among 20 it says 84 to 100 %. What is no share of pictures (F1, means over classes, areas)
+has the bootstrap's (Efron 1979): draw N of the N test pictures with replacement, again and again,
+and the interval (percentile method) holds the middle 95 % of the draws. All that a confusion matrix
+gives depends on how often each of its cells is drawn, so one multinomial draw of the cells stands
+for N draws of pictures: exact, and a thousand times faster. It has no width where all are right.
+
+All are intervals of pictures: what another training would change is not in them.
+
+Letters: N pictures, C classes, R resamples. An interval's first axis is (low, high). Draws in which
+a metric is not defined (its class was not drawn) are left out.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from vitdemo.metrics import _square
+from vitdemo.metrics.curves import (
+    areas_of,
+    average_precisions_of,
+    one_vs_rest,
+    ranked_counts,
+)
+
+RESAMPLES = 1000
+LEVEL = 0.95
+Z = 1.959964  # of the normal distribution: 95 % lie between -Z and Z
+CELLS_AT_ONCE = 4_000_000  # numbers of one draw of resamples: 32 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Of what a confusion matrix gives; NaN for a class without pictures, and of precision for one
+    that is never predicted."""
+
+    accuracy: np.ndarray  # (2,), Wilson's, as the two below
+    precision: np.ndarray  # (2, C)
+    recall: np.ndarray  # (2, C)
+    f1: np.ndarray  # (2, C), the bootstrap's, as the means
+    macro: dict[str, np.ndarray]  # each (2,), of precision, recall and f1
+    weighted: dict[str, np.ndarray]
+
+
+def bootstrap(
+    matrix: np.ndarray, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
+) -> Intervals:
+    """Intervals from confusion counts (C, C), row = true class. The same seed, the same intervals.
+
+    Raises ValueError where there is nothing to draw from or `level` is not inside 0..1.
+    """
+    matrix = _square(matrix)
+    _check_draws(matrix.sum(), resamples, level)
+    # hits, times predicted and support of every class in every resample, each (R, C)
+    hits, predicted, support = _resampled(matrix, resamples, np.random.default_rng(seed))
+    drawn = support > 0
+    values = {
+        "precision": _share(hits, predicted, drawn),
+        "recall": _share(hits, support, drawn),
+        "f1": _share(2 * hits, predicted + support, drawn),
+    }
+    n, right, there = matrix.sum(), matrix.diagonal(), matrix.sum(axis=1)
+    called = np.where(there > 0, matrix.sum(axis=0), 0)
+    return Intervals(
+        accuracy=wilson(right.sum(), n, level),
+        precision=wilson(right, called, level),
+        recall=wilson(right, there, level),
+        f1=_middle(values["f1"], level),
+        macro={
+            name: _middle(np.nansum(samples, axis=1) / drawn.sum(axis=1), level)
+            for name, samples in values.items()
+        },
+        weighted={
+            name: _middle(np.nansum(samples * support, axis=1) / n, level)
+            for name, samples in values.items()
+        },
+    )
+
+
+def _check_draws(n: int, resamples: int, level: float) -> None:
+    if n < 1:
+        raise ValueError("nothing to draw from: 0 pictures")
+    if resamples < 1:
+        raise ValueError(f"resamples must be 1 or more, not {resamples}")
+    if not 0 < level < 1:
+        raise ValueError(f"level must be between 0 and 1, not {level}")
+
+
+def _resampled(
+    matrix: np.ndarray, resamples: int, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Hits, times predicted and support of every class in every resample, each (R, C) int64."""
+    c = len(matrix)
+    true, said = np.nonzero(matrix)  # (K,) cells: with 1,000 classes nearly all are empty
+    counts = matrix[true, said]
+    shares = counts / counts.sum()
+    out = np.zeros((3, resamples, c), dtype=np.int64)
+    step = max(1, CELLS_AT_ONCE // len(counts))
+    for start in range(0, resamples, step):
+        rows = slice(start, min(start + step, resamples))
+        drawn = random.multinomial(counts.sum(), shares, size=rows.stop - rows.start)  # (r, K)
+        right = true == said
+        out[0, rows, true[right]] = drawn[:, right].T
+        out[1, rows] = _sum_by(said, drawn, c)
+        out[2, rows] = _sum_by(true, drawn, c)
+    return out[0], out[1], out[2]
+
+
+def _sum_by(group: np.ndarray, drawn: np.ndarray, c: int) -> np.ndarray:
+    """Columns (r, K) added up by their group 0..C-1 -> (r, C)."""
+    order = np.argsort(group, kind="stable")
+    present, starts = np.unique(group[order], return_index=True)
+    sums = np.zeros((len(drawn), c), dtype=np.int64)
+    sums[:, present] = np.add.reduceat(drawn[:, order], starts, axis=1)
+    return sums
+
+
+def _share(part: np.ndarray, whole: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    """part / whole, 0 where whole is 0, NaN where the class was not drawn."""
+    shares = np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)
+    return np.where(drawn, shares, np.nan)
+
+
+def _middle(samples: np.ndarray, level: float) -> np.ndarray:
+    """The interval (2, ...) of the middle `level` of (R, ...) samples, NaN ones left out."""
+    tails = [100 * (1 - level) / 2, 100 * (1 + level) / 2]
+    nowhere = np.isnan(samples).all(axis=0)
+    # nanpercentile warns of columns without a number, and a warning cannot be muted for one thread.
+    known = np.where(nowhere, 0.0, samples)
+    return np.where(nowhere, np.nan, np.nanpercentile(known, tails, axis=0))
+
+
+def wilson(hits: np.ndarray, n: np.ndarray, level: float = LEVEL) -> np.ndarray:
+    """Wilson's (1927) score interval (2, ...) of the shares `hits` / `n`, of numbers or arrays.
+
+    NaN where `n` is 0. Raises ValueError where there are more hits than pictures, or fewer than 0.
+    """
+    from scipy.special import ndtri  # not scipy.stats, which takes seconds to import
+
+    hits, n = np.asarray(hits, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    if ((hits < 0) | (hits > n) & (n > 0)).any():
+        raise ValueError(f"{hits} hits of {n} pictures are no share")
+    z = float(ndtri((1 + level) / 2))
+    whole = np.where(n > 0, n, np.nan)
+    middle = (hits + z**2 / 2) / (whole + z**2)
+    reach = z * np.sqrt(hits * (whole - hits) / whole + z**2 / 4) / (whole + z**2)
+    return np.clip([middle - reach, middle + reach], 0.0, 1.0)
+
+
+def ranking_interval(
+    probabilities: np.ndarray,
+    labels: np.ndarray,
+    c: int,
+    *,
+    resamples: int = RESAMPLES,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Intervals (2,) of class `c`'s ROC AUC and of its average precision, against the rest.
+
+    The first is NaN where all pictures are of `c`. Raises ValueError where none is.
+    """
+    truth, scores = one_vs_rest(probabilities, labels, c)
+    _check_draws(len(truth), resamples, level)
+    cells = ranked_counts(truth, scores)  # (G, 2)
+    random = np.random.default_rng(seed)
+    areas, precisions = [], []
+    step = max(1, CELLS_AT_ONCE // cells.size)
+    for start in range(0, resamples, step):
+        size = min(step, resamples - start)
+        drawn = random.multinomial(len(truth), cells.ravel() / len(truth), size=size)
+        others, own = np.moveaxis(drawn.reshape(size, *cells.shape), 2, 0)  # each (r, G)
+        areas.append(areas_of(own, others))
+        precisions.append(average_precisions_of(own, others))
+    return _middle(np.concatenate(areas), level), _middle(np.concatenate(precisions), level)
+
+
+def share_doubt(hits: int, n: int) -> float:
+    """How far the share `hits` / `n` is known, as a share: half the width of `wilson`'s interval.
+
+    Never 0: of 20 hits among 20 it says 0.08.
+    """
+    if n < 1:
+        raise ValueError(f"{hits} hits of {n} pictures are no share")
+    low, high = wilson(hits, n)
+    return float(high - low) / 2
+
+
+def difference_interval(first_only: int, second_only: int, n: int) -> np.ndarray:
+    """The 95 % interval (2,) of the difference of two accuracies on the same `n` pictures.
+
+    `first_only` of them are named rightly by the first model alone, `second_only` by the second
+    alone. Paired like this the interval is narrower than those of the two accuracies suggest. It
+    is not drawn but the adjusted Wald one (Agresti & Min 2005, section 2.3: half a picture is
+    added to each of the four outcomes), which holds what it says for few pictures too and always
+    has a width. Raises ValueError where the counts are not those of `n` pictures.
+    """
+    if n < 1:
+        raise ValueError("nothing to compare: 0 pictures")
+    if min(first_only, second_only) < 0 or first_only + second_only > n:
+        raise ValueError(f"{first_only} and {second_only} pictures are not among {n}")
+    ahead, apart = first_only - second_only, first_only + second_only
+    middle = ahead / (n + 2)
+    spread = math.sqrt(apart + 1 - ahead**2 / (n + 2)) / (n + 2)
+    return np.clip([middle - Z * spread, middle + Z * spread], -1.0, 1.0)
+
+
+def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
+    """Mean of `values` (N,), and the ends of its 95 % interval by Student's t.
+
+    Of differences on the same pictures this is the paired interval. Raises ValueError for fewer
+    than two.
+    """
+    from scipy.special import stdtrit
+
+    if len(values) < 2:
+        raise ValueError(f"{len(values)} pictures have no spread")
+    mean, spread = float(np.mean(values)), float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    reach = float(stdtrit(len(values) - 1, (1 + LEVEL) / 2)) * spread
+    return mean, mean - reach, mean + reach

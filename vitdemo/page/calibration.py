@@ -1,0 +1,223 @@
+"""The Calibration tab: whether a model is as often right as it is sure."""
+
+from collections.abc import Callable
+
+import gradio as gr
+import numpy as np
+
+from vitdemo import figures
+from vitdemo.errors import VitdemoError
+from vitdemo.explorer.calibration import Calibration, Mended
+from vitdemo.figures import charts
+from vitdemo.metrics.calibration import TEMPERATURES, Reliability, Side, two_sides, widest_gap
+from vitdemo.page import html
+from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
+from vitdemo.page.kit import QUIET
+from vitdemo.page.metrics import NOTHING
+from vitdemo.page.metrics.tables import explanations, signed
+from vitdemo.runs import Run
+
+INTRO = (
+    "Does a model know how sure it may be? Its **confidence** in an answer is the probability that "
+    "it gives to it. If of all answers with a confidence of 80 % four in five are right, and so on "
+    "for every other confidence, it is **calibrated**, and its probabilities can be believed."
+)
+WORDS = {
+    "Calibration error": "The expected calibration error (ECE): the gap between confidence and "
+    "share of right answers in each of 15 bins, averaged over all answers, in percentage points.",
+    "What chance does": "Even a perfectly calibrated model shows a gap on a test set of limited "
+    "size: this is how large it would be in 19 of 20 such test sets.",
+    "Loss": "The mean of −log(probability of the true class), in nats: what training lowers; it "
+    "punishes being surely wrong.",
+    "Temperature": "All scores of the model are divided by this one number before they become "
+    "probabilities. Above 1 it makes the model less sure, below 1 surer; no answer changes.",
+}
+
+
+def build(
+    tab: gr.Tab,
+    *,
+    evaluated_runs: Callable[[], list[Run]],
+    calibration: Callable[[str], Calibration],
+) -> None:
+    """Lay out and wire the tab, which draws when it is opened; `calibration` takes a run's name."""
+    gr.Markdown(INTRO)
+    model = RunChoice(grouped(evaluated_runs()), elem_id="calibration-model")
+    view = gr.HTML(elem_id="calibration", apply_default_css=False)
+
+    def draw(name):
+        found = evaluated_runs()
+        update, name = renewed_runs(found, name)
+        if name is None:
+            return update, html.notice(NOTHING)
+        try:
+            path = next(run.path for run in found if run.name == name)
+            return update, calibration_html(calibration(name), str(path))
+        except VitdemoError as error:
+            return update, html.notice(str(error))
+
+    gr.on([tab.select, model.input], draw, inputs=model, outputs=[model, view], **QUIET)
+
+
+def calibration_html(found: Calibration, path: str) -> str:
+    """The verdict, both figures, their table; `path` is the run's folder."""
+    return (
+        f"<p>{verdict(found)}</p>{temperature_html(found, path)}{plots(found)}{bins_table(found)}"
+        f"{explanations(WORDS)}"
+    )
+
+
+def verdict(found: Calibration) -> str:
+    sure, right = 100 * found.mean_confidence, 100 * found.accuracy
+    error, luck = 100 * found.before.error, 100 * found.chance.error
+    if error <= luck:
+        words = "chance alone could do that: nothing speaks against its probabilities"
+    elif two_sides(found.before) or 2 * abs(sure - right) < error:
+        words = "so it is <strong>too sure of some answers and not sure enough of others</strong>"
+    elif sure > right:
+        words = "so it is <strong>surer than it may be</strong> (overconfident)"
+    else:
+        words = "so it is <strong>less sure than it may be</strong> (underconfident)"
+    return (
+        f"{html.escape(found.run)} is {sure:.1f} % sure of its answers on average, and "
+        f"{right:.1f} % of them are right. Its calibration error is <strong>{error:.2f} points"
+        f"</strong>; a perfectly calibrated model would stay below {luck:.2f} points on as many "
+        f"pictures, {words}. Its loss is {found.loss:.3f} nats."
+        f"{sides_words(found.before)}{smoothing_words(found)}"
+    )
+
+
+def sides_words(found: Reliability) -> str:
+    """Which answers are too sure and which not sure enough, where there are both."""
+    sides = two_sides(found)
+    if sides is None:
+        return ""
+    low, high = sides
+    return (
+        f" Below {percent(high.low)} % confidence {side_words(low)}; above it {side_words(high)}."
+    )
+
+
+def side_words(side: Side) -> str:
+    kind = "too sure" if side.gap < 0 else "not sure enough"
+    return (
+        f"its {side.count:,} answers are <strong>{kind}</strong> ({percent(side.confidence)} % "
+        f"sure on average, {percent(side.accuracy)} % right)"
+    )
+
+
+def smoothing_words(found: Calibration) -> str:
+    """Why a model that was trained with label smoothing is less sure than it may be."""
+    if found.target == 1 or found.mean_confidence >= found.accuracy:
+        return ""
+    return (
+        f" It was trained with label smoothing: its targets ended at {found.target:.2f}, never at "
+        "1, so that it learnt to be less sure than it may be; a temperature below 1 undoes that."
+    )
+
+
+def temperature_html(found: Calibration, path: str) -> str:
+    """What one number mends; or how to get it."""
+    if found.mended is None:
+        return html.notice(
+            f"No temperature: the files of '{found.run}' hold no answers on validation pictures, "
+            "and one that is fitted on the test set would flatter it. "
+            f"`python train.py evaluate {path}` adds them (it needs the data set)."
+        )
+    mended = found.mended
+    return (
+        f"<p>With a <strong>temperature of {mended.temperature:.3f}</strong>, fitted on the "
+        f"{mended.validation_pictures:,} validation pictures (never on the test set), the "
+        f"calibration error on the test set goes from {100 * found.before.error:.2f} to "
+        f"<strong>{100 * mended.reliability.error:.2f} points</strong>, the loss from "
+        f"{found.loss:.3f} to {mended.loss:.3f} nats. {temperature_words(mended)}"
+        f"{rest_words(mended.reliability)}</p>"
+    )
+
+
+def temperature_words(mended: Mended) -> str:
+    low, high = TEMPERATURES
+    if not 1.01 * low < mended.temperature < 0.99 * high:
+        return f"The search ends there: it looks from {low:g} to {high:g}."
+    direction = "less sure" if mended.temperature > 1 else "surer"
+    return f"It makes the model {direction} and changes none of its answers."
+
+
+def rest_words(found: Reliability) -> str:
+    """Where one number for all cannot help."""
+    worst = widest_gap(found)
+    if worst is None:
+        return ""
+    return (
+        f" One number cannot mend everything: with it, the {worst.count:,} answers with "
+        f"{100 * worst.low:.0f} to {100 * worst.high:.0f} % confidence are right "
+        f"{percent(worst.accuracy)} % of the time."
+    )
+
+
+def plots(found: Calibration) -> str:
+    before, mended = found.before, found.mended
+    after = mended.reliability if mended else None
+    key = f'<span><i style="color: {charts.RIGHT}"></i>as it is</span>'
+    if mended:
+        line = f'<i class="vd-dashed" style="color: {charts.MENDED}"></i>'
+        key += f"<span>{line}with the temperature</span>"
+    drawn = (
+        (
+            "Reliability diagram",
+            f"{key}<span>dotted: as right as sure; grey: what chance allows a calibrated model; "
+            "larger dots: more answers</span>",
+            charts.reliability_plot(before, found.chance.band, after),
+        ),
+        (
+            "Confidence of right and of wrong answers",
+            f'<span><i style="color: {charts.RIGHT}"></i>right answers</span>'
+            f'<span><i style="color: {charts.WRONG}"></i>wrong answers</span>'
+            "<span>each 100 % together</span>",
+            charts.confidence_plot(before.edges, before.right, before.wrong),
+        ),
+    )
+    cells = (
+        f'<figure aria-label="{title} of {html.escape(found.run)}; its numbers are in '
+        f'the table below"><figcaption>{title}</figcaption><p class="vd-curves">{words}</p>'
+        f"{figures.svg(figure)}</figure>"
+        for title, words, figure in drawn
+    )
+    return f'<div class="vd-plots">{"".join(cells)}</div>'
+
+
+def bins_table(found: Calibration) -> str:
+    """One row a bin that holds answers, and the same as CSV."""
+    header = ["Confidence", "Answers", "Right", "Wrong", "Mean confidence, %", "Right, %"]
+    header += ["Chance allows, %", "Gap, points"]
+    mended = found.mended.reliability if found.mended else None
+    if mended:
+        header += ["Answers with the temperature", "Right of those, %"]
+    rows = []
+    for b in range(len(found.before.count)):
+        if found.before.count[b] or (mended is not None and mended.count[b]):
+            row = bin_row(found, b)
+            if mended is not None:
+                row += (f"{mended.count[b]:,}", percent(mended.accuracy[b]))
+            rows.append(row)
+    link = html.csv_link(header, rows, f"{found.run}-calibration.csv")
+    return html.table(header, rows) + f"<p>{link}</p>"
+
+
+def bin_row(found: Calibration, b: int) -> tuple[str, ...]:
+    before, (low, high) = found.before, found.chance.band[:, b]
+    gap = 100 * (before.accuracy[b] - before.confidence[b])
+    return (
+        f"{100 * before.edges[b]:.0f} to {100 * before.edges[b + 1]:.0f} %",
+        f"{before.count[b]:,}",
+        f"{before.right[b]:,}",
+        f"{before.wrong[b]:,}",
+        percent(before.confidence[b]),
+        percent(before.accuracy[b]),
+        "–" if np.isnan(low) else f"{100 * low:.1f} to {100 * high:.1f}",
+        "–" if np.isnan(gap) else signed(gap),
+    )
+
+
+def percent(share: float) -> str:
+    return "–" if np.isnan(share) else f"{100 * share:.1f}"

@@ -1,0 +1,99 @@
+"""What every model answers of one picture, as cards.
+
+The value that reaches the script, likeliest class first:
+
+    {"models": [{"run", "about", "accuracy", "classes", "probabilities"}, ...],
+     "label": the true class or None, "problems": [...], "notes": [...]}
+"""
+
+from dataclasses import dataclass
+
+import gradio as gr
+
+from vitdemo.explorer import Answer, final_accuracy
+from vitdemo.metrics import top_k
+from vitdemo.page.components import drawn_by
+from vitdemo.runs import Run
+
+SHOWN = 3  # classes of each model
+LISTED = 30  # classes that are named in the notes
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The `answers` to a picture whose true class is `label`, and a sentence for each model that
+    has none."""
+
+    answers: list[Answer]
+    problems: list[str]
+    label: str | None = None
+
+
+class Answers(gr.HTML):
+    """See the module."""
+
+    def __init__(self, **options):
+        super().__init__(None, **drawn_by("answers"), **options)
+
+    def preprocess(self, payload) -> None:
+        """Nobody asks the browser what was drawn."""
+
+    def postprocess(self, value: Answered | None) -> dict | None:
+        if value is None:
+            return None
+        cards = [_card(answer) for answer in value.answers]
+        return {
+            "models": cards,
+            "label": value.label,
+            "problems": value.problems,
+            "notes": [
+                *(card["about"] for card in cards),
+                *notes([answer.run for answer in value.answers]),
+            ],
+        }
+
+
+def _card(answer: Answer) -> dict:
+    indices, values = top_k(answer.probabilities, SHOWN)
+    accuracy = accuracy_of(answer.run)
+    return {
+        "run": answer.run.name,
+        "about": about(answer.run, accuracy),
+        "accuracy": accuracy,
+        "classes": [answer.run.classes[i] for i in indices],
+        "probabilities": [round(float(value), 4) for value in values],
+    }
+
+
+def accuracy_of(run: Run) -> str:
+    """How good it is on the test set, in a few words."""
+    right = final_accuracy(run)
+    return "not evaluated" if right is None else f"{100 * right:.1f} % test accuracy"
+
+
+def about(run: Run, accuracy: str) -> str:
+    """One line: its size, how good it is, and the run's own words of what it is."""
+    words = [run.config["recipe"].get("summary") or run.spec.family, accuracy]
+    if "parameters" in run.config:
+        words.insert(1, f"{run.config['parameters'] / 1e6:.1f} M parameters")
+    return f"{run.name}: {', '.join(words)}."
+
+
+def notes(runs: list[Run]) -> list[str]:
+    """What a newcomer would ask of the numbers of these models."""
+    found = []
+    for classes in dict.fromkeys(run.classes for run in runs):
+        if len(classes) <= LISTED:
+            found.append(
+                f"The models know {len(classes)} classes: {', '.join(classes)}. Anything else "
+                "becomes the nearest of them; the percentages of a model add up to 100."
+            )
+    for run in runs:
+        smoothing = run.config["recipe"].get("label_smoothing") or 0
+        if smoothing:
+            top = 1 - smoothing * (1 - 1 / len(run.classes))
+            found.append(
+                f"{run.name} was trained with label smoothing {smoothing:g}: its targets end at "
+                f"{100 * top:.0f} %, so that is about as sure as it gets, even of a clear picture."
+            )
+    return found

@@ -1,0 +1,115 @@
+"""The attention of one picture, drawn in the browser: a large map beside the wall of all heads.
+
+    view = AttentionView(elem_id="attention")
+    view.layer(None, None, slider, js=LAYER)     # a click on the wall chose another layer
+
+A handler returns a `Drawn` for it, a sentence where there is nothing to draw, or None. The value
+that reaches the script:
+
+    {"run": str, "layers": L, "heads": H, "grid": [rows, columns], "source": "mean" | "rollout",
+     "prefix": [names of the tokens before the patches],
+     "answer": [first, stop | None],             # the tokens that the answer is read from
+     "distances": (L, H), "entropies": (L, H),
+     "seen": file, "attention": [file, ...], "rows": file | None,
+     "rollout": {"first": 1..L, "words": str, "file": file}, "similar": file}
+
+`attention` is one file of all (L, H, N, N), or over `MOST_BYTES` one a layer, (1, H, N, N), and
+`rows` of the tokens that answer, (L, H, n, N), first. `vitdemo.attention.packed` has the format.
+After each draw the script dispatches `vitdemo:drawn` on `document`, with
+`detail = {run, layer, head, token, direction, source, values}`; layer and head count from 1,
+`token` is "3,5" (row, column), "t0", "both" or "mean", `values` a Float32Array over the patches.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import gradio as gr
+from torch import Tensor
+
+from vitdemo.attention.packed import pack
+from vitdemo.explorer import Look
+from vitdemo.page.components import drawn_by, served, served_picture
+
+MOST_BYTES = 3_000_000  # of attention in one file
+HALF = 2  # bytes of a float16
+SET_LAYER = "(layer) => document.dispatchEvent(new CustomEvent('vitdemo:layer', {detail: layer}))"
+LAYER = "() => window.vitdemo.layer"
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A look, and the rollout of it with the settings that a person chose.
+
+    `rollout` (S, N, N) after each layer from `first` (1..L) on; `words` say the settings, nothing
+    where they are the usual ones. The view begins with `source`, "mean" or "rollout", and stays
+    with what a person chose since.
+    """
+
+    look: Look
+    rollout: Tensor
+    first: int = 1
+    words: str = ""
+    source: str = "rollout"
+
+
+class AttentionView(gr.HTML):
+    """See the module. Its events: `layer`, when another layer was chosen on the wall."""
+
+    def __init__(self, **options):
+        super().__init__(None, **drawn_by("attention"), **options)
+
+    def preprocess(self, payload) -> None:
+        """Nobody asks the browser what was drawn."""
+
+    def postprocess(self, value: Drawn | str | None) -> dict | None:
+        if isinstance(value, str):
+            return {"sentence": value}
+        return None if value is None else self._value(value)
+
+    def _value(self, drawn: Drawn) -> dict:
+        look = drawn.look
+        key = hashlib.blake2b(digest_size=12)
+        for part in (look.run.path, look.run.stamp, look.seen.tobytes()):
+            key.update(part if isinstance(part, bytes) else repr(part).encode())
+        name = key.hexdigest()
+        rollout = hashlib.blake2b(repr((drawn.first, drawn.words)).encode(), digest_size=6)
+        attention = {
+            "attention": [
+                self._file(f"{name}-{i}.bin", lambda layers=layers: pack(layers))
+                for i, layers in enumerate(_in_files(look.attention))
+            ],
+            "rows": None,
+        }
+        if len(attention["attention"]) > 1:
+            rows = look.attention[:, :, look.answer_rows]  # (L, H, n, N)
+            attention["rows"] = self._file(f"{name}-rows.bin", lambda: pack(rows))
+        return {
+            "run": look.run.name,
+            "layers": look.layers,
+            "heads": look.attention.shape[1],
+            "grid": list(look.grid),
+            "source": drawn.source,
+            "prefix": list(look.prefix_names),
+            "answer": [look.answer_rows.start, look.answer_rows.stop],
+            "distances": look.distances.round(4).tolist(),
+            "entropies": look.entropies.round(4).tolist(),
+            "seen": served_picture(self, look.seen),
+            **attention,
+            "rollout": {
+                "first": drawn.first,
+                "words": drawn.words,
+                "file": self._file(
+                    f"{name}-{rollout.hexdigest()}.bin", lambda: pack(drawn.rollout[:, None])
+                ),
+            },
+            "similar": self._file(f"{name}-similar.bin", lambda: pack(look.similarity[:, None])),
+        }
+
+    def _file(self, name: str, content: Callable[[], bytes]) -> dict:
+        return served(self, "attention", name, content)
+
+
+def _in_files(attention: Tensor) -> list[Tensor]:
+    """(L, H, N, N), in one piece or a layer (1, H, N, N) each."""
+    return [attention] if HALF * attention.numel() <= MOST_BYTES else list(attention.split(1))

@@ -1,0 +1,60 @@
+"""Pictures to begin with, as thumbnails: photos that ship, and some of the test set.
+
+    offers.ask(handler, ...)       # handler(event: gr.EventData, ...), see `picture.asked`
+    offers.others(handler, ...)    # other test pictures are wanted
+
+The value that reaches the script: {"photos": group, "tests": group or None, "sentence": str}, each
+group {"sources": ["photo:cat", ...], "words": [...], "sheet": file}: one picture of them all, side
+by side.
+"""
+
+from dataclasses import dataclass
+
+import gradio as gr
+import numpy as np
+
+from vitdemo.page.components import drawn_by, served_picture
+
+
+@dataclass(frozen=True)
+class Group:
+    """Square `pictures` (N, S, S, 3) uint8, what each is asked for by, and its words."""
+
+    pictures: np.ndarray
+    sources: list[str]
+    words: list[str]
+
+
+@dataclass(frozen=True)
+class Offered:
+    """What there is to choose; `sentence` says why there is no test picture."""
+
+    photos: Group | None
+    tests: Group | None
+    sentence: str = ""
+
+
+class Offers(gr.HTML):
+    """See the module. Its events: `ask`, `others`."""
+
+    def __init__(self, value: Offered | None = None, **options):
+        super().__init__(value, **drawn_by("offers"), **options)
+
+    def preprocess(self, payload) -> None:
+        """What is asked for comes with the event."""
+
+    def postprocess(self, value: Offered | None) -> dict | None:
+        if value is None:
+            return None
+        groups = {"photos": self._group(value.photos), "tests": self._group(value.tests)}
+        return {**groups, "sentence": value.sentence}
+
+    def _group(self, group: Group | None) -> dict | None:
+        if group is None or not group.sources:
+            return None
+        sheet = np.concatenate(list(group.pictures), axis=1)  # (S, N * S, 3)
+        return {
+            "sources": group.sources,
+            "words": group.words,
+            "sheet": served_picture(self, sheet),
+        }

@@ -1,0 +1,51 @@
+"""The page's head: its name, the device it runs on, what is there, and what is damaged."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import gradio as gr
+import torch
+
+from vitdemo.page import html
+from vitdemo.page.kit import QUIET
+from vitdemo.provenance import device_name
+from vitdemo.runs import Run
+
+
+def build(
+    page: gr.Blocks,
+    *,
+    runs: Callable[[], tuple[list[Run], list[str]]],
+    roots: list[Path],
+    device: torch.device,
+) -> None:
+    """`runs` reads the run folders as they are now; `roots` is where it looks."""
+
+    def show():
+        return header_html(*runs(), roots, device)
+
+    view = gr.HTML(show(), elem_id="header", apply_default_css=False)
+    page.load(show, outputs=view, **QUIET)
+
+
+def header_html(
+    found: list[Run], problems: list[str], roots: list[Path], device: torch.device
+) -> str:
+    """Title and facts; every damaged or missing thing is named in a line of its own."""
+    trained = sum(run.has_weights for run in found)
+    models = f"{trained} trained model{'' if trained == 1 else 's'}"
+    if trained < len(found):
+        models += f", figures of {len(found) - trained} more"
+    if not found:
+        places = " or ".join(f"'{root}'" for root in roots)
+        way_out = (
+            f"There is no run in {places} yet: train one with `python train.py vit-small-cpu`, or "
+            "pass --runs the folder that holds yours."
+        )
+        problems = [*problems, way_out]
+    where = html.escape(f"{device.type.upper()}, {device_name(device)}")
+    return (
+        '<a class="vd-skip" href="#attention">Skip to the map</a><h1>vitdemo</h1><p>'
+        "See how a Vision Transformer learns and looks. "
+        f'<span class="vd-quiet">Runs on {where} · {models}</span></p>' + html.notices(problems)
+    )

@@ -1,0 +1,248 @@
+"""The section "Hands on" of Look: change the picture, and watch every model's answer move."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import gradio as gr
+from gradio.components import Component
+from PIL import Image
+
+from vitdemo.errors import VitdemoError
+from vitdemo.explorer import Look, hands
+from vitdemo.explorer.hands import PRESETS, Changes, Removed, Shift
+from vitdemo.page import html
+from vitdemo.page.components.canvas import Canvas, Changed
+from vitdemo.page.components.maps import Maps
+from vitdemo.page.kit import MODEL_QUEUE, LayerSlider, for_people
+from vitdemo.page.look import hands_drawing as drawing
+from vitdemo.page.look.shared import Shared, nearest
+from vitdemo.perturb import PERTURBATIONS
+
+SECTION = "hands"
+# The browser holds which patches are gone, so of many clicks the last one knows all of them.
+LAST = {"trigger_mode": "always_last", "show_progress": "hidden", "api_visibility": "private"}
+STEPS = {"rotate": 5, "brightness": 0.05, "blur": 0.5, "noise": 1, "jpeg": 1}
+MOST = 32  # patches removed with one click
+OWN = "own"
+GRIDS = [("4 × 4", "4"), ("8 × 8", "8"), ("the model's own", OWN)]
+ATTENDED = [("rollout up to the layer", "rollout"), ("mean of the heads", "mean")]
+
+INTRO = (
+    "Take patches of the picture away, shuffle them, or spoil it: **all models get the same "
+    "changed picture**, and their answers move beside those from before. What a model no "
+    "longer knows without a patch, it had from there, unless the hole itself confuses it; "
+    "attention only shows where it looked."
+)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The components of the section that events connect."""
+
+    code: gr.Textbox  # patches that are gone, for the page's address; hidden
+    presets: list[gr.Button]
+    note: gr.HTML
+    picture: Canvas
+    grid: gr.Radio
+    count: gr.Slider
+    by: gr.Radio
+    most: gr.Button
+    some: gr.Button
+    back: gr.Button
+    shifts: gr.HTML
+    maps: Maps
+    pieces: gr.Radio
+    sliders: list[gr.Slider]
+    seed: gr.Slider
+    draw_again: gr.Button
+    reset: gr.Button
+
+    @property
+    def settings(self) -> list[Component]:
+        """All that decides the changed picture, in the order of `Changes.wished`."""
+        return [self.pieces, *self.sliders, self.seed, self.picture, self.code]
+
+
+@dataclass(frozen=True)
+class Handlers:
+    """What the components ask for; the functions are those that `build` receives."""
+
+    canvas: Callable[[Image.Image], Image.Image]
+    shifts: Callable[[Image.Image, Image.Image], tuple[list[Shift], list[str]]]
+    look: Callable[[str, Image.Image], Look]
+    grid_of: Callable[[str], tuple[int, int]]
+
+    def grid(self, choice: str, name: str) -> tuple[int, int]:
+        return self.grid_of(name) if choice == OWN else (int(choice), int(choice))
+
+    def wished(self, image, name, choice, settings) -> tuple[Image.Image, Changes]:
+        """The untouched canvas, and the changes; patches removed on another grid are back."""
+        *others, removed, code = settings  # nothing is drawn yet: what the address says
+        removed = Removed.decoded(code) if removed is None else removed
+        return self.canvas(image), Changes.wished(*others, removed.on(self.grid(choice, name)))
+
+    def draw(self, image, name, layer, choice, *settings) -> tuple:
+        """The changed picture, all answers, the chosen model's attention; `code`."""
+        if image is None or name is None:
+            return (gr.skip(),) * 4
+        return self.drawn(name, layer, *self.wished(image, name, choice, settings))
+
+    def drawn(self, name, layer, before: Image.Image, changes: Changes) -> tuple:
+        after = hands.change(before, changes)
+        try:  # first: the answers of the chosen model are then known from the same passes
+            looks = self.look(name, before), self.look(name, after)
+        except VitdemoError as error:
+            maps = str(error)
+        else:
+            maps = drawing.maps_row(*looks, nearest(layer, looks[0].layers), changes)
+        found, problems = self.shifts(before, after)
+        answers = drawing.shifts_html(found, problems, changes)
+        return Changed(after, changes), answers, maps, changes.removed.code
+
+    def without(self, choose: Callable[..., Sequence[int]]) -> Callable:
+        """A handler that takes the patches of `choose(found, layer, removed, count, by)` too."""
+
+        def handler(image, name, count, by, layer, choice, *settings):
+            if image is None or name is None:
+                return (gr.skip(),) * 4
+            before, changes = self.wished(image, name, choice, settings)
+            removed = changes.removed
+
+            def look() -> Look:
+                return self.look(name, hands.change(before, changes))
+
+            cells = choose(look, layer, removed, many(count), by)
+            return self.drawn(name, layer, before, replace(changes, removed=removed.plus(cells)))
+
+        return for_people(handler)
+
+
+def most_attended(look, layer, removed: Removed, count: int, by: str) -> Sequence[int]:
+    found = look()
+    return hands.most_attended(found, nearest(layer, found.layers), removed, count, by)
+
+
+def at_random(_look, _layer, removed: Removed, count: int, _by) -> Sequence[int]:
+    return hands.at_random(removed, count, random.randrange(2**31))
+
+
+def build(
+    shared: Shared,
+    *,
+    canvas: Callable[[Image.Image], Image.Image],
+    shifts: Callable[[Image.Image, Image.Image], tuple[list[Shift], list[str]]],
+    look: Callable[[str, Image.Image], Look],
+    grid_of: Callable[[str], tuple[int, int]],
+) -> None:
+    """Lay out and wire the section.
+
+    `canvas`, `shifts` and `grid_of` are those of `explorer.hands`, `grid_of` by a run's name, as
+    `look(run_name, image)` is.
+    """
+    parts, ask = lay_out(), Handlers(canvas, shifts, look, grid_of)
+    shared.linked |= dict(zip(hands.SLIDERS, parts.sliders, strict=True))
+    shared.linked |= {"pieces": parts.pieces, "seed": parts.seed, "patches": parts.grid}
+    shared.linked["removed"] = parts.code
+    drawn = [parts.picture, parts.shifts, parts.maps, parts.code]
+    inputs = [shared.layer, parts.grid, *parts.settings]
+    changed = [shared.layer, parts.grid, parts.pieces, *parts.sliders, parts.seed]
+    shared.when_drawn(SECTION, ask.draw, inputs, drawn)
+    shared.when_changed(SECTION, ask.draw, inputs, drawn, by=changed)
+    asked = [shared.picture, shared.model]
+    again = {"inputs": [*asked, *inputs], "outputs": drawn, **LAST, **MODEL_QUEUE}
+    parts.picture.toggle(for_people(ask.draw), **again)
+    for button, choose in ((parts.most, most_attended), (parts.some, at_random)):
+        settings = [parts.count, parts.by, *inputs]
+        handler = ask.without(choose)
+        button.click(handler, [*asked, *settings], drawn, **LAST, **MODEL_QUEUE)
+    back = parts.back.click(lambda: (None, ""), None, [parts.picture, parts.code], **LAST)
+    back.success(for_people(ask.draw), **again)
+    wire_presets(parts, lambda event: event.success(for_people(ask.draw), **again))
+
+
+def wire_presets(parts: Parts, draw: Callable) -> None:
+    """Buttons that set several changes at once; `draw(event)` shows what came of them."""
+    outputs = [parts.pieces, *parts.sliders, parts.picture, parts.code, parts.grid, parts.note]
+    for button in parts.presets:
+        values = partial(values_of, PRESETS[button.value].changes, PRESETS[button.value].sentence)
+        draw(button.click(values, None, outputs, **LAST))
+    draw(
+        parts.reset.click(
+            lambda: [*values_of(Changes(), ""), 0], None, [*outputs, parts.seed], **LAST
+        )
+    )
+    parts.draw_again.click(lambda: random.randrange(hands.LAST_SEED + 1), None, parts.seed, **LAST)
+
+
+def values_of(changes: Changes, sentence: str) -> list:
+    """What a preset sets; the grid stays where it removes no patch, and the seed always."""
+    grid = str(changes.removed.grid[0]) if changes.removed.cells else gr.skip()
+    sliders = [getattr(changes, name) for name in hands.SLIDERS]
+    note = f'<p class="vd-look-for">{html.escape(sentence)}</p>' if sentence else ""
+    # Drawn from the code, as an address is.
+    return [changes.pieces, *sliders, None, changes.removed.code, grid, note]
+
+
+def lay_out() -> Parts:
+    """The components in reading order: what to try, the picture, the answers, the changes."""
+    code = gr.Textbox("", visible="hidden", label="Removed patches")
+    gr.Markdown(INTRO)
+    with gr.Row(elem_classes="vd-presets"):
+        presets = [gr.Button(title, size="sm", min_width=140) for title in PRESETS]
+    note = gr.HTML("", elem_id="hands-note", apply_default_css=False)
+    with gr.Row():
+        with gr.Column(scale=4, min_width=300):
+            picture = Canvas(elem_id="hands-picture")
+            grid = gr.Radio(
+                GRIDS,
+                value="8",
+                label="Patches to click on",
+                info="another grid brings all patches back",
+            )
+            count = LayerSlider(1, MOST, 8, step=1, label="How many at once")
+            by = gr.Radio(ATTENDED, value="rollout", label="Most attended, by the chosen model's")
+            with gr.Row():
+                most = gr.Button("Remove the most attended", size="sm", min_width=140)
+                some = gr.Button("Remove as many at random", size="sm", min_width=140)
+                back = gr.Button("Bring all back", size="sm", min_width=140)
+        with gr.Column(scale=4, min_width=300):
+            shifts = gr.HTML(elem_id="hands-answers", apply_default_css=False)
+            maps = Maps(elem_id="hands-maps")
+        with gr.Column(scale=4, min_width=300):
+            pieces = gr.Radio(
+                [("whole", 1), *((f"{n} × {n}", n) for n in hands.PIECES[1:])],
+                value=1,
+                label="Shuffle the pieces of",
+                info=PERTURBATIONS["shuffle"].sentence,
+                elem_id="hands-pieces",
+            )
+            sliders = [slider(name) for name in hands.SLIDERS]
+            seed = LayerSlider(0, hands.LAST_SEED, 0, step=1, label="Seed of shuffle and noise")
+            with gr.Row():
+                draw_again = gr.Button("Another draw", size="sm", min_width=100)
+                reset = gr.Button("Reset all", size="sm", min_width=100, elem_id="hands-reset")
+    return Parts(
+        code, presets, note, picture, grid, count, by, most, some, back, shifts, maps,
+        pieces, sliders, seed, draw_again, reset,
+    )  # fmt: skip
+
+
+def slider(name: str) -> gr.Slider:
+    """The slider of one change; a value out of range is taken for the nearest."""
+    change = PERTURBATIONS[name]
+    return LayerSlider(
+        change.low,
+        change.high,
+        change.neutral,
+        step=STEPS[name],
+        label=f"{change.title} ({change.unit})",
+        info=change.sentence,
+        elem_id=f"hands-{name}",
+    )
+
+
+def many(count: float | None) -> int:
+    """The number 1..`MOST` next to what its slider says."""
+    return min(max(round(count or 1), 1), MOST)

@@ -1,0 +1,97 @@
+"""The part "Attention distance": mean attention distance by layer, all Vision Transformers beside
+each other.
+"""
+
+from collections.abc import Callable
+
+import gradio as gr
+from PIL import Image
+
+from vitdemo import figures
+from vitdemo.explorer.inside import Distances
+from vitdemo.figures.inside import distance_plot
+from vitdemo.page import html
+from vitdemo.page.look.inside.parts import Parts
+from vitdemo.page.look.inside.pieces import caption, folded
+from vitdemo.runs import Run
+
+WORDS = (
+    "How far from itself a patch looks on average, as a share of the picture's side: a dot is a "
+    "head, the line the mean of a layer, the dashed line a head that looks everywhere alike. A "
+    "short distance means that a head works like a small convolution; it does not say what the "
+    "head looks for, nor whether it matters. A share of attention that goes to the class token or "
+    "to one patch from everywhere is often an **attention sink**: a place to put attention that is "
+    "not needed (Xiao et al. 2024), which larger models make of background patches unless they "
+    "have **register tokens** for it (Darcet et al. 2024)."
+)
+
+
+def build(
+    parts: Parts,
+    *,
+    distances: Callable[[Image.Image], tuple[list[Distances], list[str]]],
+) -> None:
+    """Lay out and wire the part; `distances(image)` measures every Vision Transformer."""
+    view = gr.HTML(elem_id="distances", apply_default_css=False)
+
+    def draw(image, name):
+        return distances_html(*distances(image))
+
+    parts.draw("distance", draw, [], [view])
+
+
+def distances_html(found: list[Distances], problems: list[str]) -> str:
+    """A plot for each model on one scale, then the numbers."""
+    if not found:
+        return html.notices(problems) or html.notice(
+            "There is no Vision Transformer here: `python train.py vit-small-cpu` makes one."
+        )
+    top = 1.08 * max(max(d.heads.max(), d.even) for d in found)
+    plots = "".join(_plot_html(each, top) for each in found)
+    numbers = "".join(_table_html(each) for each in found)
+    return (
+        caption(WORDS)
+        + f'<div class="vd-plots">{plots}</div>'
+        + folded("Numbers: distance of each head, in percent of the side", numbers)
+        + html.notices(problems)
+    )
+
+
+def _plot_html(found: Distances, top: float) -> str:
+    first, last = 100 * found.heads[0].mean(), 100 * found.heads[-1].mean()
+    L, H = found.heads.shape
+    alt = (
+        f"{found.run.name}: mean attention distance of {H} heads in each of {L} layers; on average "
+        f"{first:.0f} % of the side in the first layer, {last:.0f} % in the last"
+    )
+    plot = figures.svg(distance_plot(found.heads, found.even, top))
+    return (
+        f'<figure aria-label="{html.escape(alt)}"><figcaption>'
+        f"{html.escape(found.run.name)} <small>{html.escape(origin(found.run))}, "
+        f"{html.escape(over(found))}</small></figcaption>"
+        f"{plot}</figure>"
+    )
+
+
+def origin(run: Run) -> str:
+    """Whether the run started from scratch."""
+    recipe = run.config["recipe"]
+    if "pretrained" not in recipe:
+        return str(recipe.get("summary", run.spec.family))
+    return "pretrained" if recipe["pretrained"] else "from scratch"
+
+
+def over(found: Distances) -> str:
+    if found.pictures == 1:
+        return "over this picture alone, for want of test pictures that it knows"
+    return f"over {found.pictures:,} test pictures"
+
+
+def _table_html(found: Distances) -> str:
+    header = ["layer", "mean", *(f"head {h + 1}" for h in range(found.heads.shape[1]))]
+    rows = [
+        [str(i), *(f"{100 * value:.1f}" for value in (heads.mean(), *heads))]
+        for i, heads in enumerate(found.heads, start=1)
+    ]
+    title = f"{found.run.name}, everywhere alike: {100 * found.even:.1f}"
+    return f"<p>{html.escape(title)}</p>{html.table(header, rows)}"

@@ -1,0 +1,226 @@
+"""The section "Why this class?" of Look: maps of a class side by side, and the truth meter."""
+
+from collections.abc import Callable
+from html import escape
+
+import gradio as gr
+
+from vitdemo.errors import VitdemoError
+from vitdemo.explorer.why import Truth, Why
+from vitdemo.page.components.maps import Maps, Row
+from vitdemo.page.kit import LIGHT_QUEUE, LONG_QUEUE, FreeDropdown, for_people, renewed
+from vitdemo.page.look import why_drawing
+from vitdemo.page.look.picture import TRUE_CLASS
+from vitdemo.page.look.shared import Shared
+
+SECTION = "why"
+PROGRESS = gr.Progress()  # only a mark of where gradio puts the one of each call
+PREDICTED, NOTHING = "", ""  # as class: the predicted one; as the other class: none
+INTRO = (
+    "What speaks for a class: each map answers this in its own way, and they disagree. Choose a "
+    "second class to ask why the one **and not** the other. The **truth meter** takes patches away "
+    "in each map's order and watches the answer, so that you need not trust a map for its looks."
+)
+METER = (
+    "The score, in points: how much higher the probability is, on average over the curve, with "
+    "what a map calls important than with the rest. It says how well a map's order of the patches "
+    "foretells what **this model** loses and regains as they go and come back, under two nulls: "
+    "**random orders**, and the same map **rotated, flipped and shifted**, since smooth maps score "
+    "high wherever they lie. *Not told apart* means p above 0.05: 1 in 20 maps that know nothing "
+    "is called more. *A blob in the middle* is an order from the centre out, which knows photos "
+    "but no model. The score cannot say whether the model is right or looks where a person would. "
+    "Few models were trained on pictures with holes, so compare maps under one fill, not one fill "
+    "with another.\n\n"
+    "**Is it about this class, and about this model?** Below a map stands its rank correlation "
+    "with the same map for the runner-up class, and with that of the model with a random last "
+    "layer (Adebayo et al. 2018): near 1, it shows what is in the picture rather than what speaks "
+    "for this class."
+)
+
+
+class Stopped(Exception):
+    """The person who asked has cancelled, or asked something else."""
+
+
+class Ticket:
+    """One person's running work: `stop` ends it at its next step, even while it waits its turn."""
+
+    def __init__(self, question: tuple):
+        self.question = question
+        self.stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def check(self) -> None:
+        if self.stopped:
+            raise Stopped
+
+
+def build(
+    shared: Shared,
+    *,
+    maps: Callable[..., Why],
+    truth: Callable[..., Truth],
+) -> None:
+    """Lay out and wire the section.
+
+    `maps(run_name, image, target=, against=, slow=, on_step=)` gives the maps, `truth(why, image,
+    fill=, on_step=)` their curves.
+    """
+    gr.Markdown(INTRO)
+    with gr.Row():
+        target = FreeDropdown(
+            [("the predicted class", PREDICTED)],
+            value=PREDICTED,
+            label="Why this class",
+            elem_id="why-class",
+            min_width=220,
+        )
+        against = FreeDropdown(
+            [("no other class", NOTHING)],
+            value=NOTHING,
+            label="and not",
+            elem_id="why-against",
+            min_width=220,
+        )
+        fill = gr.Radio(
+            [(words, name) for name, words in why_drawing.FILLS.items()],
+            value="drop",
+            label="Truth meter: what stands for a patch that is gone",
+            elem_id="why-fill",
+            min_width=320,
+        )
+    shown = Maps(elem_id="why-maps")
+    with gr.Row():
+        slow = gr.Button("Draw the slow maps", elem_id="why-slow")
+        measure = gr.Button("Measure how true the maps are", elem_id="why-measure")
+        cancel = gr.Button("Cancel", elem_id="why-cancel", variant="stop", visible=False)
+    gr.Markdown(METER)
+    meter = gr.HTML(elem_id="why-meter", apply_default_css=False)
+    ticket = gr.State(None)  # of this person's last long work
+    shared.linked |= {"why": target, "not": against, "fill": fill}
+    asked = [target, against, fill]
+
+    def ask(image, name, target, against, **options) -> Why:
+        return maps(name, image, target=target or None, against=against or None, **options)
+
+    def redraw(image, name, target, against, fill, ticket):
+        stop_others(ticket, image, name, target, against, fill)
+        try:
+            found = ask(image, name, target, against, slow=False)
+        except VitdemoError as error:
+            return str(error), ""
+        return drawn(found, fill)
+
+    def draw(image, name, target, against, fill, ticket):
+        """As `redraw`, with the choices of a picture and model that may be new."""
+        stop_others(ticket, image, name, target, against, fill)
+        try:
+            try:
+                found = ask(image, name, target, against, slow=False)
+            except VitdemoError as error:  # a class that this model does not have
+                found = ask(image, name, PREDICTED, NOTHING, slow=False)
+                target, against = None, None  # no choice of any model: the first ones hold
+                gr.Info(escape(str(error)))
+        except VitdemoError as error:
+            return *[gr.skip()] * len(asked), str(error), ""
+        true = image.info.get(TRUE_CLASS)
+        *updates, fill = choices(found, target, against, fill, true)
+        return *updates, *drawn(found, fill)
+
+    def at_length(work: Callable[..., Why], words: str) -> Callable:
+        """A handler that does `work` with a progress bar until its ticket is stopped."""
+
+        @for_people
+        def handler(image, name, target, against, fill, ticket, progress=PROGRESS):
+            if image is None or name is None or ticket is None or ticket.stopped:
+                return gr.skip(), gr.skip()
+
+            def on_step(done, total):
+                ticket.check()
+                progress((done, total), desc=words, unit="steps")
+
+            try:
+                found = work(image, name, target, against, fill, on_step)
+                ticket.check()
+            except Stopped:
+                return gr.skip(), gr.skip()
+            return drawn(found, fill)
+
+        return handler
+
+    def slow_maps(image, name, target, against, fill, on_step) -> Why:
+        return ask(image, name, target, against, slow=True, on_step=on_step)
+
+    def measured(image, name, target, against, fill, on_step) -> Why:
+        found = ask(image, name, target, against, slow=False)
+        truth(found, image, fill=fill, on_step=on_step)
+        return ask(image, name, target, against, slow=False)  # which knows it now
+
+    def stop_others(ticket, *question):
+        """End work on another question; the same one drawn once more leaves it alone."""
+        if ticket is not None and ticket.question != question:
+            ticket.stop()
+
+    def start(ticket, *question):
+        if ticket is not None:
+            ticket.stop()
+        return Ticket(question), *buttons(working=True)
+
+    def stop(ticket):
+        if ticket is not None:
+            ticket.stop()
+        return buttons(working=False)
+
+    def buttons(working: bool) -> tuple[dict, dict, dict]:
+        free = gr.update(interactive=not working)
+        return free, free, gr.update(visible=working)
+
+    private, controls = {"api_visibility": "private"}, [slow, measure, cancel]
+    shared.when_drawn(SECTION, draw, [*asked, ticket], [*asked, shown, meter])
+    shared.when_changed(SECTION, redraw, [*asked, ticket], [shown, meter], by=asked)
+    for button, work, words in (
+        (slow, slow_maps, "Drawing the slow maps"),
+        (measure, measured, "Measuring how true the maps are"),
+    ):
+        started = button.click(
+            start,
+            [ticket, shared.picture, shared.model, *asked],
+            [ticket, *controls],
+            **private,
+            **LIGHT_QUEUE,
+        )
+        worked = started.then(
+            at_length(work, words),
+            inputs=[shared.picture, shared.model, *asked, ticket],
+            outputs=[shown, meter],
+            show_progress_on=meter,
+            **private,
+            **LONG_QUEUE,
+        )
+        worked.then(lambda: buttons(working=False), outputs=controls, **private, **LIGHT_QUEUE)
+    cancel.click(stop, ticket, controls, **private, **LIGHT_QUEUE)
+
+
+def drawn(found: Why, fill: str) -> tuple[Row, str]:
+    """The maps, and the meter where it was measured before."""
+    known = found.truths.get(fill)
+    return why_drawing.maps_row(found, known, fill), why_drawing.meter_html(found, known)
+
+
+def choices(
+    found: Why, target: str | None, against: str | None, fill: str, true: str | None = None
+) -> tuple[dict, dict, dict, str]:
+    """Updates of the three controls for this model and picture, and the fill that then holds.
+
+    The class `true` of a test picture comes first of all, marked.
+    """
+    ordered = sorted(dict.fromkeys(found.run.classes), key=lambda name: name != true)
+    names = [(f"{name} (the true class)" if name == true else name, name) for name in ordered]
+    predicted = found.run.classes[int(found.probabilities.argmax())]
+    fills = [(words, name) for name, words in why_drawing.FILLS.items() if name in found.fills]
+    targets, _ = renewed([(f"the predicted class ({predicted})", PREDICTED), *names], target)
+    others, _ = renewed([("no other class", NOTHING), *names], against)
+    update, fill = renewed(fills, fill)
+    return targets, others, update, fill

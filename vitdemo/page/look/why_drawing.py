@@ -1,0 +1,214 @@
+"""Maps of a class with their words and numbers, and the truth meter as HTML."""
+
+import numpy as np
+
+from vitdemo import figures
+from vitdemo.explorer.why import RANDOM, ClassMap, Score, Truth, Why
+from vitdemo.faithfulness import CENTRE
+from vitdemo.figures import Curve, truth
+from vitdemo.page import html
+from vitdemo.page.components.maps import Panel, Row, peak
+
+BEST = (
+    "On {count} test pictures no map of this model scored higher beyond doubt (paired 95 % "
+    "interval, {fill}), and it was truer than an order from the centre out"
+)
+FILLS = {"drop": "Token dropped (ViT only)", "mean": "Mean colour", "blur": "Blurred picture"}
+# Each at 2.9 : 1 or more on white and on the dark theme; neighbours differ for the colour-blind.
+COLOURS = {
+    "relevance": "#0a78c2",
+    "gradient_rollout": "#c45f10",
+    "grad_cam": "#17876a",
+    "integrated_gradients": "#a2559a",
+    "occlusion": "#96740a",
+    "attention": "#64748b",
+    "rollout": "#d0576b",
+    CENTRE: "#8a98ac",
+}
+UNMEASURED = "Not measured yet for this picture, these maps and this fill: press the button above."
+
+
+def maps_row(why: Why, known: Truth | None, fill: str) -> Row:
+    """All maps side by side, each with its caption, its limit, its checks, and its score where
+    `known`; badges are those of the fill."""
+    classes, chance = why.run.classes, why.probabilities
+    asked = f"Why {why.named}? {why.run.name} gives {chance_of(classes, chance, why.target)}"
+    if why.against is not None:
+        asked += f" and {chance_of(classes, chance, why.against)}"
+    return Row([panel(why, found, known, fill) for found in why.maps], f"{asked}.", ends=ends(why))
+
+
+def ends(why: Why) -> tuple[str, str]:
+    """What the two colours of a signed map speak for."""
+    name = why.run.classes[why.target]
+    if why.against is None:
+        return f"against {name}", f"for {name}"
+    return f"for {why.run.classes[why.against]}", f"for {name}"
+
+
+def chance_of(classes: tuple[str, ...], probabilities: np.ndarray, index: int) -> str:
+    return f"{classes[index]} {100 * probabilities[index]:.1f} %"
+
+
+def panel(why: Why, found: ClassMap, known: Truth | None, fill: str) -> Panel:
+    values, method = found.values, found.method
+    strongest = f"strongest in {peak(values)}"
+    if found.signed:
+        against = values.flat[np.abs(values).argmax()] < 0
+        strongest += ", against it" if against else ", for it"
+    if not np.ptp(values):
+        strongest = "the same everywhere"
+    asked = why.named if method.class_specific else "every class alike"
+    badge = method.name in why.best(fill)
+    return Panel(
+        method.title,
+        values,
+        why.seen,
+        f"{method.title} of {why.run.name} for {asked}: {strongest}",
+        lines=[strongest, *score_words(method.name, known), *checks(why, found)],
+        caption=method.caption,
+        badge="among the best on average" if badge else "",
+        badge_title=BEST.format(count=why.measured[fill].pictures, fill=FILLS[fill].lower())
+        if badge
+        else "",
+        signed=found.signed,
+    )
+
+
+def score_words(name: str, known: Truth | None) -> list[str]:
+    if known is None:
+        return []
+    score = known.scores[name]
+    return [f"Score {points(score.score)} points: {score.verdict} ({chances(score)})."]
+
+
+def points(share: float) -> str:
+    return f"{100 * share:+.1f}"
+
+
+def chances(score: Score) -> str:
+    """Both rank p, as far as they were asked."""
+    elsewhere = "" if score.p_shape is None else f"; elsewhere p = {score.p_shape:.2f}"
+    return f"random p = {score.p_orders:.2f}{elsewhere}"
+
+
+def checks(why: Why, found: ClassMap) -> list[str]:
+    """Would it be another map for another class, for another model; does it add up?"""
+    words = []
+    if found.other_class is not None:
+        words.append(
+            f"Rank correlation with its own map for {why.runner_up}, the runner-up: "
+            f"{correlation(found.other_class)}; of this model with a random head: "
+            f"{correlation(found.random_head)}."
+        )
+    if found.gap is not None:
+        words.append(f"Adds up to the change of the log-probability, less {found.gap:.2%}.")
+    return words
+
+
+def correlation(value: float) -> str:
+    return "–" if value != value else f"{value:+.2f}"
+
+
+def meter_html(why: Why, known: Truth | None) -> str:
+    """Both kinds of curves, and a table of areas that is their legend too."""
+    if known is None:
+        return f'<p class="vd-quiet">{UNMEASURED}</p>'
+    value = "probability, %" if why.against is None else "probability of the two, %"
+    plots = (
+        ("Deletion: a true map falls at once", known.deletion, 0, "patches gone, %"),
+        ("Insertion: a true map rises at once", known.insertion, 1, "patches back, %"),
+    )
+    cells = "".join(
+        f'<figure aria-label="{html.escape(f"{title}. {words(why, known, kind)}")}">'
+        f"<figcaption>{html.escape(title)}</figcaption>"
+        f"{figures.svg(plot(known, curves, kind, x_label, value))}</figure>"
+        for title, curves, kind, x_label in plots
+    )
+    return f'<div class="vd-plots">{cells}</div>{table_html(why, known)}'
+
+
+def words(why: Why, known: Truth, kind: int) -> str:
+    """The mean heights of one kind in a sentence, for those who do not see the curves."""
+    heights = ", ".join(
+        f"{title(why, name)} {100 * (score.deletion, score.insertion)[kind]:.1f}"
+        for name, score in known.scores.items()
+    )
+    chance = 100 * known.random_areas[kind].mean()
+    return f"Mean heights in percent: {heights}; random orders {chance:.1f}."
+
+
+def plot(known: Truth, curves: dict, kind: int, x_label: str, y_label: str):
+    shares = 100 * known.shares
+    lines = [
+        Curve(shares, 100 * curve, COLOURS[name], dashed=name == CENTRE)
+        for name, curve in curves.items()
+    ]
+    return truth.truth_plot(lines, (shares, *(100 * known.bands[kind])), x_label, y_label)
+
+
+def title(why: Why, name: str) -> str:
+    named = {found.method.name: found.method.title for found in why.maps}
+    return named.get(name, "Centre first")
+
+
+def table_html(why: Why, known: Truth) -> str:
+    """Mean heights of the curves, the best score first, each with its two p and verdict."""
+    head = (
+        "order",
+        "deletion, % (low is true)",
+        "insertion, % (high is true)",
+        "score, points",
+        "p, random orders",
+        "p, own shape elsewhere",
+        "",
+    )
+    rows = []
+    for name, score in sorted(known.scores.items(), key=lambda item: -item[1].score):
+        middle = name == CENTRE
+        dashed = ' class="vd-dashed"' if middle else ""
+        verdict = "" if middle and score.verdict != RANDOM else score.verdict
+        shape = "–" if score.p_shape is None else f"{score.p_shape:.2f}"
+        rows.append(
+            f'<tr><th scope="row"><i{dashed} style="color: {COLOURS[name]}"></i>'
+            f"{html.escape(title(why, name))}</th><td>{100 * score.deletion:.1f}</td>"
+            f"<td>{100 * score.insertion:.1f}</td><td>{points(score.score)}</td>"
+            f"<td>{score.p_orders:.2f}</td><td>{shape}</td><td>{html.escape(verdict)}</td></tr>"
+        )
+    random = known.random_areas  # (2, R)
+    low, high = 100 * np.quantile(random[1] - random[0], [0.05, 0.95])
+    chance = 100 * random.mean(axis=1)
+    rows.append(
+        f'<tr><th scope="row"><i class="vd-band"></i>{random.shape[1]} random orders</th>'
+        f"<td>{chance[0]:.1f}</td><td>{chance[1]:.1f}</td>"
+        f"<td>{low:+.1f} to {high:+.1f}</td><td></td><td></td><td>nine of ten</td></tr>"
+    )
+    cells = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
+    return (
+        f'<div class="vd-scroll"><table class="vd-table vd-truth"><thead><tr>{cells}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div><p>{csv_links(why, known)}</p>"
+    )
+
+
+def csv_links(why: Why, known: Truth) -> str:
+    areas = [
+        (name, score.deletion, score.insertion, score.p_orders, score.p_shape)
+        for name, score in known.scores.items()
+    ]
+    areas += [("random", *pair, None, None) for pair in known.random_areas.T.tolist()]
+    curves = [
+        (kind, name, float(share), float(value))
+        for kind, lines in (("deletion", known.deletion), ("insertion", known.insertion))
+        for name, line in lines.items()
+        for share, value in zip(known.shares, line, strict=True)
+    ]
+    name = f"{why.run.name}-{why.run.classes[why.target]}-{known.fill}"
+    return (
+        html.csv_link(
+            ("order", "deletion", "insertion", "p_orders", "p_shape"), areas, f"{name}-areas.csv"
+        )
+        + " "
+        + html.csv_link(("curve", "order", "share", "value"), curves, f"{name}-curves.csv").replace(
+            "Download CSV", "Download curves as CSV"
+        )
+    )
