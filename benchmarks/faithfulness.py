@@ -1,6 +1,7 @@
 """Which map is true to its model: every method on test pictures, beside maps that know nothing.
 
     python benchmarks/faithfulness.py --pictures 500        # Ctrl-C prints what there is so far
+    python benchmarks/faithfulness.py --keep runs/faithfulness   # and goes on there the next time
 
 The pictures are a stratified, seeded draw from the test set; nothing is trained or tuned on them.
 Of each, the class that the model predicts is explained. Deletion takes patches away, what the
@@ -16,6 +17,7 @@ run's folder, for the page. Tables are in LOG.md.
 
 import argparse
 import datetime
+import json
 import os
 import platform
 import sys
@@ -52,6 +54,7 @@ def main() -> None:
     parser.add_argument("--fills", nargs="+", default=["drop", "mean"], choices=faithfulness.FILLS)
     parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
     parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
+    parser.add_argument("--keep", type=Path, help="folder for what is measured, to go on later")
     parser.add_argument("--data", type=Path, help="CIFAR-10's folder (default: data)")
     parser.add_argument("--device", default="auto")
     args = parser.parse_args()
@@ -84,12 +87,24 @@ class Subject:
         possible = faithfulness.fills(self.model)
         self.fills = [fill for fill in args.fills if fill in possible]
         self.rows: list[dict] = []
+        self.kept = args.keep and args.keep / f"{run.name}-{args.steps}.jsonl"
+        if self.kept:
+            args.keep.mkdir(parents=True, exist_ok=True)
+            self.kept.touch()
+            lines = self.kept.read_text().splitlines()[: args.pictures]
+            self.rows = [json.loads(line) for line in lines]
 
     def measure(self, at: int) -> None:
+        """Picture `at`, unless it was measured before."""
+        if at < len(self.rows):
+            return
         image = self.run.preprocessing(self.pictures.images[at : at + 1].to(self.device))
         started = time.perf_counter()
         self.rows.append(measured(self.model, image, self.fills, self.steps, at))
         seconds = time.perf_counter() - started
+        if self.kept:
+            with self.kept.open("a") as lines:
+                lines.write(json.dumps(self.rows[-1]) + "\n")
         print(f"{self.run.name}: {at + 1}, {seconds:.1f} s", file=sys.stderr, flush=True)
 
     def report(self, device: torch.device) -> None:
@@ -139,20 +154,20 @@ def measured(model: nn.Module, image: Tensor, fills: list[str], steps: int, seed
             settings = {"fill": fill, "steps": steps, "seed": seed}
             row[fill] = areas(model, image, target, own, **settings)
             if fill != ROAD:
-                row["laid", fill] = laid(model, image, target, own, **settings)
+                row[f"laid {fill}"] = laid(model, image, target, own, **settings)
         row["saco"] = saco(model, image, target, own, fill=fills[0], seed=seed)
     return row
 
 
 def areas(
     model: nn.Module, image: Tensor, target: int, maps: dict, **settings
-) -> dict[str, np.ndarray]:
-    """Deletion and insertion area (2,) of each order, of `CENTRE` and, on average, of `RANDOM`."""
+) -> dict[str, list[float]]:
+    """Deletion and insertion area of each order, of `CENTRE` and, on average, of `RANDOM`."""
     found = faithfulness.measure(model, image, target, maps, random_orders=ORDERS, **settings)
     curves = {name: (found.deletion[name], found.insertion[name]) for name in found.deletion}
     curves[RANDOM] = (found.random_deletion.mean(0), found.random_insertion.mean(0))
     return {
-        name: torch.stack([faithfulness.area(found.shares, curve) for curve in pair]).numpy()
+        name: [float(faithfulness.area(found.shares, curve)) for curve in pair]
         for name, pair in curves.items()
     }
 
@@ -198,7 +213,7 @@ def table(rows: list[dict], fill: str) -> str:
         deletion, insertion = np.stack([row[fill][name] for row in rows]).mean(axis=0)
         behind = "–" if name == best else interval(own[best] - own[name])
         ahead = "–" if name == CENTRE else interval(own[name] - own[CENTRE])
-        elsewhere = np.array([row["laid", fill].get(name, np.nan) for row in rows])
+        elsewhere = np.array([row[f"laid {fill}"].get(name, np.nan) for row in rows])
         beyond = "–" if name == CENTRE else interval(own[name] - elsewhere)
         coefficients = np.array([row["saco"].get(name, np.nan) for row in rows])
         known = coefficients[~np.isnan(coefficients)]
