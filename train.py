@@ -417,13 +417,12 @@ def write_evaluation(
 
     predict(model, test.images[:1000], run.preprocessing)  # the first pass is slower
     started = time.perf_counter()
-    said, labels = probabilities(test), test.labels.numpy()
+    found, labels = probabilities(test), test.labels.numpy()
     seconds = (time.perf_counter() - started) / len(test)
     held = (probabilities(validation), validation.labels.cpu().numpy()) if validation else ()
-    runs.write_evaluation(
-        run.path, runs.Evaluation(said, labels, data.fingerprint(test, run.classes), seconds, *held)
-    )
-    result = {"test_accuracy": accuracy(said, labels), "test_pictures": len(test)}
+    fingerprint = data.fingerprint(test, run.classes)
+    runs.write_evaluation(run.path, runs.Evaluation(found, labels, fingerprint, seconds, *held))
+    result = {"test_accuracy": accuracy(found, labels), "test_pictures": len(test)}
     print(json.dumps({"run": str(run.path)} | result))
 
 

@@ -84,14 +84,14 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                     tab,
                     evaluated_runs=explorer.evaluated_runs,
                     class_table=partial(explorer_metrics.class_table, explorer),
-                    duel=partial(explorer_metrics.duel, explorer),
+                    paired_test=partial(explorer_metrics.paired_test, explorer),
                     ranking=partial(explorer_metrics.ranking, explorer),
                 )
             with gr.Tab("Confusion matrix", id="confusion") as tab:
                 confusion.build(
                     tab,
                     evaluated_runs=explorer.evaluated_runs,
-                    answered=partial(choices.answered, explorer),
+                    predictions=partial(choices.predictions, explorer),
                     find=partial(choices.find, explorer),
                     pictures=partial(choices.pictures, explorer),
                     opener=opener,
@@ -100,7 +100,7 @@ def build_page(explorer: Explorer) -> gr.Blocks:
                 errors.build(
                     tab,
                     evaluated_runs=explorer.evaluated_runs,
-                    answered=partial(choices.panel, explorer),
+                    predictions=partial(choices.panel, explorer),
                     counts=partial(choices.counts, explorer),
                     find=partial(choices.find, explorer),
                     pictures=partial(choices.pictures, explorer),
