@@ -1,4 +1,4 @@
-"""From a number to its pictures, for the runs of an `Explorer`: what models predicted, and of what.
+"""From a number to its pictures, of the runs of a `Workbench`: what models predicted.
 
 Models are compared on the same pictures in the same order alone: runs whose evaluations have other
 fingerprints, classes or labels never meet in one table.
@@ -11,11 +11,11 @@ from functools import cached_property
 import numpy as np
 
 from vitdemo.errors import DataError, RunError, VitdemoError
-from vitdemo.explorer import Explorer
 from vitdemo.explorer.metrics import sound_evaluation
 from vitdemo.metrics import confusion
 from vitdemo.metrics.errors import KINDS, Filters, select
 from vitdemo.runs import Run
+from vitdemo.workbench import Workbench
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,15 +73,15 @@ class Found:
     shared: int = 0
 
 
-def answered(explorer: Explorer, name: str) -> Answered:
+def answered(workbench: Workbench, name: str) -> Answered:
     """The run `name` with all that were tested on the same pictures, as `evaluated_runs` has them.
 
     Raises `RunError` where the evaluation of `name` itself is missing or not sound.
     """
-    main = explorer.run(name)
+    main = workbench.run(name)
     wanted = sound_evaluation(main)
     runs, left_out = [], []
-    for run in explorer.evaluated_runs():
+    for run in workbench.evaluated_runs():
         try:
             if run.name != name:
                 _check_same(main, run)
@@ -91,14 +91,14 @@ def answered(explorer: Explorer, name: str) -> Answered:
     return Answered(tuple(runs), wanted.labels, tuple(left_out))
 
 
-def panel(explorer: Explorer, *names: str) -> Answered:
+def panel(workbench: Workbench, *names: str) -> Answered:
     """What `answered` has of the runs `names` and of those whose weights are here.
 
     These are "every model" where pictures are chosen: an ablation's runs, of which the figures
     alone are here, have no say unless one of them is asked for. Where that would leave one run
     alone, all have a say.
     """
-    group = answered(explorer, names[0])
+    group = answered(workbench, names[0])
     heard = tuple(run for run in group.runs if run.has_weights or run.name in names)
     if len(heard) in (1, len(group.runs)):
         return group
@@ -116,9 +116,9 @@ def _check_same(main: Run, run: Run) -> None:
         raise RunError("it was tested on other pictures, in another order or at another size.")
 
 
-def find(explorer: Explorer, chosen: Chosen) -> Found:
+def find(workbench: Workbench, chosen: Chosen) -> Found:
     """The pictures that a person wants to see. Raises `RunError` naming what is not there."""
-    group = panel(explorer, *_named(chosen))
+    group = panel(workbench, *_named(chosen))
     own = _select(group, chosen.run, chosen.filters)
     if chosen.other is None:
         return Found(chosen, group, own, len(own))
@@ -137,9 +137,9 @@ def _select(group: Answered, name: str, filters: Filters) -> np.ndarray:
         raise RunError(f"These pictures cannot be chosen: {error}.") from error
 
 
-def counts(explorer: Explorer, chosen: Chosen) -> dict[str, int]:
+def counts(workbench: Workbench, chosen: Chosen) -> dict[str, int]:
     """How many pictures of each kind pass the other filters. Raises `RunError`."""
-    group = panel(explorer, *_named(chosen))
+    group = panel(workbench, *_named(chosen))
     return {kind: len(_select(group, chosen.run, _of_kind(chosen.filters, kind))) for kind in KINDS}
 
 
@@ -153,13 +153,13 @@ def _of_kind(filters: Filters, kind: str) -> Filters:
     )
 
 
-def pictures(explorer: Explorer, run: Run, numbers: Sequence[int]) -> np.ndarray:
+def pictures(workbench: Workbench, run: Run, numbers: Sequence[int]) -> np.ndarray:
     """The test pictures `numbers` as `run` was tested on them, (n, S, S, 3) uint8.
 
     Raises `DataError` with the way out where the data set is not here, or is another one than that
     of the run's evaluation.
     """
-    tests = explorer.test_set()
+    tests = workbench.test_set()
     wanted = run.evaluation
     another = DataError(
         f"The data set here is not the one that '{run.name}' was tested on: pass --data the folder "
