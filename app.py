@@ -12,10 +12,10 @@ from pathlib import Path
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before gradio is imported
 
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer import Explorer
-from vitdemo.explorer.zoo import zoo_run
 from vitdemo.page import CSS, HEAD, JS, THEME, build_page
+from vitdemo.timm_models import timm_run
 from vitdemo.training import pick_device
+from vitdemo.workbench import Workbench
 
 SHIPPED = Path(__file__).parent / "assets" / "runs"
 
@@ -24,11 +24,13 @@ def main(argv: list[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     try:
         device = pick_device(args.device)
-        zoo = [zoo_run(text) for text in args.model]
+        timm_models = [timm_run(text) for text in args.model]
     except VitdemoError as error:
         print(f"app.py: {error}", file=sys.stderr)
         return 2
-    page = build_page(Explorer(args.runs or [SHIPPED, Path("runs")], args.data, device, zoo))
+    page = build_page(
+        Workbench(args.runs or [SHIPPED, Path("runs")], args.data, device, timm_models)
+    )
     try:
         page.launch(
             theme=THEME,

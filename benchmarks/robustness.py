@@ -15,10 +15,10 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from vitdemo.errors import VitdemoError  # noqa: E402
-from vitdemo.explorer import Explorer  # noqa: E402
 from vitdemo.explorer.robustness import Robustness, robustness  # noqa: E402
 from vitdemo.perturb import PERTURBATIONS  # noqa: E402
 from vitdemo.training import pick_device  # noqa: E402
+from vitdemo.workbench import Workbench  # noqa: E402
 
 
 def main() -> None:
@@ -28,11 +28,11 @@ def main() -> None:
     parser.add_argument("--pictures", type=int, default=1000)
     parser.add_argument("--device", default="auto")
     args = parser.parse_args()
-    explorer = Explorer([args.runs], args.data, pick_device(args.device))
+    workbench = Workbench([args.runs], args.data, pick_device(args.device))
     found = []
-    for run in explorer.trained_runs():
+    for run in workbench.trained_runs():
         started = time.perf_counter()
-        found.append(robustness(explorer, run, count=args.pictures))
+        found.append(robustness(workbench, run, count=args.pictures))
         seconds = time.perf_counter() - started
         print(f"{run.name}: {found[-1].pictures} pictures, {seconds:.0f} s", file=sys.stderr)
     for change in PERTURBATIONS:

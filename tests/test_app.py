@@ -17,10 +17,10 @@ from PIL import Image
 import app
 from tests.making import CLASSES
 from tests.serving import ROOT, serve
-from vitdemo.explorer import Explorer
 from vitdemo.explorer.why import maps
 from vitdemo.inputs import load_image, visible_square
 from vitdemo.runs import read_run
+from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
 
@@ -55,7 +55,7 @@ def test_classify_gives_every_models_probabilities(client, photo, shown_runs, tm
     assert set(answer) == {"vit", "timm", "resnet"}
     assert list(answer["vit"]) == list(CLASSES)
     run = read_run(shown_runs / "vit")
-    alone = Explorer([shown_runs], None, CPU).answer(run, load_image(tmp_path / "photo.png"))
+    alone = Workbench([shown_runs], None, CPU).answer(run, load_image(tmp_path / "photo.png"))
     assert list(answer["vit"].values()) == pytest.approx(alone.probabilities.tolist(), abs=1e-5)
 
 
@@ -75,9 +75,9 @@ def test_all_maps_come_as_one_file(client, photo):
 
 def test_why_gives_the_maps_of_a_class(client, photo, shown_runs, tmp_path):
     found = client.predict(photo, "vit", "cat", "dog", api_name="/why")
-    explorer = Explorer([shown_runs], None, CPU)
+    workbench = Workbench([shown_runs], None, CPU)
     image = visible_square(load_image(tmp_path / "photo.png"))
-    alone = maps(explorer, explorer.run("vit"), image, target="cat", against="dog")
+    alone = maps(workbench, workbench.run("vit"), image, target="cat", against="dog")
     assert found["class"] == "cat and not dog"
     assert list(found["maps"]) == [m.method.name for m in alone.maps]
     for drawn in alone.maps:

@@ -10,15 +10,16 @@ import torch
 from tests.making import RESNET, VIT, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
-from vitdemo.explorer import Explorer, compare
+from vitdemo.explorer import compare
 from vitdemo.metrics import expected_calibration_error
 from vitdemo.recipes import RECIPES
+from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def explorer(tmp_path_factory):
+def workbench(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
     make_run(root / "vit", VIT)
     make_run(root / "worse", RESNET, seed=1)
@@ -28,11 +29,11 @@ def explorer(tmp_path_factory):
     untested = make_run(root / "untested", VIT)
     (untested.path / runs.EVALUATION).unlink()
     (untested.path / runs.WEIGHTS).unlink()
-    return Explorer([root], None, CPU)
+    return Workbench([root], None, CPU)
 
 
-def test_a_row_says_what_the_files_say(explorer):
-    row, run = compare.model_rows(explorer)[0], explorer.run("vit")
+def test_a_row_says_what_the_files_say(workbench):
+    row, run = compare.model_rows(workbench)[0], workbench.run("vit")
     found = run.evaluation
     assert (row.name, row.recipe, row.device) == ("vit", "vit", "a test machine")
     assert (row.parameters, row.macs) == (run.config["parameters"], None)
@@ -45,14 +46,14 @@ def test_a_row_says_what_the_files_say(explorer):
     assert (row.tested.worst_class, row.tested.worst_f1) == ("cat", pytest.approx(6 / 7))
 
 
-def test_the_best_run_comes_first_and_the_untested_last(explorer):
-    rows = compare.model_rows(explorer)
+def test_the_best_run_comes_first_and_the_untested_last(workbench):
+    rows = compare.model_rows(workbench)
     assert [row.name for row in rows] == ["vit", "worse", "untested"]
     assert rows[-1].tested is None and rows[-1].file_bytes is None
 
 
-def test_only_runs_with_weights_can_be_tried(explorer):
-    assert [run.name for run in compare.trained_rows(explorer)] == ["vit", "worse"]
+def test_only_runs_with_weights_can_be_tried(workbench):
+    assert [run.name for run in compare.trained_rows(workbench)] == ["vit", "worse"]
 
 
 def test_an_unusable_evaluation_is_named_and_the_others_stand(tmp_path):
@@ -60,7 +61,7 @@ def test_an_unusable_evaluation_is_named_and_the_others_stand(tmp_path):
     bad = make_run(tmp_path / "bad")
     found = bad.evaluation
     runs.write_evaluation(bad.path, replace(found, probabilities=found.probabilities * np.nan))
-    rows = compare.model_rows(Explorer([tmp_path], None, CPU))
+    rows = compare.model_rows(Workbench([tmp_path], None, CPU))
     assert [row.name for row in rows] == ["good", "bad"]
     assert "NaN" in rows[1].problem and rows[1].tested is None
 
@@ -69,7 +70,7 @@ def test_a_part_of_the_training_pictures_is_said(tmp_path):
     run = make_run(tmp_path / "part")
     split = {"seed": 0, "train_pictures": 20_000, "validation_pictures": 5000}
     runs.write_config(run.path, run.config | {"split": split})
-    header, (row,) = compare.cells(compare.model_rows(Explorer([tmp_path], None, CPU)))
+    header, (row,) = compare.cells(compare.model_rows(Workbench([tmp_path], None, CPU)))
     assert row[header.index("Training pictures (thousand)")] == "20.0"
 
 
@@ -77,7 +78,7 @@ def test_a_part_of_the_training_pictures_is_said(tmp_path):
 def test_what_others_report_stands_beside_runs_on_the_same_data_set_alone(tmp_path, name, known):
     run = make_run(tmp_path / "resnet18", RESNET)
     runs.write_config(run.path, run.config | {"data": {"name": name, "fingerprint": "0" * 16}})
-    header, (row,) = compare.cells(compare.model_rows(Explorer([tmp_path], None, CPU)))
+    header, (row,) = compare.cells(compare.model_rows(Workbench([tmp_path], None, CPU)))
     assert row[header.index("Data set")] == name
     assert (row[header.index("Reported elsewhere (%)")] == "96.0") == known
 
@@ -86,7 +87,7 @@ def test_one_class_alone_has_no_roc_auc_in_its_row(tmp_path):
     run = make_run(tmp_path / "one")
     labels = np.zeros(200, dtype=np.int64)
     runs.write_evaluation(run.path, replace(run.evaluation, labels=labels))
-    header, (row,) = compare.cells(compare.model_rows(Explorer([tmp_path], None, CPU)))
+    header, (row,) = compare.cells(compare.model_rows(Workbench([tmp_path], None, CPU)))
     assert row[header.index("Macro ROC-AUC")] == "–"
 
 
@@ -104,8 +105,8 @@ def test_columns_that_tell_nothing_apart_are_said_once():
     assert compare.told_once(header, rows[:1]) == (header, rows[:1], {})
 
 
-def test_cells_have_units_and_dashes(explorer):
-    header, rows = compare.cells(compare.model_rows(explorer))
+def test_cells_have_units_and_dashes(workbench):
+    header, rows = compare.cells(compare.model_rows(workbench))
     first, last = (dict(zip(header, row, strict=True)) for row in (rows[0], rows[-1]))
     assert first["Test accuracy (%)"] == "97.50"
     low, high = map(float, first["95 % interval (%)"].split(" to "))
@@ -116,9 +117,9 @@ def test_cells_have_units_and_dashes(explorer):
     assert first["1 picture here (ms)"] == "–"
 
 
-def test_latencies_stand_in_the_row_of_their_run(explorer):
+def test_latencies_stand_in_the_row_of_their_run(workbench):
     measured = {"worse": [compare.Latency(32, 12.34, 12, 13, 5, "cpu")]}
-    header, rows = compare.cells(compare.model_rows(explorer), measured)
+    header, rows = compare.cells(compare.model_rows(workbench), measured)
     column = header.index("32 pictures here (ms)")
     assert [row[column] for row in rows] == ["–", "12.3", "–"]
 
@@ -127,7 +128,7 @@ def test_what_others_report_is_by_recipe(tmp_path):
     run = make_run(tmp_path / "mine")
     config = run.config | {"recipe": run.config["recipe"] | {"name": "vit-conv-stem"}}
     runs.write_config(run.path, config)
-    header, (row,) = compare.cells(compare.model_rows(Explorer([tmp_path], None, CPU)))
+    header, (row,) = compare.cells(compare.model_rows(Workbench([tmp_path], None, CPU)))
     assert row[header.index("Reported elsewhere (%)")] == "95.04 / 96.53"
     _, reported = compare.reported_cells(["vit-conv-stem"])
     assert {source for *_, source in reported} == {"SHI-Labs/Compact-Transformers"}
@@ -150,28 +151,28 @@ def test_markdown_cannot_be_broken_by_a_name():
 # --- the stopwatch -------------------------------------------------------------------------------
 
 
-def test_latency_is_the_median_of_the_passes_after_the_warm_up(explorer, monkeypatch):
+def test_latency_is_the_median_of_the_passes_after_the_warm_up(workbench, monkeypatch):
     clock = iter(np.cumsum([0, *[0.001, 1] * 2, 0.1, 1, 0.001, 1, 0.005, 1, 0.001]))
     monkeypatch.setattr(compare.time, "perf_counter", lambda: next(clock))
     passes = []
-    run = explorer.run("vit")
-    model = explorer.model(run)
+    run = workbench.run("vit")
+    model = workbench.model(run)
     handle = model.register_forward_hook(lambda *_: passes.append(1))
-    found = compare.latency(explorer, run, 2, seconds=0)
+    found = compare.latency(workbench, run, 2, seconds=0)
     handle.remove()
     assert len(passes) == compare.WARM_UP + 5
     assert (found.passes, found.batch) == (5, 2)
     assert (found.low, found.milliseconds, found.high) == pytest.approx((1, 1, 5))
 
 
-def test_latency_goes_on_until_its_time_is_over(explorer, monkeypatch):
+def test_latency_goes_on_until_its_time_is_over(workbench, monkeypatch):
     clock = itertools.count(step=0.25)  # each pass takes as long
     monkeypatch.setattr(compare.time, "perf_counter", lambda: next(clock))
-    found = compare.latency(explorer, explorer.run("vit"), 1, seconds=2.0)
+    found = compare.latency(workbench, workbench.run("vit"), 1, seconds=2.0)
     assert (found.passes, found.milliseconds) == (8, 250)
     assert "1 thread)" in found.device
 
 
-def test_a_run_without_weights_cannot_be_timed(explorer):
+def test_a_run_without_weights_cannot_be_timed(workbench):
     with pytest.raises(RunError, match="'untested' has no weights"):
-        compare.latency(explorer, explorer.run("untested"), 1)
+        compare.latency(workbench, workbench.run("untested"), 1)

@@ -12,7 +12,6 @@ from PIL import Image
 from tests.making import KINDS, make_run, timm_spec
 from vitdemo.attention.packed import unpack
 from vitdemo.errors import ImageError
-from vitdemo.explorer import Answer, Explorer
 from vitdemo.explorer.hands import Changes, Removed
 from vitdemo.figures import SEQUENTIAL
 from vitdemo.figures.truth import DIVERGING
@@ -24,6 +23,7 @@ from vitdemo.page.components.canvas import Canvas, Changed
 from vitdemo.page.components.maps import Maps, Panel, Row
 from vitdemo.page.components.offers import Group, Offered, Offers
 from vitdemo.page.components.picture import Asked, Picture, Shown, asked
+from vitdemo.workbench import Answer, Workbench
 
 CPU = torch.device("cpu")
 
@@ -36,8 +36,8 @@ def cache(tmp_path, monkeypatch):
 
 
 def look_of(root: Path, spec, image: Image.Image):
-    explorer = Explorer([root], None, CPU)
-    return explorer.look(make_run(root / "run", spec), image)
+    workbench = Workbench([root], None, CPU)
+    return workbench.look(make_run(root / "run", spec), image)
 
 
 def content(file: dict) -> np.ndarray:

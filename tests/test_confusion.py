@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 import torch
 
-from vitdemo.explorer import Explorer
 from vitdemo.explorer.errors import predictions
 from vitdemo.page.confusion import drawing
 from vitdemo.page.confusion.drawing import COUNTS, PREDICTED_SHARES, SHARES
+from vitdemo.workbench import Workbench
 
 # first: 60 10 0 / 5 25 0 / 4 6 0; second: 66 4 0 / 9 21 0 / 10 0 0
 
 
 @pytest.fixture(scope="module")
 def read(tested_runs):
-    group = predictions(Explorer([tested_runs[0]], tested_runs[1], torch.device("cpu")), "first")
+    group = predictions(Workbench([tested_runs[0]], tested_runs[1], torch.device("cpu")), "first")
 
     def read(unit, other=None, errors_only=False):
         return drawing.read_matrix(group, "first", other, unit, errors_only)

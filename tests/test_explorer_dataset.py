@@ -11,11 +11,12 @@ from vitdemo import data
 from vitdemo.augment import Augmentation, draw_flip, flip
 from vitdemo.data import CIFAR10_MEAN, CIFAR10_STD, Pictures
 from vitdemo.errors import DataError
-from vitdemo.explorer import Explorer, dataset
+from vitdemo.explorer import dataset
 from vitdemo.explorer.augmented import augmentations
 from vitdemo.inputs import square_crop, to_uint8
 from vitdemo.recipes import RECIPES, get_recipe
 from vitdemo.training import augment
+from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
 UNEQUAL = {"train/<b>ant": 5, "train/bee": 2, "train/cow": 9, "test/<b>ant": 3, "test/cow": 4}
@@ -23,7 +24,7 @@ UNEQUAL = {"train/<b>ant": 5, "train/bee": 2, "train/cow": 9, "test/<b>ant": 3, 
 
 @pytest.fixture
 def unequal(put_pictures):
-    return Explorer([], put_pictures(UNEQUAL), CPU)
+    return Workbench([], put_pictures(UNEQUAL), CPU)
 
 
 def noise(count: int, side: int = 16) -> torch.Tensor:
@@ -47,7 +48,7 @@ def test_statistics_of_a_folder_cover_every_pixel(unequal):
 
 def test_statistics_read_no_more_pictures_than_they_say(put_pictures, monkeypatch):
     monkeypatch.setattr(dataset, "READ", 6)
-    found = dataset.statistics(Explorer([], put_pictures(UNEQUAL, "few"), CPU))
+    found = dataset.statistics(Workbench([], put_pictures(UNEQUAL, "few"), CPU))
     assert (found.read, found.total) == (6, 16)
 
 
@@ -68,10 +69,10 @@ def test_class_means_equal_a_loop_and_an_empty_class_is_grey():
 
 
 def test_cifar10_has_its_known_counts_and_colours(cifar10):
-    explorer = Explorer([], cifar10.root, CPU)
-    assert dataset.overview(explorer).train.tolist() == [5000] * 10
-    assert dataset.overview(explorer).test.tolist() == [1000] * 10
-    found = dataset.statistics(explorer)
+    workbench = Workbench([], cifar10.root, CPU)
+    assert dataset.overview(workbench).train.tolist() == [5000] * 10
+    assert dataset.overview(workbench).test.tolist() == [1000] * 10
+    found = dataset.statistics(workbench)
     assert (found.read, found.total) == (dataset.READ, 50_000)
     assert np.allclose(found.mean, CIFAR10_MEAN, atol=0.01)
     assert np.allclose(found.std, CIFAR10_STD, atol=0.01)
@@ -79,11 +80,11 @@ def test_cifar10_has_its_known_counts_and_colours(cifar10):
 
 def test_without_a_data_set_the_way_out_is_named(tmp_path):
     with pytest.raises(DataError, match=r"train\.py download"):
-        dataset.overview(Explorer([], tmp_path / "none", CPU))
+        dataset.overview(Workbench([], tmp_path / "none", CPU))
 
 
 def test_of_two_downloads_at_once_the_second_is_told(tmp_path):
-    explorer, begun, go_on = Explorer([], tmp_path, CPU), threading.Event(), threading.Event()
+    workbench, begun, go_on = Workbench([], tmp_path, CPU), threading.Event(), threading.Event()
 
     def slow(root, download):
         begun.set()
@@ -94,7 +95,7 @@ def test_of_two_downloads_at_once_the_second_is_told(tmp_path):
 
     def first():
         try:
-            dataset.download(explorer, slow)
+            dataset.download(workbench, slow)
         except DataError as error:
             errors.append(str(error))
 
@@ -102,11 +103,11 @@ def test_of_two_downloads_at_once_the_second_is_told(tmp_path):
     thread.start()
     begun.wait(10)
     with pytest.raises(DataError, match="downloaded already"):
-        dataset.download(explorer, slow)
+        dataset.download(workbench, slow)
     go_on.set()
     thread.join()
     with pytest.raises(DataError, match="no network"):  # the way is free again
-        dataset.download(explorer, slow)
+        dataset.download(workbench, slow)
     assert errors == ["no network"]
 
 

@@ -10,28 +10,28 @@ import torch
 from tests.making import ANSWERS, INSECTS, VIT, make_run
 from vitdemo import data, runs
 from vitdemo.errors import DataError, RunError
-from vitdemo.explorer import Explorer
 from vitdemo.explorer.errors import Query, counts, find, panel, pictures, predictions
 from vitdemo.metrics.errors import KINDS, Filters
+from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
 ANT_AS_BEE = Filters("all", true=0, predicted=1)
 
 
 @pytest.fixture
-def explorer(tested_runs):
-    return Explorer([tested_runs[0]], tested_runs[1], CPU)
+def workbench(tested_runs):
+    return Workbench([tested_runs[0]], tested_runs[1], CPU)
 
 
 @pytest.fixture
 def changed(tested_runs, tmp_path):
-    """changed(**fields) -> an explorer where those of the second run's evaluation are others."""
+    """changed(**fields) -> an workbench where those of the second run's evaluation are others."""
 
     def change(**fields):
         root = shutil.copytree(tested_runs[0], tmp_path / "runs")
         kept = runs.read_evaluation(root / "second")
         runs.write_evaluation(root / "second", replace(kept, **fields))
-        return Explorer([root], tested_runs[1], CPU)
+        return Workbench([root], tested_runs[1], CPU)
 
     return change
 
@@ -39,8 +39,8 @@ def changed(tested_runs, tmp_path):
 # --- who goes together ---------------------------------------------------------------------------
 
 
-def test_runs_on_the_same_pictures_go_together(explorer):
-    group = predictions(explorer, "second")
+def test_runs_on_the_same_pictures_go_together(workbench):
+    group = predictions(workbench, "second")
     assert (group.names, group.classes, group.left_out) == (["first", "second"], INSECTS, ())
     assert group.probabilities.shape == (2, 110, 3)
     assert group.confusion("first").tolist() == [[60, 10, 0], [5, 25, 0], [4, 6, 0]]
@@ -67,7 +67,7 @@ def three(tested_runs, tmp_path):
     shutil.copytree(root / "second", root / "third")
     for name in ("first", "second"):
         (root / name / runs.WEIGHTS).unlink()
-    return Explorer([root], tested_runs[1], CPU)
+    return Workbench([root], tested_runs[1], CPU)
 
 
 def test_runs_with_weights_come_first(three):
@@ -98,7 +98,7 @@ def test_other_classes_are_never_compared(tested_runs):
     strangers = ("x", "y", "z")
     other = root.parent / "strangers"
     make_run(other / "third", classes=strangers, tested=runs.read_evaluation(root / "first"))
-    group = predictions(Explorer([root, other], folder, CPU), "third")
+    group = predictions(Workbench([root, other], folder, CPU), "third")
     assert group.names == ["third"]
     assert [sentence.split(":")[1] for sentence in group.left_out] == [
         " it knows other classes."
@@ -108,10 +108,10 @@ def test_other_classes_are_never_compared(tested_runs):
 def test_nan_is_refused_by_name_and_hides_no_other_run(changed, tested_runs):
     broken = runs.read_evaluation(tested_runs[0] / "second").probabilities
     broken[7] = np.nan
-    explorer = changed(probabilities=broken)
+    workbench = changed(probabilities=broken)
     with pytest.raises(RunError, match=r"'second' cannot be used: NaN or infinite.*row 7"):
-        predictions(explorer, "second")
-    group = predictions(explorer, "first")
+        predictions(workbench, "second")
+    group = predictions(workbench, "first")
     assert group.names == ["first"]
     assert "NaN" in group.left_out[0]
 
@@ -120,75 +120,75 @@ def test_nan_is_refused_by_name_and_hides_no_other_run(changed, tested_runs):
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_a_cell_holds_as_many_as_the_matrix_says(explorer, name):
+def test_a_cell_holds_as_many_as_the_matrix_says(workbench, name):
     for (true, predicted), count in ANSWERS[name].items():
-        found = find(explorer, Query(name, Filters("all", true, predicted)))
+        found = find(workbench, Query(name, Filters("all", true, predicted)))
         assert len(found.numbers) == found.own == count
         assert (found.others, found.shared) == (0, 0)
 
 
-def test_of_two_models_the_second_ones_own_pictures_follow(explorer):
-    first = find(explorer, Query("first", ANT_AS_BEE)).numbers.tolist()
-    second = find(explorer, Query("second", ANT_AS_BEE)).numbers.tolist()
-    both = find(explorer, Query("first", ANT_AS_BEE, other="second"))
+def test_of_two_models_the_second_ones_own_pictures_follow(workbench):
+    first = find(workbench, Query("first", ANT_AS_BEE)).numbers.tolist()
+    second = find(workbench, Query("second", ANT_AS_BEE)).numbers.tolist()
+    both = find(workbench, Query("first", ANT_AS_BEE, other="second"))
     assert both.numbers[: both.own].tolist() == first
     assert both.numbers.tolist() == first + [n for n in second if n not in first]
     assert (both.own, both.others, both.shared) == (10, 4, len(set(first) & set(second)))
 
 
-def test_counts_of_each_kind(explorer):
-    found = counts(explorer, Query("first", Filters()))
+def test_counts_of_each_kind(workbench):
+    found = counts(workbench, Query("first", Filters()))
     assert list(found) == list(KINDS)
     assert (found["errors"], found["right"], found["all"]) == (25, 85, 110)
-    group = predictions(explorer, "first")
+    group = predictions(workbench, "first")
     right = group.probabilities.argmax(2) == group.labels  # (M, N)
     assert found["all_wrong"] == int((~right).all(0).sum())
     assert found["only_right"] == int((right[0] & ~right[1]).sum())
 
 
-def test_counts_follow_the_other_filters(explorer):
-    found = counts(explorer, Query("first", Filters(true=2)))
+def test_counts_follow_the_other_filters(workbench):
+    found = counts(workbench, Query("first", Filters(true=2)))
     assert (found["errors"], found["right"], found["all"]) == (10, 0, 10)
 
 
-def test_a_choice_of_what_is_not_there_is_a_sentence(explorer):
+def test_a_choice_of_what_is_not_there_is_a_sentence(workbench):
     with pytest.raises(RunError, match="no true class 3: choose 0 to 2"):
-        find(explorer, Query("first", Filters(true=3)))
+        find(workbench, Query("first", Filters(true=3)))
     with pytest.raises(RunError, match="'nobody' was not tested on the same pictures"):
-        find(explorer, Query("first", Filters(), other="nobody"))
+        find(workbench, Query("first", Filters(), other="nobody"))
     with pytest.raises(RunError, match="There is no run 'nobody'"):
-        find(explorer, Query("nobody", Filters()))
+        find(workbench, Query("nobody", Filters()))
 
 
 # --- the pictures --------------------------------------------------------------------------------
 
 
-def test_pictures_are_those_that_the_run_was_tested_on(explorer, tested_runs):
-    run = explorer.run("first")
-    found = pictures(explorer, run, [109, 0])
+def test_pictures_are_those_that_the_run_was_tested_on(workbench, tested_runs):
+    run = workbench.run("first")
+    found = pictures(workbench, run, [109, 0])
     wanted = data.open_source(tested_runs[1]).load("test", VIT.image_size).images
     assert np.array_equal(found, wanted[[109, 0]].permute(0, 2, 3, 1).numpy())
-    assert pictures(explorer, run, []).shape == (0, 16, 16, 3)
+    assert pictures(workbench, run, []).shape == (0, 16, 16, 3)
 
 
 def test_pictures_of_another_data_set_are_not_shown(changed):
-    explorer = changed(fingerprint="another")
+    workbench = changed(fingerprint="another")
     with pytest.raises(DataError, match="not the one that 'second' was tested on: pass --data"):
-        pictures(explorer, explorer.run("second"), [0])
+        pictures(workbench, workbench.run("second"), [0])
 
 
 def test_pictures_of_a_data_set_of_other_classes_are_not_shown(tested_runs, put_pictures):
     names = [f"{part}/{name}" for part in ("train", "test") for name in "ab"]
-    explorer = Explorer([tested_runs[0]], put_pictures(dict.fromkeys(names, 1)), CPU)
+    workbench = Workbench([tested_runs[0]], put_pictures(dict.fromkeys(names, 1)), CPU)
     with pytest.raises(DataError, match="not the one"):
-        pictures(explorer, explorer.run("first"), [0])
+        pictures(workbench, workbench.run("first"), [0])
 
 
 def test_without_a_data_set_all_but_the_pictures_is_there(tested_runs, tmp_path):
-    explorer = Explorer([tested_runs[0]], tmp_path / "none", CPU)
-    assert len(find(explorer, Query("first", ANT_AS_BEE)).numbers) == 10
+    workbench = Workbench([tested_runs[0]], tmp_path / "none", CPU)
+    assert len(find(workbench, Query("first", ANT_AS_BEE)).numbers) == 10
     with pytest.raises(DataError, match=r"python train\.py download"):
-        pictures(explorer, explorer.run("first"), [0])
+        pictures(workbench, workbench.run("first"), [0])
 
 
 def test_pictures_of_cifar10_need_no_resizing(cifar10, tmp_path):
@@ -197,6 +197,6 @@ def test_pictures_of_cifar10_need_no_resizing(cifar10, tmp_path):
     print_ = data.fingerprint(test, cifar10.classes)
     tested = runs.Evaluation(shares, test.labels.numpy(), print_, 0.001)
     run = make_run(tmp_path / "vit", tested=tested)  # of 16 pixels
-    explorer = Explorer([tmp_path], cifar10.root, CPU)
-    found = pictures(explorer, run, [9999])
+    workbench = Workbench([tmp_path], cifar10.root, CPU)
+    found = pictures(workbench, run, [9999])
     assert np.array_equal(found[0], test.images[9999].permute(1, 2, 0).numpy())

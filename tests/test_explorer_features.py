@@ -11,9 +11,10 @@ from PIL import Image
 from tests.making import CONVNET, RESNET, TIMM, VIT, make_run
 from vitdemo import models
 from vitdemo.errors import DataError, RunError
-from vitdemo.explorer import Explorer, features, patches
+from vitdemo.explorer import features, patches
 from vitdemo.explorer.tsne import tsne, tsne_apart
 from vitdemo.models import ModelSpec, build_model, classifier
+from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
 POOLED = ModelSpec("timm", 32, "vit_tiny_patch16_224", {"patch_size": 8, "depth": 1,
@@ -22,10 +23,10 @@ COUNTS = {"train/ant": 2, "train/bee": 2, "test/ant": 9, "test/bee": 5}
 
 
 @pytest.fixture
-def explorer(tmp_path, put_pictures):
+def workbench(tmp_path, put_pictures):
     for name, spec in {"vit": VIT, "timm": TIMM, "resnet": RESNET}.items():
         make_run(tmp_path / "runs" / name, spec)
-    return Explorer([tmp_path / "runs"], put_pictures(COUNTS), CPU)
+    return Workbench([tmp_path / "runs"], put_pictures(COUNTS), CPU)
 
 
 SPECS = [VIT, TIMM, POOLED, RESNET, CONVNET]
@@ -43,39 +44,39 @@ def test_the_last_layer_answers_from_the_features(spec):
 
 
 @pytest.mark.parametrize("name", ["vit", "timm", "resnet"])
-def test_a_space_holds_the_features_of_every_sampled_picture(explorer, name, monkeypatch):
+def test_a_space_holds_the_features_of_every_sampled_picture(workbench, name, monkeypatch):
     monkeypatch.setattr(features, "BATCH", 4)  # the last one is smaller
-    run, told = explorer.run(name), []
-    found = features.space(explorer, run, report=lambda share, words: told.append(share))
+    run, told = workbench.run(name), []
+    found = features.space(workbench, run, report=lambda share, words: told.append(share))
     assert told == [0, 4 / 14, 8 / 14, 12 / 14]
     pictures = found.sample.source.load("test", run.spec.image_size)
     assert np.array_equal(found.sample.labels, pictures.labels)
     with torch.no_grad():
-        wanted = models.features(explorer.model(run), run.preprocessing(pictures.images))
+        wanted = models.features(workbench.model(run), run.preprocessing(pictures.images))
     assert np.allclose(found.features, wanted, atol=1e-4)
 
 
-def test_raw_pixels_are_a_space_too(explorer):
-    found = features.space(explorer, None)
+def test_raw_pixels_are_a_space_too(workbench):
+    found = features.space(workbench, None)
     assert found.name == "Raw pixels"
     assert found.features.shape == (14, 3 * features.SIDE**2)
     assert np.allclose(255 * found.features[3], found.sample.small[3].reshape(-1))
 
 
-def test_a_space_is_computed_once_until_its_run_changes(explorer, tmp_path):
-    run = explorer.run("vit")
-    first = features.space(explorer, run)
-    assert features.space(explorer, run) is first
+def test_a_space_is_computed_once_until_its_run_changes(workbench, tmp_path):
+    run = workbench.run("vit")
+    first = features.space(workbench, run)
+    assert features.space(workbench, run) is first
     make_run(tmp_path / "runs" / "vit", VIT, seed=9)
-    assert features.space(explorer, explorer.run("vit")) is not first
+    assert features.space(workbench, workbench.run("vit")) is not first
 
 
-def test_nan_features_are_refused_by_name(explorer, tmp_path):
+def test_nan_features_are_refused_by_name(workbench, tmp_path):
     run = make_run(tmp_path / "runs" / "sick", VIT)
-    model = explorer.model(run)
+    model = workbench.model(run)
     torch.nn.init.constant_(model.norm.bias, float("nan"))
     with pytest.raises(RunError, match="'sick' has features of NaN"):
-        features.space(explorer, run)
+        features.space(workbench, run)
 
 
 def test_ratio_and_purity_equal_plain_loops():
@@ -147,32 +148,32 @@ def test_tsne_refuses_what_it_cannot_lay_out(points, words):
         features._laid_out(found, features.nothing)
 
 
-def test_a_plane_reports_and_is_computed_once(explorer):
+def test_a_plane_reports_and_is_computed_once(workbench):
     told = []
-    space, first = features.plane(explorer, None, report=lambda share, words: told.append(words))
+    space, first = features.plane(workbench, None, report=lambda share, words: told.append(words))
     assert first.shape == (14, 2)
     assert set(told) == {"Raw pixels: t-SNE"}
-    again, second = features.plane(explorer, None)
+    again, second = features.plane(workbench, None)
     assert again is space and second is first
 
 
-def test_both_planes_are_of_the_same_pictures(explorer):
+def test_both_planes_are_of_the_same_pictures(workbench):
     told = []
-    pixels, learned = features.planes(explorer, "vit", 14, lambda _, words: told.append(words))
+    pixels, learned = features.planes(workbench, "vit", 14, lambda _, words: told.append(words))
     assert [space.name for space, _ in (pixels, learned)] == ["Raw pixels", "vit"]
     assert pixels[0].sample is learned[0].sample
-    assert learned[1] is features.plane(explorer, explorer.run("vit"), most=14)[1]
+    assert learned[1] is features.plane(workbench, workbench.run("vit"), most=14)[1]
     assert any(words.startswith("vit: features of") for words in told)
-    alone = features.planes(explorer, None, 14)
+    alone = features.planes(workbench, None, 14)
     assert len(alone) == 1 and alone[0][1] is pixels[1]
 
 
-def test_what_the_report_raises_ends_both_planes(explorer):
+def test_what_the_report_raises_ends_both_planes(workbench):
     def stop(share, words):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        features.planes(explorer, "vit", 13, stop)
+        features.planes(workbench, "vit", 13, stop)
 
 
 def test_nearest_equals_a_plain_loop():
@@ -190,9 +191,9 @@ def test_nearest_equals_a_plain_loop():
 
 
 @pytest.mark.parametrize("name", ["vit", "resnet", None])
-def test_a_test_picture_is_its_own_nearest_neighbour(explorer, name):
-    picture = explorer.test_picture(10).image
-    sample, places, cosines = features.neighbours(explorer, name, picture, count=3)
+def test_a_test_picture_is_its_own_nearest_neighbour(workbench, name):
+    picture = workbench.test_picture(10).image
+    sample, places, cosines = features.neighbours(workbench, name, picture, count=3)
     assert sample.indices[places[0]] == 10
     assert cosines[0] == pytest.approx(1, abs=1e-3)
     assert len(places) == 3 and (np.diff(cosines) <= 0).all()
@@ -201,26 +202,26 @@ def test_a_test_picture_is_its_own_nearest_neighbour(explorer, name):
 @pytest.mark.parametrize("spec", [VIT, TIMM, POOLED], ids=["vit", "timm", "pooled"])
 def test_projection_and_position_make_the_first_tokens(tmp_path, spec):
     run = make_run(tmp_path / "one", spec)
-    explorer = Explorer([tmp_path], tmp_path / "none", CPU)
+    workbench = Workbench([tmp_path], tmp_path / "none", CPU)
     pixels = np.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype=np.uint8)
     image = Image.fromarray(pixels)
-    found = patches.embed(explorer, run, image)
-    prefix = explorer.model(run).num_prefix_tokens
-    wanted = explorer.look(run, image).tokens[0, prefix:]  # (P, D)
+    found = patches.embed(workbench, run, image)
+    prefix = workbench.model(run).num_prefix_tokens
+    wanted = workbench.look(run, image).tokens[0, prefix:]  # (P, D)
     assert np.allclose(found.tokens, wanted, atol=1e-4)
     # The projection is one linear map of a patch's pixels.
-    weight = explorer.model(run).patch_embed.proj.weight.detach()  # (D, 3, p, p)
+    weight = workbench.model(run).patch_embed.proj.weight.detach()  # (D, 3, p, p)
     height, width = weight.shape[2:]
-    norm = explorer.input(run.preprocessing, image)[1][0]  # (3, S, S)
+    norm = workbench.input(run.preprocessing, image)[1][0]  # (3, S, S)
     patch = norm[:, height : 2 * height, :width]  # row 1, column 0
-    by_hand = (weight * patch).sum((1, 2, 3)) + explorer.model(run).patch_embed.proj.bias.detach()
+    by_hand = (weight * patch).sum((1, 2, 3)) + workbench.model(run).patch_embed.proj.bias.detach()
     assert np.allclose(found.projected[found.grid[1]], by_hand, atol=1e-4)
 
 
 def test_patches_cut_the_picture_and_components_share_the_variance(tmp_path):
     run = make_run(tmp_path / "one", VIT)
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8))
-    found = patches.embed(Explorer([tmp_path], None, CPU), run, image)
+    found = patches.embed(Workbench([tmp_path], None, CPU), run, image)
     cut = found.patches()
     assert cut.shape == (4, 4, 4, 4, 3)
     assert np.array_equal(cut[2, 1], found.seen[8:12, 4:8])
@@ -237,4 +238,4 @@ def test_patches_cut_the_picture_and_components_share_the_variance(tmp_path):
 def test_a_resnet_cuts_no_patches(tmp_path):
     run = make_run(tmp_path / "resnet", RESNET)
     with pytest.raises(RunError, match="cuts no patches"):
-        patches.embed(Explorer([tmp_path], None, CPU), run, Image.new("RGB", (9, 9)))
+        patches.embed(Workbench([tmp_path], None, CPU), run, Image.new("RGB", (9, 9)))

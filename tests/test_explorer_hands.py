@@ -10,21 +10,22 @@ from PIL import Image
 
 from tests.making import RESNET, TIMM, VIT, make_run
 from vitdemo.errors import DataError
-from vitdemo.explorer import Explorer, hands
+from vitdemo.explorer import hands
 from vitdemo.explorer.hands import CHEQUERED, PRESETS, Changes, Removed
 from vitdemo.perturb import PERTURBATIONS, apply
+from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
 NOTHING = {"pieces": 1, "rotate": 0, "brightness": 1, "blur": 0, "noise": 0, "jpeg": 100}
 
 
 @pytest.fixture(scope="module")
-def explorer(tmp_path_factory):
+def workbench(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
     make_run(root / "vit", VIT)
     make_run(root / "timm", TIMM, seed=1)
     make_run(root / "resnet", RESNET, seed=2)
-    return Explorer([root], root / "none", CPU)
+    return Workbench([root], root / "none", CPU)
 
 
 def picture(seed: int = 0, side: int = 32) -> Image.Image:
@@ -39,27 +40,27 @@ def wished(**values) -> Changes:
 @pytest.mark.parametrize(
     ("side", "wanted"), [(32, 32), (1, 32), (20, 32), (33, 32), (500, 32), (1024, 32)]
 )
-def test_a_canvas_is_as_large_as_the_largest_input(explorer, side, wanted):
+def test_a_canvas_is_as_large_as_the_largest_input(workbench, side, wanted):
     image = picture(side=side)
-    canvas = hands.canvas(explorer, image)
+    canvas = hands.canvas(workbench, image)
     assert canvas.size == (wanted, wanted)
     assert (canvas is image) == (side == wanted)
 
 
-def test_a_canvas_can_be_cut_into_every_number_of_pieces(explorer, monkeypatch):
+def test_a_canvas_can_be_cut_into_every_number_of_pieces(workbench, monkeypatch):
     class Large:
         class preprocessing:
             size = 90
 
-    monkeypatch.setattr(explorer, "trained_runs", lambda: [Large])
+    monkeypatch.setattr(workbench, "trained_runs", lambda: [Large])
     for side in (1, 31, 32, 40, 64, 90, 200):
-        size = hands.canvas(explorer, picture(side=side)).size[0]
+        size = hands.canvas(workbench, picture(side=side)).size[0]
         assert size % 16 == 0
         assert 32 <= size <= 96
 
 
 def test_without_models_there_is_a_canvas_all_the_same(tmp_path):
-    assert hands.canvas(Explorer([tmp_path], None, CPU), picture(side=64)).size == (32, 32)
+    assert hands.canvas(Workbench([tmp_path], None, CPU), picture(side=64)).size == (32, 32)
 
 
 def test_no_change_leaves_every_pixel():
@@ -90,25 +91,25 @@ def test_holes_are_where_the_hand_was_after_all_other_changes():
 
 
 @pytest.mark.parametrize("size", [(1, 1), (32, 32)])
-def test_a_picture_of_one_colour_survives_everything(explorer, size):
-    canvas = hands.canvas(explorer, Image.new("RGB", size, (7, 7, 7)))
+def test_a_picture_of_one_colour_survives_everything(workbench, size):
+    canvas = hands.canvas(workbench, Image.new("RGB", size, (7, 7, 7)))
     for preset in PRESETS.values():
         changed = hands.change(canvas, preset.changes)
-        assert hands.shifts(explorer, canvas, changed)[1] == []
+        assert hands.shifts(workbench, canvas, changed)[1] == []
 
 
-def test_every_model_answers_before_and_after(explorer):
+def test_every_model_answers_before_and_after(workbench):
     before, after = picture(), hands.change(picture(), wished(noise=60))
-    found, problems = hands.shifts(explorer, before, after)
+    found, problems = hands.shifts(workbench, before, after)
     assert problems == []
-    assert [shift.run.name for shift in found] == [r.name for r in explorer.trained_runs()]
+    assert [shift.run.name for shift in found] == [r.name for r in workbench.trained_runs()]
     for shift in found:
-        assert np.array_equal(shift.before, explorer.answer(shift.run, before).probabilities)
-        assert np.array_equal(shift.after, explorer.answer(shift.run, after).probabilities)
+        assert np.array_equal(shift.before, workbench.answer(shift.run, before).probabilities)
+        assert np.array_equal(shift.after, workbench.answer(shift.run, after).probabilities)
 
 
-def test_the_classes_shown_are_those_that_lead_before_or_after(explorer):
-    run = explorer.run("vit")
+def test_the_classes_shown_are_those_that_lead_before_or_after(workbench):
+    run = workbench.run("vit")
     before, after = np.zeros(10), np.zeros(10)
     before[[3, 5, 1]], after[[5, 8, 3]] = (0.6, 0.3, 0.1), (0.5, 0.4, 0.1)
     shift = hands.Shift(run, before, after)
@@ -119,7 +120,7 @@ def test_the_classes_shown_are_those_that_lead_before_or_after(explorer):
 def test_a_model_that_cannot_be_loaded_is_named_and_the_others_shift(tmp_path):
     make_run(tmp_path / "good")
     (make_run(tmp_path / "bad").path / "model.safetensors").write_bytes(b"no weights")
-    found, problems = hands.shifts(Explorer([tmp_path], None, CPU), picture(0), picture(1))
+    found, problems = hands.shifts(Workbench([tmp_path], None, CPU), picture(0), picture(1))
     assert [shift.run.name for shift in found] == ["good"]
     assert len(problems) == 1 and "'bad'" in problems[0]
 
@@ -189,14 +190,14 @@ def test_a_cell_that_is_not_on_its_grid_is_named():
         hands.change(picture(), Changes(removed=Removed((4, 4), (16,))))
 
 
-def test_the_grid_is_the_models_own(explorer):
-    grids = {name: hands.grid_of(explorer, explorer.run(name)) for name in ("vit", "resnet")}
+def test_the_grid_is_the_models_own(workbench):
+    grids = {name: hands.grid_of(workbench, workbench.run(name)) for name in ("vit", "resnet")}
     assert grids == {"vit": (4, 4), "resnet": (8, 8)}
 
 
 @pytest.mark.parametrize("by", hands.MAPS)
-def test_the_most_attended_are_the_largest_of_the_map(explorer, by):
-    look = explorer.look(explorer.run("vit"), picture())
+def test_the_most_attended_are_the_largest_of_the_map(workbench, by):
+    look = workbench.look(workbench.run("vit"), picture())
     values = hands.attended(look, 2, by).flatten()
     order = np.argsort(-values, kind="stable")
     chosen = hands.most_attended(look, 2, Removed((4, 4)), 3, by)
@@ -205,21 +206,21 @@ def test_the_most_attended_are_the_largest_of_the_map(explorer, by):
     assert rest == order[3:].tolist()
 
 
-def test_a_coarser_grid_takes_the_mean_of_what_a_patch_covers(explorer):
-    look = explorer.look(explorer.run("vit"), picture())
+def test_a_coarser_grid_takes_the_mean_of_what_a_patch_covers(workbench):
+    look = workbench.look(workbench.run("vit"), picture())
     coarse = hands.attended(look, 1, "mean").reshape(2, 2, 2, 2).mean((1, 3)).flatten()
     assert hands.most_attended(look, 1, Removed((2, 2)), 1, "mean") == [int(coarse.argmax())]
 
 
-def test_a_finer_grid_takes_what_it_lies_in(explorer):
-    look = explorer.look(explorer.run("vit"), picture())
+def test_a_finer_grid_takes_what_it_lies_in(workbench):
+    look = workbench.look(workbench.run("vit"), picture())
     row, column = divmod(int(hands.attended(look, 1, "mean").argmax()), 4)
     four = hands.most_attended(look, 1, Removed((8, 8)), 4, "mean")
     assert {(cell // 8 // 2, cell % 8 // 2) for cell in four} == {(row, column)}
 
 
-def test_an_unknown_map_is_named(explorer):
-    look = explorer.look(explorer.run("vit"), picture())
+def test_an_unknown_map_is_named(workbench):
+    look = workbench.look(workbench.run("vit"), picture())
     with pytest.raises(DataError, match="'gradient': choose one of rollout, mean"):
         hands.most_attended(look, 1, Removed((4, 4)), 1, "gradient")
 
@@ -232,11 +233,11 @@ def test_at_random_takes_only_what_is_there():
     assert first[0] != first[1]
 
 
-def test_two_users_at_once_get_their_own_changes(explorer):
+def test_two_users_at_once_get_their_own_changes(workbench):
     def work(seed):
-        canvas = hands.canvas(explorer, picture(seed))
+        canvas = hands.canvas(workbench, picture(seed))
         changed = hands.change(canvas, wished(noise=30, pieces=4, seed=seed))
-        return [shift.after for shift in hands.shifts(explorer, canvas, changed)[0]]
+        return [shift.after for shift in hands.shifts(workbench, canvas, changed)[0]]
 
     alone = [work(seed) for seed in range(6)]
     with ThreadPoolExecutor(4) as pool:

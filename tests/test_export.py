@@ -10,16 +10,16 @@ from PIL import Image
 from tests.making import RESNET, VIT, make_run
 from vitdemo import attention
 from vitdemo.errors import RunError
-from vitdemo.explorer import Explorer
-from vitdemo.explorer.export import MEANING, README, all_maps, save_maps
+from vitdemo.export import MEANING, README, all_maps, save_maps
+from vitdemo.workbench import Workbench
 
 
 @pytest.fixture(scope="module")
-def explorer(tmp_path_factory):
+def workbench(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
     make_run(root / "vit", VIT)
     make_run(root / "resnet", RESNET)
-    return Explorer([root], None, torch.device("cpu"))
+    return Workbench([root], None, torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
@@ -28,25 +28,25 @@ def image():
     return Image.fromarray(pixels)
 
 
-def test_every_map_is_that_of_the_model(explorer, image):
-    run = explorer.run("vit")
-    maps = all_maps(explorer, run, image)
-    _, pixels = explorer.input(run.preprocessing, image)
+def test_every_map_is_that_of_the_model(workbench, image):
+    run = workbench.run("vit")
+    maps = all_maps(workbench, run, image)
+    _, pixels = workbench.input(run.preprocessing, image)
     with torch.no_grad():
-        trace = attention.trace(explorer.model(run), pixels)
+        trace = attention.trace(workbench.model(run), pixels)
     assert np.allclose(maps["attention"], trace.attention[:, 0], atol=1e-6)
     assert np.allclose(maps["heads"][2, 1], trace.attention[2, 0, 1, 0, 1:].reshape(4, 4))
     whole = attention.rollout(trace.attention)[0, 0, 1:].reshape(4, 4)
     assert np.allclose(maps["rollout"][-1], whole, atol=1e-6)
     target = int(trace.logits.argmax())
-    wanted = attention.relevance(explorer.model(run), pixels, target)[0, 0, 1:].reshape(4, 4)
+    wanted = attention.relevance(workbench.model(run), pixels, target)[0, 0, 1:].reshape(4, 4)
     assert np.allclose(maps["relevance"], wanted, atol=1e-6)
     assert maps["class_index"] == target
     assert maps["probabilities"].sum() == pytest.approx(1, abs=1e-5)
 
 
-def test_the_readme_states_the_shapes_that_are_there(explorer, image, tmp_path):
-    with np.load(save_maps(explorer, "vit", image, tmp_path)) as maps:
+def test_the_readme_states_the_shapes_that_are_there(workbench, image, tmp_path):
+    with np.load(save_maps(workbench, "vit", image, tmp_path)) as maps:
         words = maps[README].decode()
         named = dict(re.findall(r"maps\['(\w+)'\].*: (\(.*\))$", words, re.MULTILINE))
         assert set(named) == set(MEANING) == set(maps.files) - {README}
@@ -54,6 +54,6 @@ def test_the_readme_states_the_shapes_that_are_there(explorer, image, tmp_path):
     assert "the model 'vit'" in words
 
 
-def test_a_resnet_is_refused_in_a_sentence(explorer, image, tmp_path):
+def test_a_resnet_is_refused_in_a_sentence(workbench, image, tmp_path):
     with pytest.raises(RunError, match="no Vision Transformer"):
-        save_maps(explorer, "resnet", image, tmp_path)
+        save_maps(workbench, "resnet", image, tmp_path)

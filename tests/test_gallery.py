@@ -9,23 +9,23 @@ import pytest
 import torch
 from PIL import Image
 
-from vitdemo.explorer import Explorer
 from vitdemo.explorer.errors import Query, find, pictures
 from vitdemo.metrics.errors import Filters
 from vitdemo.page import gallery, html
+from vitdemo.workbench import Workbench
 
 ALL = Query("first", Filters("all", order="data_set"))
 
 
 @pytest.fixture(scope="module")
-def explorer(tested_runs):
-    return Explorer([tested_runs[0]], tested_runs[1], torch.device("cpu"))
+def workbench(tested_runs):
+    return Workbench([tested_runs[0]], tested_runs[1], torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
-def place(explorer):
+def place(workbench):
     """A gallery without a page: what it draws does not depend on its components."""
-    functions = partial(find, explorer), partial(pictures, explorer)
+    functions = partial(find, workbench), partial(pictures, workbench)
     return gallery.Gallery(*functions, *[None] * 7)
 
 
@@ -81,8 +81,8 @@ def test_small_pictures_are_exact_and_large_ones_small():
 
 
 def test_answers_of_a_missing_data_set_are_a_table(tested_runs, tmp_path):
-    explorer = Explorer([tested_runs[0]], tmp_path / "none", torch.device("cpu"))
-    place = gallery.Gallery(partial(find, explorer), partial(pictures, explorer), *[None] * 7)
+    workbench = Workbench([tested_runs[0]], tmp_path / "none", torch.device("cpu"))
+    place = gallery.Gallery(partial(find, workbench), partial(pictures, workbench), *[None] * 7)
     view = place.turn(ALL, 96, False)[2]
     assert view.count("<tr>") == 1 + 14
     assert '<th scope="row">109</th><td>fly</td><td>bee ' in view

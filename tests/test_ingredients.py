@@ -9,7 +9,7 @@ import torch
 from tests.making import RESNET, VIT, evaluation, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
-from vitdemo.explorer import Explorer, compare
+from vitdemo.explorer import compare
 from vitdemo.explorer.ingredients import (
     Ablation,
     Gain,
@@ -21,6 +21,7 @@ from vitdemo.explorer.ingredients import (
     settings,
 )
 from vitdemo.page.compare import ingredients
+from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
 
@@ -58,7 +59,7 @@ def add(base, name: str, cats: int, dogs: int = 0, validation: int = 0, **change
 
 
 def beside(base, name: str = "base"):
-    return ablation(Explorer([base.path.parent], None, CPU), name)
+    return ablation(Workbench([base.path.parent], None, CPU), name)
 
 
 # --- what differs --------------------------------------------------------------------------------
@@ -222,7 +223,7 @@ def test_a_run_without_an_evaluation_cannot_be_beside_others(base):
 def test_an_ablation_is_a_run_and_what_differs_a_little(base):
     add(base, "a", cats=1, policy="trivial")
     add(base, "b", cats=1, epochs=100)
-    found = Explorer([base.path.parent], None, CPU)
+    found = Workbench([base.path.parent], None, CPU)
     assert ablations(found.runs()[0]) == {}  # two are no ablation
     add(base, "c", cats=1, ema_decay=0.9)
     add(base, "two", cats=1, mixup=0.2, cutmix=1.0)
@@ -239,14 +240,14 @@ def test_seeds_make_no_ablation(base):
     for seed in (1, 2, 3):
         add(base, f"seed-{seed}", cats=1, seed=seed)
         add(base, f"trivial-{seed}", cats=1, seed=seed, policy="trivial")
-    assert ablations(Explorer([base.path.parent], None, CPU).runs()[0]) == {}
+    assert ablations(Workbench([base.path.parent], None, CPU).runs()[0]) == {}
 
 
 def test_runs_on_other_pictures_are_no_part_of_an_ablation(base):
     for name, change in (("a", {"epochs": 9}), ("b", {"flip": False}), ("c", {"cutout": 8})):
         add(base, name, cats=1, **change)
     far = runs.read_run(base.path.parent / "c")
-    found = Explorer([base.path.parent], None, CPU)
+    found = Workbench([base.path.parent], None, CPU)
     assert ablations(found.runs()[0]) == {"base": ["base", "a", "b", "c"]}
     runs.write_config(far.path, far.config | {"data": {"name": "synthetic"}})
     assert ablations(found.runs()[0]) == {}
@@ -254,11 +255,11 @@ def test_runs_on_other_pictures_are_no_part_of_an_ablation(base):
 
 def test_the_base_of_an_ablation_is_offered_first(base):
     add(base, "worse", cats=0, dogs=3, epochs=1, policy="rand", flip=False)
-    explorer = Explorer([base.path.parent], None, CPU)
-    assert [run.name for run in bases(explorer)] == ["worse", "base"]
+    workbench = Workbench([base.path.parent], None, CPU)
+    assert [run.name for run in bases(workbench)] == ["worse", "base"]
     for name, change in (("a", {"epochs": 9}), ("b", {"flip": False}), ("c", {"cutout": 8})):
         add(base, name, cats=3, **change)
-    assert [run.name for run in bases(explorer)][:2] == ["base", "worse"]
+    assert [run.name for run in bases(workbench)][:2] == ["base", "worse"]
 
 
 def test_the_order_is_that_of_the_validation_pictures(base):
@@ -286,8 +287,8 @@ def test_the_plainest_run_is_offered_first(base):
     add(base, "worse", cats=0, dogs=3)
     untested = make_run(base.path.parent / "untested")
     (untested.path / runs.EVALUATION).unlink()
-    explorer = Explorer([base.path.parent], None, CPU)
-    assert compare.tested_names(explorer) == ["worse", "base", "better"]
+    workbench = Workbench([base.path.parent], None, CPU)
+    assert compare.tested_names(workbench) == ["worse", "base", "better"]
 
 
 def test_the_table_begins_with_the_run_beside(base):

@@ -11,24 +11,25 @@ from tests.making import RESNET, TIMM, VIT, make_run, random_model, timm_spec
 from vitdemo import attention, runs
 from vitdemo.attention import ablation, statistics
 from vitdemo.errors import DataError, RunError
-from vitdemo.explorer import Explorer, inside
+from vitdemo.explorer import inside
 from vitdemo.metrics.change import accuracy_change
+from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def explorer(tmp_path_factory):
+def workbench(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
     make_run(root / "vit", VIT)
     make_run(root / "timm", TIMM, seed=1)
     make_run(root / "resnet", RESNET, seed=2)
-    return Explorer([root], tmp_path_factory.mktemp("data") / "none", CPU)
+    return Workbench([root], tmp_path_factory.mktemp("data") / "none", CPU)
 
 
 @pytest.fixture
 def with_pictures(tmp_path):
-    """An explorer of one run over a folder of 80 test pictures, all of one colour each."""
+    """An workbench of one run over a folder of 80 test pictures, all of one colour each."""
     run, random = make_run(tmp_path / "runs" / "vit"), np.random.default_rng(0)
     for place in [f"{part}/{name}" for part in ("train", "test") for name in run.classes]:
         (tmp_path / "data" / place).mkdir(parents=True)
@@ -36,16 +37,16 @@ def with_pictures(tmp_path):
             colour = tuple(map(int, random.integers(0, 256, 3)))
             file = tmp_path / "data" / place / f"{number}.png"
             Image.new("RGB", (16, 16), colour).save(file)
-    explorer = Explorer([tmp_path / "runs"], tmp_path / "data", CPU)
-    balance(explorer, run)
-    return explorer
+    workbench = Workbench([tmp_path / "runs"], tmp_path / "data", CPU)
+    balance(workbench, run)
+    return workbench
 
 
 @torch.no_grad()
-def balance(explorer: Explorer, run: runs.Run) -> None:
+def balance(workbench: Workbench, run: runs.Run) -> None:
     """Let the run's random weights say more than one class: their mean answer becomes none."""
-    model, pictures = runs.load_model(run), [explorer.test_picture(n).image for n in range(80)]
-    logits = [model(explorer.input(run.preprocessing, image)[1])[0] for image in pictures]
+    model, pictures = runs.load_model(run), [workbench.test_picture(n).image for n in range(80)]
+    logits = [model(workbench.input(run.preprocessing, image)[1])[0] for image in pictures]
     logits = torch.stack(logits)  # (N, C)
     model.head.bias -= logits.mean(0)
     model.head.weight *= 3 / logits.std()  # else float16 would decide
@@ -59,24 +60,24 @@ def picture(seed: int) -> Image.Image:
 
 
 @pytest.mark.parametrize(("name", "layers"), [("vit", 3), ("timm", 2)])
-def test_the_lens_ends_in_the_answer(explorer, name, layers):
-    run = explorer.run(name)
-    found = inside.logit_lens(explorer, run, picture(0))
+def test_the_lens_ends_in_the_answer(workbench, name, layers):
+    run = workbench.run(name)
+    found = inside.logit_lens(workbench, run, picture(0))
     assert found.answers.shape == (layers + 1, 10)
     assert found.patches.shape == (layers + 1, 16, 10)
-    answer = explorer.answer(run, picture(0))
+    answer = workbench.answer(run, picture(0))
     assert np.allclose(found.answers[-1], answer.probabilities, atol=1e-5)
     assert np.array_equal(found.seen, answer.seen)
 
 
 @pytest.mark.parametrize(("name", "shape"), [("vit", (3, 2)), ("timm", (2, 3))])
-def test_the_effect_of_a_head_is_the_answer_without_it(explorer, name, shape):
-    run = explorer.run(name)
-    effects = inside.head_effects(explorer, run, picture(1))
-    answer = explorer.answer(run, picture(1)).probabilities
+def test_the_effect_of_a_head_is_the_answer_without_it(workbench, name, shape):
+    run = workbench.run(name)
+    effects = inside.head_effects(workbench, run, picture(1))
+    answer = workbench.answer(run, picture(1)).probabilities
     assert effects.target == answer.argmax()
     assert effects.logit_change.shape == effects.probability_change.shape == shape
-    without = inside.answer_without(explorer, run, picture(1), {(1, 0)})
+    without = inside.answer_without(workbench, run, picture(1), {(1, 0)})
     change = without[effects.target] - answer[effects.target]
     assert effects.probability_change[1, 0] == pytest.approx(change, abs=1e-5)
     logits = np.log(without) - np.log(without[0]) - np.log(answer) + np.log(answer[0])
@@ -84,11 +85,11 @@ def test_the_effect_of_a_head_is_the_answer_without_it(explorer, name, shape):
     assert np.allclose(moved - moved[0], logits, atol=1e-3)
 
 
-def test_heads_hand_on_their_mean_over_test_pictures_or_tokens(explorer, with_pictures):
+def test_heads_hand_on_their_mean_over_test_pictures_or_tokens(workbench, with_pictures):
     run = with_pictures.run("vit")
     found = {
         "sample": inside.head_effects(with_pictures, run, picture(1)),
-        "tokens": inside.head_effects(explorer, explorer.run("vit"), picture(1)),
+        "tokens": inside.head_effects(workbench, workbench.run("vit"), picture(1)),
         "zero": inside.head_effects(with_pictures, run, picture(1), "zero"),
     }
     assert {name: own.pictures for name, own in found.items()} == {
@@ -108,10 +109,10 @@ def test_heads_hand_on_their_mean_over_test_pictures_or_tokens(explorer, with_pi
         inside.head_effects(with_pictures, run, picture(1), "noise")
 
 
-def test_no_head_off_is_the_answer(explorer):
-    run = explorer.run("vit")
-    found = inside.answer_without(explorer, run, picture(2), ())
-    assert np.allclose(found, explorer.answer(run, picture(2)).probabilities, atol=1e-5)
+def test_no_head_off_is_the_answer(workbench):
+    run = workbench.run("vit")
+    found = inside.answer_without(workbench, run, picture(2), ())
+    assert np.allclose(found, workbench.answer(run, picture(2)).probabilities, atol=1e-5)
 
 
 def test_accuracy_without_heads_counts_the_same_pictures(with_pictures):
@@ -145,27 +146,27 @@ def test_a_diverged_model_is_named(tmp_path):
     weights = runs.load_model(run).state_dict()
     weights["head.bias"][:] = float("nan")
     runs.write_weights(run.path, weights)
-    explorer = Explorer([tmp_path], None, CPU)
+    workbench = Workbench([tmp_path], None, CPU)
     for ask in (inside.logit_lens, inside.head_effects):
         with pytest.raises(RunError, match="'bad' answers with NaN"):
-            ask(explorer, explorer.run("bad"), picture(0))
+            ask(workbench, workbench.run("bad"), picture(0))
 
 
-def test_accuracy_needs_pictures_and_heads(explorer, with_pictures, tmp_path):
+def test_accuracy_needs_pictures_and_heads(workbench, with_pictures, tmp_path):
     with pytest.raises(DataError, match="--data"):
-        next(inside.accuracy_without(explorer, explorer.run("vit"), {(0, 0)}))
+        next(inside.accuracy_without(workbench, workbench.run("vit"), {(0, 0)}))
     make_run(tmp_path / "runs" / "resnet", RESNET)
     with pytest.raises(RunError, match=r"'resnet' .* no attention heads"):
         next(inside.accuracy_without(with_pictures, with_pictures.run("resnet"), ()))
 
 
-def test_distances_of_one_picture_where_there_are_no_others(explorer):
-    found, problems = inside.distances(explorer, picture(3))
+def test_distances_of_one_picture_where_there_are_no_others(workbench):
+    found, problems = inside.distances(workbench, picture(3))
     assert problems == []
     assert {d.run.name: (d.heads.shape, d.pictures) for d in found} == {
         "vit": ((3, 2), 1), "timm": ((2, 3), 1)
     }  # fmt: skip
-    look = explorer.look(explorer.run("vit"), picture(3))
+    look = workbench.look(workbench.run("vit"), picture(3))
     expected = statistics.distance(look.attention, (4, 4), 1) / 4
     assert np.allclose(next(d for d in found if d.run.name == "vit").heads, expected)
 
@@ -185,25 +186,25 @@ def test_distances_are_the_mean_over_the_test_pictures(with_pictures):
 def test_distances_name_the_model_that_cannot_be_loaded(tmp_path):
     make_run(tmp_path / "good")
     (make_run(tmp_path / "bad").path / runs.WEIGHTS).write_bytes(b"no weights")
-    found, problems = inside.distances(Explorer([tmp_path], tmp_path / "none", CPU), picture(0))
+    found, problems = inside.distances(Workbench([tmp_path], tmp_path / "none", CPU), picture(0))
     assert [d.run.name for d in found] == ["good"]
     assert len(problems) == 1 and "'bad'" in problems[0]
 
 
-def test_positions_need_a_vision_transformer_that_learnt_them(explorer, tmp_path):
-    similarity, grid, start = inside.position_similarity(explorer, explorer.run("timm"))
+def test_positions_need_a_vision_transformer_that_learnt_them(workbench, tmp_path):
+    similarity, grid, start = inside.position_similarity(workbench, workbench.run("timm"))
     assert start == "random"
     mimetic = replace(VIT, options=VIT.options | {"init": "mimetic"})
-    born = replace(explorer.run("vit"), spec=mimetic)
-    assert inside.position_similarity(explorer, born)[2] == "mimetic"
+    born = replace(workbench.run("vit"), spec=mimetic)
+    assert inside.position_similarity(workbench, born)[2] == "mimetic"
     born = replace(born, spec=VIT, config=born.config | {"started_from": {"seconds": 1}})
-    assert inside.position_similarity(explorer, born)[2] == "weights"
+    assert inside.position_similarity(workbench, born)[2] == "weights"
     assert similarity.shape == (16, 16) and grid == (4, 4)
     assert np.allclose(similarity.diagonal(), 1)
     with pytest.raises(RunError, match="'resnet' is no Vision Transformer"):
-        inside.position_similarity(explorer, explorer.run("resnet"))
+        inside.position_similarity(workbench, workbench.run("resnet"))
     make_run(tmp_path / "nowhere", timm_spec(pos_embed="none"))
-    bare = Explorer([tmp_path], None, CPU)
+    bare = Workbench([tmp_path], None, CPU)
     with pytest.raises(RunError, match=r"'nowhere': .* no learned position embedding"):
         inside.position_similarity(bare, bare.run("nowhere"))
 
@@ -212,8 +213,8 @@ def test_positions_need_a_vision_transformer_that_learnt_them(explorer, tmp_path
     ("name", "count", "shown", "side"),
     [("vit", 24, 24, 4), ("timm", 48, 48, 8), ("resnet", 64, 64, 3)],
 )
-def test_filters_of_every_family(explorer, name, count, shown, side):
-    found = inside.first_filters(explorer, explorer.run(name))
+def test_filters_of_every_family(workbench, name, count, shown, side):
+    found = inside.first_filters(workbench, workbench.run(name))
     assert found.count == count
     assert found.strongest.shape == (shown, 3, side, side)
     assert (np.diff(found.norms) <= 0).all()
@@ -235,13 +236,13 @@ def keep_epoch(run: runs.Run, epoch: int, seed: int) -> torch.nn.Module:
 @torch.no_grad()
 def test_epochs_are_shown_with_their_own_weights(tmp_path):
     run = make_run(tmp_path / "vit")
-    explorer = Explorer([tmp_path], None, CPU)
-    assert list(inside.across_epochs(explorer, run, picture(5), 0)) == []
+    workbench = Workbench([tmp_path], None, CPU)
+    assert list(inside.across_epochs(workbench, run, picture(5), 0)) == []
     models = {epoch: keep_epoch(run, epoch, seed=epoch) for epoch in (1, 2)}
-    models[None] = explorer.model(run)  # after the third epoch, its last
-    found = list(inside.across_epochs(explorer, run, picture(5), 1))
+    models[None] = workbench.model(run)  # after the third epoch, its last
+    found = list(inside.across_epochs(workbench, run, picture(5), 1))
     assert [each.epoch for each in found] == [1, 2, None]
-    _, pixels = explorer.input(run.preprocessing, picture(5))
+    _, pixels = workbench.input(run.preprocessing, picture(5))
     for each in found:
         traced = attention.trace(models[each.epoch], pixels)
         expected = traced.attention[1, 0, :, 0, 1:].mean(0).reshape(4, 4)
@@ -249,10 +250,10 @@ def test_epochs_are_shown_with_their_own_weights(tmp_path):
         assert each.probabilities.sum() == pytest.approx(1, abs=1e-5)
     assert not np.allclose(found[0].values, found[1].values, atol=1e-2)
     keep_epoch(run, 3, seed=3)
-    found = inside.across_epochs(explorer, run, picture(5), 1)
+    found = inside.across_epochs(workbench, run, picture(5), 1)
     assert [each.epoch for each in found] == [1, 2, 3]
     with pytest.raises(RunError, match="'vit' has no layer 4: choose 1 to 3"):
-        next(inside.across_epochs(explorer, run, picture(5), 3))
+        next(inside.across_epochs(workbench, run, picture(5), 3))
 
 
 @pytest.mark.parametrize(

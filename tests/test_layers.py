@@ -8,8 +8,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ORDER = (
     "errors < provenance < inputs < perturb < data < models < augment < recipes < training < runs"
-    " < bookkeeping < metrics < attention < attributions < faithfulness < figures < explorer"
-    " < report < page < app"
+    " < bookkeeping < metrics < attention < attributions < faithfulness < figures < timm_models"
+    " < cache < traced < workbench < export < explorer < report < page < app"
 )
 LAYERS = ORDER.split(" < ")
 ROOMS = {  # library: the only layers that may import it

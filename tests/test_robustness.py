@@ -7,9 +7,10 @@ from PIL import Image
 
 from tests.making import CLASSES, RESNET, VIT, make_run
 from vitdemo.errors import DataError
-from vitdemo.explorer import Explorer, robustness
+from vitdemo.explorer import robustness
 from vitdemo.explorer.sample import test_sample
 from vitdemo.perturb import PERTURBATIONS, apply
+from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
 FEW = 12
@@ -30,10 +31,10 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def explorer(folder, tmp_path):
+def workbench(folder, tmp_path):
     make_run(tmp_path / "vit", VIT)
     make_run(tmp_path / "resnet", RESNET, seed=2)
-    return Explorer([tmp_path], folder, CPU)
+    return Workbench([tmp_path], folder, CPU)
 
 
 @pytest.fixture
@@ -51,10 +52,10 @@ def passes(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["vit", "resnet"])
-def test_accuracy_is_that_of_single_pictures(explorer, name):
-    run = explorer.run(name)
-    found = robustness.robustness(explorer, run, ["noise", "shuffle"], FEW)
-    pictures, model = test_sample(explorer, run, FEW).pictures, explorer.model(run)
+def test_accuracy_is_that_of_single_pictures(workbench, name):
+    run = workbench.run(name)
+    found = robustness.robustness(workbench, run, ["noise", "shuffle"], FEW)
+    pictures, model = test_sample(workbench, run, FEW).pictures, workbench.model(run)
     for change, curve in found.curves.items():
         assert curve.strengths == PERTURBATIONS[change].strengths
         for strength, share in zip(curve.strengths, curve.accuracy, strict=True):
@@ -66,18 +67,18 @@ def test_accuracy_is_that_of_single_pictures(explorer, name):
             assert share == int(right) / FEW
 
 
-def test_batches_change_nothing(explorer):
-    run = explorer.run("vit")
-    sample, model = test_sample(explorer, run, FEW), explorer.model(run)
+def test_batches_change_nothing(workbench):
+    run = workbench.run("vit")
+    sample, model = test_sample(workbench, run, FEW), workbench.model(run)
     arguments = (model, run.preprocessing, sample, "noise", 40)
     assert robustness.accuracy_under(*arguments) == robustness.accuracy_under(
         *arguments, batch_size=5
     )
 
 
-def test_all_changes_are_measured_and_told_step_by_step(explorer):
+def test_all_changes_are_measured_and_told_step_by_step(workbench):
     steps = []
-    found = robustness.robustness(explorer, explorer.run("vit"), count=FEW, on_step=steps.append)
+    found = robustness.robustness(workbench, workbench.run("vit"), count=FEW, on_step=steps.append)
     assert list(found.curves) == list(PERTURBATIONS)
     assert (found.run, found.pictures) == ("vit", FEW)
     assert [step.done for step in steps] == list(range(1, steps[0].total + 1))
@@ -87,54 +88,48 @@ def test_all_changes_are_measured_and_told_step_by_step(explorer):
         assert curve.accuracy[curve.strengths.index(step.strength)] == step.accuracy
 
 
-def test_a_point_is_measured_once_and_the_untouched_one_for_all_curves(explorer, passes):
-    run = explorer.run("vit")
-    first = robustness.robustness(explorer, run, ["blur", "jpeg"], FEW)
+def test_a_point_is_measured_once_and_the_untouched_one_for_all_curves(workbench, passes):
+    run = workbench.run("vit")
+    first = robustness.robustness(workbench, run, ["blur", "jpeg"], FEW)
     assert len(passes) == len(set(passes)) == 9  # 5 and 5, less the neutral one of the second
-    assert robustness.robustness(explorer, run, ["blur", "jpeg"], FEW) == first
-    robustness.robustness(explorer, run, ["blur"], FEW)
+    assert robustness.robustness(workbench, run, ["blur", "jpeg"], FEW) == first
+    robustness.robustness(workbench, run, ["blur"], FEW)
     assert len(passes) == 9
 
 
-def test_what_a_cancelled_measurement_has_done_is_kept(explorer, passes):
-    steps = robustness.measure(explorer, explorer.run("vit"), ["blur"], FEW)
+def test_what_a_cancelled_measurement_has_done_is_kept(workbench, passes):
+    steps = robustness.measure(workbench, workbench.run("vit"), ["blur"], FEW)
     next(steps), next(steps)
     steps.close()
-    list(robustness.measure(explorer, explorer.run("vit"), ["blur"], FEW))
+    list(robustness.measure(workbench, workbench.run("vit"), ["blur"], FEW))
     assert len(passes) == 5
 
 
-def test_new_weights_are_measured_again(explorer, passes, tmp_path):
-    robustness.robustness(explorer, explorer.run("vit"), ["blur"], FEW)
+def test_new_weights_are_measured_again(workbench, passes, tmp_path):
+    robustness.robustness(workbench, workbench.run("vit"), ["blur"], FEW)
     make_run(tmp_path / "vit", VIT, seed=7)
-    robustness.robustness(explorer, explorer.run("vit"), ["blur"], FEW)
+    robustness.robustness(workbench, workbench.run("vit"), ["blur"], FEW)
     assert len(passes) == 10
 
 
-def test_memory_is_bounded(explorer, monkeypatch):
-    monkeypatch.setattr(robustness, "_MOST_KEPT", 3)
-    robustness.robustness(explorer, explorer.run("vit"), ["blur"], FEW)
-    assert len(robustness._known) == 3
-
-
-def test_an_unknown_change_names_the_choices(explorer):
+def test_an_unknown_change_names_the_choices(workbench):
     with pytest.raises(ValueError, match="'fog': choose noise, blur"):
-        robustness.robustness(explorer, explorer.run("vit"), ["fog"])
+        robustness.robustness(workbench, workbench.run("vit"), ["fog"])
 
 
 def test_without_the_data_set_the_way_out_is_named(tmp_path):
     run = make_run(tmp_path / "runs" / "vit")
-    explorer = Explorer([run.path.parent], tmp_path / "none", CPU)
+    workbench = Workbench([run.path.parent], tmp_path / "none", CPU)
     with pytest.raises(DataError, match="--data"):
-        robustness.robustness(explorer, run)
+        robustness.robustness(workbench, run)
 
 
 def test_other_classes_than_the_runs_are_named(put_pictures, tmp_path):
     run = make_run(tmp_path / "runs" / "vit")
     counts = {f"{part}/{name}": 1 for part in ("train", "test") for name in ("ant", "bee")}
-    explorer = Explorer([run.path.parent], put_pictures(counts), CPU)
+    workbench = Workbench([run.path.parent], put_pictures(counts), CPU)
     with pytest.raises(DataError, match="'vit' was trained on other classes"):
-        robustness.robustness(explorer, run)
+        robustness.robustness(workbench, run)
 
 
 def test_a_picture_that_cannot_be_read_is_named(put_pictures, tmp_path):
@@ -142,7 +137,7 @@ def test_a_picture_that_cannot_be_read_is_named(put_pictures, tmp_path):
     root = put_pictures({f"{part}/{name}": 1 for part in ("train", "test") for name in CLASSES})
     (root / "test" / "cat" / "broken.png").write_bytes(b"no picture")
     with pytest.raises(DataError, match=r"broken\.png"):
-        robustness.robustness(Explorer([run.path.parent], root, CPU), run)
+        robustness.robustness(Workbench([run.path.parent], root, CPU), run)
 
 
 def test_pictures_of_any_side_can_be_shuffled():

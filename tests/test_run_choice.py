@@ -4,9 +4,9 @@ import pytest
 
 from tests.making import make_run
 from vitdemo import runs
-from vitdemo.explorer.zoo import zoo_run
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.runs import read_run
+from vitdemo.timm_models import timm_run
 
 INGREDIENTS = {"longer": {"epochs": 9}, "trivial": {"policy": "trivial"}, "ema": {"ema_decay": 0.9}}
 
@@ -49,8 +49,8 @@ def test_a_run_in_training_is_told_from_one_whose_weights_are_elsewhere(several)
 
 
 def test_a_model_of_timms_is_a_model_too(several):
-    zoo = zoo_run("timm:vit_tiny_patch16_224", pretrained=False)
-    assert grouped([zoo, *several[:1]]) == [("Models", [zoo.name, "model"])]
+    timm_models = timm_run("timm:vit_tiny_patch16_224", pretrained=False)
+    assert grouped([timm_models, *several[:1]]) == [("Models", [timm_models.name, "model"])]
 
 
 def test_no_runs_are_no_choice():

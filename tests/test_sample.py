@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tests.making import make_run
-from vitdemo.explorer import Explorer
 from vitdemo.explorer.sample import stratified, test_sample
+from vitdemo.workbench import Workbench
 
 
 @pytest.mark.parametrize("count", [1, 7, 10, 55, 99, 100, 1000])
@@ -28,12 +28,12 @@ def test_a_sample_takes_classes_of_any_size():
 
 def test_a_sample_of_cifar10_is_a_tenth_of_each_class(cifar10, tmp_path):
     run = make_run(tmp_path / "vit")
-    sample = test_sample(Explorer([tmp_path], cifar10.root, torch.device("cpu")), run, 1000)
+    workbench = Workbench([tmp_path], cifar10.root, torch.device("cpu"))
+    sample = test_sample(workbench, run, 1000)
     assert sample.pictures.images.shape == (1000, 3, 32, 32)
     assert torch.bincount(sample.pictures.labels).tolist() == [100] * 10
     large = replace(run, preprocessing=replace(run.preprocessing, size=224))
-    explorer = Explorer([tmp_path], cifar10.root, torch.device("cpu"))
-    assert test_sample(explorer, large, 1000) is sample  # the same pixels, kept once
+    assert test_sample(workbench, large, 1000) is sample  # the same pixels, kept once
     test = cifar10.load("test")
     chosen = stratified(test.labels.numpy(), 1000)
     assert torch.equal(sample.pictures.images, test.images[chosen])

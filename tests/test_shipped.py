@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from vitdemo import attributions, data, runs
-from vitdemo.explorer import Explorer
 from vitdemo.explorer.ingredients import ablation, is_near
 from vitdemo.explorer.learning import setting
 from vitdemo.faithfulness.measured import read_measured
@@ -21,6 +20,7 @@ from vitdemo.page.compare import ingredients
 from vitdemo.page.look.picture import example_files
 from vitdemo.recipes import RECIPES
 from vitdemo.training import predict
+from vitdemo.workbench import Workbench
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = sorted((ROOT / "assets" / "runs").iterdir())
@@ -98,7 +98,7 @@ def test_readme_states_the_measured_accuracy_and_time(run):
 
 
 def test_readme_states_what_each_ingredient_bought():
-    found = ablation(Explorer([ROOT / "assets" / "runs"], None, torch.device("cpu")), BASE)
+    found = ablation(Workbench([ROOT / "assets" / "runs"], None, torch.device("cpu")), BASE)
     near = [gain for gain in found.gains if is_near(gain.differences)]
     assert {gain.run for gain in near} == {run.name for run in SHIPPED if BASE + "-" in run.name}
     lines = (ROOT / "README.md").read_text().splitlines()
@@ -152,8 +152,8 @@ def test_the_weights_reproduce_their_evaluation(trained, cifar10):
 
 
 def test_every_model_knows_the_photo_that_the_page_begins_with(trained):
-    explorer = Explorer([trained.path.parent], None, torch.device("cpu"))
-    answer = explorer.answer(trained, load_image(example_files()[0]))
+    workbench = Workbench([trained.path.parent], None, torch.device("cpu"))
+    answer = workbench.answer(trained, load_image(example_files()[0]))
     assert trained.classes[answer.probabilities.argmax()] == "cat"
 
 

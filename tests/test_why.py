@@ -10,14 +10,15 @@ from PIL import Image
 from tests.making import CLASSES, RESNET, VIT, make_run
 from vitdemo import attributions, faithfulness, runs
 from vitdemo.errors import RunError
-from vitdemo.explorer import Explorer, why
-from vitdemo.explorer.why import Kept, class_index, first_source, maps, truth
-from vitdemo.explorer.zoo import zoo_run
+from vitdemo.explorer import why
+from vitdemo.explorer.why import class_index, first_source, maps, truth
 from vitdemo.faithfulness.measured import Measured, write_measured
 from vitdemo.faithfulness.sanity import randomised_head, rank_correlation
 from vitdemo.page.look import why_drawing
 from vitdemo.page.look.why import Stopped, Ticket, choices, drawn
+from vitdemo.timm_models import timm_run
 from vitdemo.training.devices import autocast_helps
+from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
 QUICK = ["relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]
@@ -32,8 +33,8 @@ def root(tmp_path_factory):
 
 
 @pytest.fixture
-def explorer(root, tmp_path):
-    return Explorer([root], tmp_path / "none", CPU)
+def workbench(root, tmp_path):
+    return Workbench([root], tmp_path / "none", CPU)
 
 
 def picture(seed: int) -> Image.Image:
@@ -52,22 +53,22 @@ def values(found):
 # --- maps ---
 
 
-def test_maps_are_those_of_attribute_for_the_predicted_class(explorer):
-    run = explorer.run("vit")
-    found = maps(explorer, run, picture(0))
-    _, pixels = explorer.input(run.preprocessing, picture(0))
+def test_maps_are_those_of_attribute_for_the_predicted_class(workbench):
+    run = workbench.run("vit")
+    found = maps(workbench, run, picture(0))
+    _, pixels = workbench.input(run.preprocessing, picture(0))
     assert found.target == int(found.probabilities.argmax()) and found.against is None
     assert set(names(found)) == set(attributions.METHODS)
     for name, own in values(found).items():
-        expected = attributions.attribute(name, explorer.model(run), pixels, found.target)[0]
+        expected = attributions.attribute(name, workbench.model(run), pixels, found.target)[0]
         assert np.allclose(own, expected, atol=1e-6), name
     assert names(found) == list(attributions.METHODS)  # nothing was measured of this run
 
 
-def test_contrast_is_signed_where_the_class_matters(explorer):
-    run = explorer.run("vit")
-    found = maps(explorer, run, picture(0), target="cat", against="dog")
-    cat, dog = (maps(explorer, run, picture(0), target=name) for name in ("cat", "dog"))
+def test_contrast_is_signed_where_the_class_matters(workbench):
+    run = workbench.run("vit")
+    found = maps(workbench, run, picture(0), target="cat", against="dog")
+    cat, dog = (maps(workbench, run, picture(0), target=name) for name in ("cat", "dog"))
     assert found.named == "cat and not dog"
     for drawn_map in found.maps:
         method = drawn_map.method
@@ -77,35 +78,35 @@ def test_contrast_is_signed_where_the_class_matters(explorer):
         assert drawn_map.signed is method.class_specific
 
 
-def test_without_the_slow_ones_unless_they_are_known(explorer):
-    run = explorer.run("vit")
-    assert sorted(names(maps(explorer, run, picture(1), slow=False))) == sorted(QUICK)
-    maps(explorer, run, picture(1))
-    assert len(names(maps(explorer, run, picture(1), slow=False))) == 7
-    assert sorted(names(maps(explorer, run, picture(2), slow=False))) == sorted(QUICK)
+def test_without_the_slow_ones_unless_they_are_known(workbench):
+    run = workbench.run("vit")
+    assert sorted(names(maps(workbench, run, picture(1), slow=False))) == sorted(QUICK)
+    maps(workbench, run, picture(1))
+    assert len(names(maps(workbench, run, picture(1), slow=False))) == 7
+    assert sorted(names(maps(workbench, run, picture(2), slow=False))) == sorted(QUICK)
 
 
-def test_a_resnet_has_its_own_maps(explorer):
-    found = maps(explorer, explorer.run("resnet"), picture(0), slow=False)
+def test_a_resnet_has_its_own_maps(workbench):
+    found = maps(workbench, workbench.run("resnet"), picture(0), slow=False)
     assert names(found) == ["grad_cam"]
     assert found.fills == ("mean", "blur")
 
 
-def test_what_was_answered_is_not_made_again(explorer, monkeypatch):
-    run = explorer.run("vit")
-    first = maps(explorer, run, picture(0))
+def test_what_was_answered_is_not_made_again(workbench, monkeypatch):
+    run = workbench.run("vit")
+    first = maps(workbench, run, picture(0))
     monkeypatch.setattr(attributions, "attribute_many", None)
-    again = maps(explorer, run, picture(0))
+    again = maps(workbench, run, picture(0))
     assert all(a.values is b.values for a, b in zip(first.maps, again.maps, strict=True))
 
 
-def test_two_at_once_get_their_own_maps(explorer):
+def test_two_at_once_get_their_own_maps(workbench):
     asked = [("vit", 0, "cat"), ("vit", 1, "dog"), ("vit", 0, "ship")]
     alone = [
-        values(maps(explorer, explorer.run(n), picture(s), target=t, slow=False))
+        values(maps(workbench, workbench.run(n), picture(s), target=t, slow=False))
         for n, s, t in asked
     ]
-    fresh = Explorer(explorer.roots, None, CPU)
+    fresh = Workbench(workbench.roots, None, CPU)
 
     def ask(one):
         name, seed, target = one
@@ -117,14 +118,14 @@ def test_two_at_once_get_their_own_maps(explorer):
         assert all(np.allclose(one[name], other[name], atol=1e-6) for name in QUICK)
 
 
-def test_bad_classes_are_named(explorer):
-    run = explorer.run("vit")
+def test_bad_classes_are_named(workbench):
+    run = workbench.run("vit")
     with pytest.raises(RunError, match=r"'vit' has no class 'unicorn': it has airplane, .*\."):
-        maps(explorer, run, picture(0), target="unicorn")
+        maps(workbench, run, picture(0), target="unicorn")
     with pytest.raises(RunError, match="no class 'unicorn'"):
-        maps(explorer, run, picture(0), against="unicorn")
+        maps(workbench, run, picture(0), against="unicorn")
     with pytest.raises(RunError, match="'cat' cannot be set against itself"):
-        maps(explorer, run, picture(0), target="cat", against="cat")
+        maps(workbench, run, picture(0), target="cat", against="cat")
     assert class_index(run, "frog") == CLASSES.index("frog")
 
 
@@ -136,13 +137,17 @@ def half():
     return torch.autocast("cpu", torch.bfloat16, enabled=autocast_helps(CPU))
 
 
-def test_truth_is_that_of_measure(explorer):
-    run = explorer.run("vit")
-    found = maps(explorer, run, picture(0), target="cat", slow=False)
-    measured = truth(explorer, found, picture(0), fill="drop")
-    _, pixels = explorer.input(run.preprocessing, picture(0))
+def test_truth_is_that_of_measure(workbench):
+    run = workbench.run("vit")
+    found = maps(workbench, run, picture(0), target="cat", slow=False)
+    measured = truth(workbench, found, picture(0), fill="drop")
+    _, pixels = workbench.input(run.preprocessing, picture(0))
     own = {name: torch.from_numpy(v) for name, v in values(found).items()}
-    model, index, settings = explorer.model(run), CLASSES.index("cat"), {"fill": "drop", "steps": 4}
+    model, index, settings = (
+        workbench.model(run),
+        CLASSES.index("cat"),
+        {"fill": "drop", "steps": 4},
+    )
     with half():
         expected = faithfulness.measure(model, pixels, index, own, **settings)
     random = expected.random_scores
@@ -158,12 +163,12 @@ def test_truth_is_that_of_measure(explorer):
     assert np.allclose(measured.bands[1][0], expected.random_insertion.mean(0), atol=2e-3)
 
 
-def test_its_own_shape_is_asked_where_it_can_decide(explorer):
-    run = explorer.run("vit")
+def test_its_own_shape_is_asked_where_it_can_decide(workbench):
+    run = workbench.run("vit")
     asked = []
     for seed in range(4):
-        found = maps(explorer, run, picture(seed), slow=False)
-        scores = truth(explorer, found, picture(seed), fill="drop").scores
+        found = maps(workbench, run, picture(seed), slow=False)
+        scores = truth(workbench, found, picture(seed), fill="drop").scores
         centre = scores[faithfulness.CENTRE]
         for name, score in scores.items():
             beyond = score.p_orders <= 0.05 and score.score > centre.score
@@ -185,9 +190,9 @@ def test_verdicts(p, beyond, shape, verdict):
     assert why.Score(0.2, 0.5, p, beyond, shape).verdict == verdict
 
 
-def test_a_map_that_was_measured_is_not_measured_again(explorer, monkeypatch):
-    run = explorer.run("vit")
-    first = truth(explorer, maps(explorer, run, picture(7), slow=False), picture(7), fill="drop")
+def test_a_map_that_was_measured_is_not_measured_again(workbench, monkeypatch):
+    run = workbench.run("vit")
+    first = truth(workbench, maps(workbench, run, picture(7), slow=False), picture(7), fill="drop")
     asked = []
     measure = faithfulness.measure
 
@@ -196,7 +201,7 @@ def test_a_map_that_was_measured_is_not_measured_again(explorer, monkeypatch):
         return measure(model, image, target, drawn, **settings)
 
     monkeypatch.setattr(faithfulness, "measure", listen)
-    second = truth(explorer, maps(explorer, run, picture(7)), picture(7), fill="drop")
+    second = truth(workbench, maps(workbench, run, picture(7)), picture(7), fill="drop")
     assert asked == [["integrated_gradients"], ["occlusion"]]
     assert second.scores.items() >= first.scores.items()
 
@@ -204,13 +209,13 @@ def test_a_map_that_was_measured_is_not_measured_again(explorer, monkeypatch):
 # --- what a map depends on ---
 
 
-def test_each_quick_map_is_checked_against_another_class_and_a_random_head(explorer):
-    run = explorer.run("vit")
-    found = maps(explorer, run, picture(0))
-    other = maps(explorer, run, picture(0), target=found.runner_up)
-    _, pixels = explorer.input(run.preprocessing, picture(0))
+def test_each_quick_map_is_checked_against_another_class_and_a_random_head(workbench):
+    run = workbench.run("vit")
+    found = maps(workbench, run, picture(0))
+    other = maps(workbench, run, picture(0), target=found.runner_up)
+    _, pixels = workbench.input(run.preprocessing, picture(0))
     random = attributions.attribute_many(
-        QUICK, randomised_head(explorer.model(run)), pixels, found.target
+        QUICK, randomised_head(workbench.model(run)), pixels, found.target
     )
     assert np.argsort(found.probabilities)[-2] == CLASSES.index(found.runner_up)
     for own in found.maps:
@@ -223,14 +228,14 @@ def test_each_quick_map_is_checked_against_another_class_and_a_random_head(explo
             assert own.random_head == pytest.approx(expected, nan_ok=True)
         else:
             assert own.other_class is own.random_head is None
-    contrast = maps(explorer, run, picture(0), target="cat", against="dog", slow=False)
+    contrast = maps(workbench, run, picture(0), target="cat", against="dog", slow=False)
     assert all(own.other_class is None for own in contrast.maps)
 
 
-def test_what_adds_up_says_by_how_much_it_misses(explorer):
-    run = explorer.run("vit")
+def test_what_adds_up_says_by_how_much_it_misses(workbench):
+    run = workbench.run("vit")
     for asked in ({"target": "cat"}, {"target": "cat", "against": "dog"}):
-        found = maps(explorer, run, picture(0), **asked)
+        found = maps(workbench, run, picture(0), **asked)
         gaps = {own.method.name: own.gap for own in found.maps if own.gap is not None}
         assert gaps.keys() == {"integrated_gradients"}
         assert gaps["integrated_gradients"] < attributions.MOST_GAP
@@ -254,12 +259,12 @@ def measured_run(root, **best):
     run = make_run(root / "vit", VIT)
     scores = {name: 0.1 * i for i, name in enumerate(attributions.METHODS)}
     write_measured(run.path, {fill: Measured(100, scores, tuple(b)) for fill, b in best.items()})
-    return Explorer([root], root / "none", CPU)
+    return Workbench([root], root / "none", CPU)
 
 
 def test_badges_come_from_the_runs_own_file_by_fill(tmp_path):
-    explorer = measured_run(tmp_path, drop=["rollout", "attention"], mean=[])
-    found = maps(explorer, explorer.run("vit"), picture(0), slow=False)
+    workbench = measured_run(tmp_path, drop=["rollout", "attention"], mean=[])
+    found = maps(workbench, workbench.run("vit"), picture(0), slow=False)
     assert names(found)[:2] == ["rollout", "attention"]  # the highest score first
     count = {fill: len(badges(found, fill)) for fill in found.fills}
     assert count == {"drop": 2, "mean": 0, "blur": 0}
@@ -283,13 +288,13 @@ def test_the_first_map_is_the_one_that_measured_truer(tmp_path, scores, source):
             for fill, (mean, rolled) in scores.items()
         },
     )
-    explorer = Explorer([tmp_path], tmp_path / "none", CPU)
-    assert first_source(explorer, explorer.run("vit")) == source
+    workbench = Workbench([tmp_path], tmp_path / "none", CPU)
+    assert first_source(workbench, workbench.run("vit")) == source
 
 
-def test_no_badge_for_what_was_not_measured(explorer, tmp_path):
+def test_no_badge_for_what_was_not_measured(workbench, tmp_path):
     for name in ("vit", "resnet"):
-        found = maps(explorer, explorer.run(name), picture(0), slow=False)
+        found = maps(workbench, workbench.run(name), picture(0), slow=False)
         assert found.measured == {} and found.best("drop") == ()
         assert badges(found, found.fills[0]) == []
     measured = measured_run(tmp_path, drop=["rollout"])
@@ -298,8 +303,8 @@ def test_no_badge_for_what_was_not_measured(explorer, tmp_path):
 
 
 def test_no_badge_for_a_model_of_timms():
-    run = zoo_run("timm:deit_tiny_patch16_224", pretrained=False)
-    found = maps(Explorer([], None, CPU, [run]), run, picture(0), slow=False)
+    run = timm_run("timm:deit_tiny_patch16_224", pretrained=False)
+    found = maps(Workbench([], None, CPU, [run]), run, picture(0), slow=False)
     assert names(found) == QUICK and found.measured == {}
     assert badges(found, "drop") == []
 
@@ -307,55 +312,48 @@ def test_no_badge_for_a_model_of_timms():
 # --- truth, kept ---
 
 
-def test_truth_is_known_afterwards_for_its_own_question_alone(explorer):
-    run = explorer.run("vit")
-    found = maps(explorer, run, picture(3), slow=False)
+def test_truth_is_known_afterwards_for_its_own_question_alone(workbench):
+    run = workbench.run("vit")
+    found = maps(workbench, run, picture(3), slow=False)
     assert found.truths == {}
-    measured = truth(explorer, found, picture(3), fill="blur")
-    assert maps(explorer, run, picture(3), slow=False).truths == {"blur": measured}
-    assert maps(explorer, run, picture(3), target="cat", slow=False).truths == {}
-    assert maps(explorer, run, picture(4), slow=False).truths == {}
-    assert maps(explorer, run, picture(3)).truths == {}  # two maps more to be measured
+    measured = truth(workbench, found, picture(3), fill="blur")
+    assert maps(workbench, run, picture(3), slow=False).truths == {"blur": measured}
+    assert maps(workbench, run, picture(3), target="cat", slow=False).truths == {}
+    assert maps(workbench, run, picture(4), slow=False).truths == {}
+    assert maps(workbench, run, picture(3)).truths == {}  # two maps more to be measured
 
 
-def test_a_resnet_is_measured_on_cells(explorer, monkeypatch):
+def test_a_resnet_is_measured_on_cells(workbench, monkeypatch):
     monkeypatch.setattr(faithfulness, "STEPS", 2)  # its passes are dear
-    found = maps(explorer, explorer.run("resnet"), picture(0), slow=False)
-    measured = truth(explorer, found, picture(0))
+    found = maps(workbench, workbench.run("resnet"), picture(0), slow=False)
+    measured = truth(workbench, found, picture(0))
     assert set(measured.scores) == {"grad_cam", faithfulness.CENTRE}
     assert measured.shares.tolist() == [0, 0.5, 1]
     with pytest.raises(RunError, match=r"'resnet' has no fill 'drop': .*mean, blur"):
-        truth(explorer, found, picture(0), fill="drop")
+        truth(workbench, found, picture(0), fill="drop")
 
 
-def test_work_that_is_stopped_leaves_nothing_behind(explorer):
-    run, ticket = explorer.run("vit"), Ticket(question=())
+def test_work_that_is_stopped_leaves_nothing_behind(workbench):
+    run, ticket = workbench.run("vit"), Ticket(question=())
 
     def on_step(done, total):
         ticket.check()
         ticket.stop()
 
     with pytest.raises(Stopped):
-        maps(explorer, run, picture(5), on_step=on_step)
-    found = maps(explorer, run, picture(5), slow=False)
+        maps(workbench, run, picture(5), on_step=on_step)
+    found = maps(workbench, run, picture(5), slow=False)
     assert sorted(names(found)) == sorted(QUICK)
     with pytest.raises(Stopped):
-        truth(explorer, found, picture(5), on_step=on_step)
-    assert maps(explorer, run, picture(5), slow=False).truths == {}
-
-
-def test_the_oldest_answers_are_let_go():
-    kept = Kept(2)
-    for key in "abac":
-        kept.get_or_make((key,), lambda key=key: key.upper())
-    assert [kept.get((key,)) for key in "abc"] == ["A", None, "C"]
+        truth(workbench, found, picture(5), on_step=on_step)
+    assert maps(workbench, run, picture(5), slow=False).truths == {}
 
 
 # --- drawing ---
 
 
-def test_every_map_says_what_it_shows_and_its_limit(explorer):
-    found = maps(explorer, explorer.run("vit"), picture(0), target="cat")
+def test_every_map_says_what_it_shows_and_its_limit(workbench):
+    found = maps(workbench, workbench.run("vit"), picture(0), target="cat")
     row, meter = drawn(found, "mean")
     shown = {(panel.title, panel.caption) for panel in row.panels}
     assert shown == {(each.title, each.caption) for each in attributions.METHODS.values()}
@@ -363,8 +361,8 @@ def test_every_map_says_what_it_shows_and_its_limit(explorer):
     lines = [line for panel in row.panels for line in panel.lines]
     assert sum("Rank correlation with its own map for" in line for line in lines) == 3
     assert why_drawing.UNMEASURED in meter
-    truth(explorer, found, picture(0))
-    row, meter = drawn(maps(explorer, explorer.run("vit"), picture(0), target="cat"), "mean")
+    truth(workbench, found, picture(0))
+    row, meter = drawn(maps(workbench, workbench.run("vit"), picture(0), target="cat"), "mean")
     lines = [line for panel in row.panels for line in panel.lines]
     assert sum(line.startswith("Score ") for line in lines) == 7
     assert meter.count("<svg") == 2 and meter.count("<tr>") == 1 + 7 + 1 + 1
@@ -372,20 +370,20 @@ def test_every_map_says_what_it_shows_and_its_limit(explorer):
     assert set(why_drawing.COLOURS) == {*attributions.METHODS, faithfulness.CENTRE}
 
 
-def test_a_class_named_like_html_is_shown_as_it_is(root, explorer):
-    run = explorer.run("vit")
+def test_a_class_named_like_html_is_shown_as_it_is(root, workbench):
+    run = workbench.run("vit")
     odd = tuple("<b>cat" if name == "cat" else name for name in run.classes)
     object.__setattr__(run, "classes", odd)
-    found = maps(explorer, run, picture(0), target="<b>cat", against="dog", slow=False)
-    truth(explorer, found, picture(0))
-    found = maps(explorer, run, picture(0), target="<b>cat", against="dog", slow=False)
+    found = maps(workbench, run, picture(0), target="<b>cat", against="dog", slow=False)
+    truth(workbench, found, picture(0))
+    found = maps(workbench, run, picture(0), target="<b>cat", against="dog", slow=False)
     row, meter = drawn(found, "mean")
     assert row.intro.startswith("Why <b>cat and not dog?")  # the browser writes it as text
     assert "<b>cat" not in meter
 
 
-def test_the_true_class_is_offered_first(explorer):
-    found = maps(explorer, explorer.run("vit"), picture(0), slow=False)
+def test_the_true_class_is_offered_first(workbench):
+    found = maps(workbench, workbench.run("vit"), picture(0), slow=False)
     target, against, *_ = choices(found, "", "", "mean", "frog")
     assert against["choices"][1] == ("frog (the true class)", "frog")
     assert [name for _, name in target["choices"]].count("frog") == 1
@@ -393,8 +391,8 @@ def test_the_true_class_is_offered_first(explorer):
     assert [name for _, name in plain][1:] == list(found.run.classes)
 
 
-def test_choices_are_the_models_own(explorer):
-    found = maps(explorer, explorer.run("resnet"), picture(0), slow=False)
+def test_choices_are_the_models_own(workbench):
+    found = maps(workbench, workbench.run("resnet"), picture(0), slow=False)
     target, against, fill, held = choices(found, "", "", "zero")
     predicted = CLASSES[int(found.probabilities.argmax())]
     assert target["choices"][0] == (f"the predicted class ({predicted})", "")

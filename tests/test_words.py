@@ -11,7 +11,7 @@ from PIL import Image
 
 from tests.making import CLASSES, VIT, evaluation, make_run
 from vitdemo.errors import DataError
-from vitdemo.explorer import Explorer, errors, why
+from vitdemo.explorer import errors, why
 from vitdemo.explorer.metrics import table_of
 from vitdemo.explorer.patches import embed
 from vitdemo.metrics.calibration import Reliability
@@ -24,6 +24,7 @@ from vitdemo.page.errors import kind_words
 from vitdemo.page.kit import cache_folder
 from vitdemo.page.look.why_drawing import panel
 from vitdemo.page.metrics.tables import point_words
+from vitdemo.workbench import Workbench
 
 
 def reliability_of(**bins) -> Reliability:
@@ -95,7 +96,7 @@ def test_a_run_without_pictures_hinders_no_other():
 @pytest.mark.parametrize("kind", ["only_right", "all_wrong"])
 def test_a_model_alone_is_not_compared_with_none(tmp_path, kind):
     make_run(tmp_path / "vit")
-    group = errors.predictions(Explorer([tmp_path], None, torch.device("cpu")), "vit")
+    group = errors.predictions(Workbench([tmp_path], None, torch.device("cpu")), "vit")
     words = kind_words(group, errors.Query("vit", Filters(kind)))
     assert words == "vit alone was tested on these pictures: there is no model beside it."
 
@@ -114,21 +115,21 @@ def test_every_class_can_be_brought_out(count):
 @pytest.mark.parametrize("stem", ["patch", "conv"])
 def test_tokens_that_overlap_are_not_called_one_patch_each(tmp_path, stem):
     run = make_run(tmp_path / "vit", replace(VIT, options=VIT.options | {"stem": stem}))
-    explorer = Explorer([tmp_path], None, torch.device("cpu"))
+    workbench = Workbench([tmp_path], None, torch.device("cpu"))
     picture = Image.fromarray(np.arange(768, dtype=np.uint8).reshape(16, 16, 3))
-    words = patches_html(embed(explorer, run, picture))
+    words = patches_html(embed(workbench, run, picture))
     assert ("4 × 4 × 3 = 48 numbers a patch become a vector of 24; 16 such" in words) == (
         stem == "patch"
     )
     assert ("see a little beyond each patch" in words) == (stem == "conv")
-    found = why.maps(explorer, run, picture)
+    found = why.maps(workbench, run, picture)
     assert ("drop" in found.fills) == (stem == "patch")
 
 
 def test_the_strongest_patch_of_a_signed_map_says_for_which_side(tmp_path):
     run = make_run(tmp_path / "vit")
-    explorer = Explorer([tmp_path], None, torch.device("cpu"))
-    found = why.maps(explorer, run, Image.new("RGB", (16, 16)))
+    workbench = Workbench([tmp_path], None, torch.device("cpu"))
+    found = why.maps(workbench, run, Image.new("RGB", (16, 16)))
     signed = next(m for m in found.maps if m.signed)
     values = np.zeros((4, 4), np.float32)
     values[0, 0], values[2, 3] = 0.2, -1

@@ -6,6 +6,7 @@ to be one (N, 3, S, S) uint8 tensor in memory (CIFAR-10: 184 MB), so no loader, 
 
 import hashlib
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,12 +15,13 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from PIL import Image
 from torch import Tensor
 from torchvision.datasets import CIFAR10
 from torchvision.datasets.folder import IMG_EXTENSIONS, make_dataset
 
 from vitdemo.errors import DataError, ImageError
-from vitdemo.inputs import load_image, square_crop, to_uint8
+from vitdemo.inputs import load_image, square_crop, to_uint8, visible_square
 
 CIFAR10_CLASSES = (
     *("airplane", "automobile", "bird", "cat", "deer"),
@@ -275,3 +277,51 @@ def synthetic(classes: int = 4, each: int = 24, size: int = 32, seed: int = 0) -
     noise = 0.2 * torch.randn(len(labels), 3, size, size, generator=generator)
     images = 255 * (0.5 + 0.4 * wave[:, None] * colour + noise).clamp(0, 1)
     return Pictures(images.to(torch.uint8), labels)
+
+
+@dataclass(frozen=True)
+class TestPicture:
+    """One picture of the test set, and its true class."""
+
+    image: Image.Image
+    label: str
+
+
+class TestSet:
+    """The test pictures of `source`, one at a time: a folder's are read when they are asked for."""
+
+    def __init__(self, source: Source):
+        self.classes = source.classes
+        self._source = source
+        self._pictures = source.load("test") if source.is_cifar10 else None
+        self._files = [] if source.is_cifar10 else source.files("test")
+        self._squares: dict[int, tuple[Pictures, str]] = {}  # by side, with the fingerprint
+        self._square_lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._pictures or self._files)
+
+    def __getitem__(self, index: int) -> TestPicture:
+        """Raises `DataError` naming the range, `ImageError` for a file that is no picture."""
+        if not 0 <= index < len(self):
+            raise DataError(f"There is no test picture {index}: choose 0 to {len(self) - 1}.")
+        if self._pictures:
+            pixels = self._pictures.images[index].permute(1, 2, 0).numpy()  # (S, S, 3)
+            image, label = Image.fromarray(pixels), int(self._pictures.labels[index])
+        else:
+            path, label = self._files[index]
+            image = visible_square(load_image(path))
+        return TestPicture(image, self.classes[label])
+
+    def squares(self, side: int) -> tuple[Pictures, str]:
+        """All pictures as a run of this input size was tested on them, and their fingerprint.
+
+        CIFAR-10's keep their own side. Read once: a large folder takes its time, the first time.
+        Raises `DataError` naming a file that is no picture.
+        """
+        with self._square_lock:
+            side = 0 if self._pictures else side
+            if side not in self._squares:
+                pictures = self._pictures or self._source.load("test", side)
+                self._squares[side] = (pictures, fingerprint(pictures, self.classes))
+            return self._squares[side]

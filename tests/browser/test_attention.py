@@ -24,8 +24,8 @@ from tests.making import make_run, timm_spec
 from tests.serving import serve
 from vitdemo import attention
 from vitdemo.attention import statistics
-from vitdemo.explorer import Explorer
 from vitdemo.inputs import load_image, visible_square
+from vitdemo.workbench import Workbench
 
 CLOSE = 1e-3  # float16 on the way
 PRESSED = "[aria-pressed=true]"
@@ -35,9 +35,9 @@ WHOLE = "#attention [data-state=whole]"  # all files of a picture and model have
 @pytest.fixture(scope="module")
 def look_of(kinds):
     """look_of(run name, picture file) -> the trace in Python."""
-    explorer = Explorer([kinds], kinds / "none", torch.device("cpu"))
-    return lambda name, file: explorer.look(
-        explorer.run(name), visible_square(load_image(file), at=0.5)
+    workbench = Workbench([kinds], kinds / "none", torch.device("cpu"))
+    return lambda name, file: workbench.look(
+        workbench.run(name), visible_square(load_image(file), at=0.5)
     )
 
 
@@ -200,9 +200,9 @@ def test_a_large_models_layers_come_when_they_are_looked_at(open_page, tmp_path)
         page.locator(WHOLE).wait_for()
         # Rows of the answer, the rollout, similar tokens, and the layer that is looked at.
         assert len(fetched) == 4
-        explorer = Explorer([tmp_path / "runs"], None, torch.device("cpu"))
+        workbench = Workbench([tmp_path / "runs"], None, torch.device("cpu"))
         cat = visible_square(load_image("assets/photos/cat.jpg"))
-        look = explorer.look(explorer.run(run.name), cat)
+        look = workbench.look(workbench.run(run.name), cat)
         holds(page, look)
         thumbnail(page, 3, 7).click()
         wait_until_drawn(page, layer=3, head=7)

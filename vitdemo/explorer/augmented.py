@@ -16,11 +16,11 @@ from torch import Tensor
 from vitdemo.augment import Augmentation
 from vitdemo.data import CIFAR10_MEAN
 from vitdemo.errors import DataError, ImageError
-from vitdemo.explorer import Explorer
 from vitdemo.explorer.dataset import source
 from vitdemo.inputs import square_crop, to_uint8
 from vitdemo.recipes import Recipe
 from vitdemo.training import augment
+from vitdemo.workbench import Workbench
 
 BATCH = 6  # pictures that are shown
 FILL = 255 * torch.tensor(CIFAR10_MEAN).view(3, 1, 1)  # of what cutout cuts out
@@ -63,7 +63,7 @@ def augmentations(
 
 
 def live(
-    explorer: Explorer,
+    workbench: Workbench,
     recipe: Recipe,
     image: Image.Image | None,
     seed: int,
@@ -75,10 +75,10 @@ def live(
     """
     shown = [("your picture", image)] if image is not None else []
     try:
-        side = 32 if source(explorer).is_cifar10 else recipe.model.image_size
-        size = explorer.test_size()
+        side = 32 if source(workbench).is_cifar10 else recipe.model.image_size
+        size = workbench.test_size()
         chosen = random.Random(seed).sample(range(size), min(BATCH - len(shown), size))
-        found = [explorer.test_picture(number) for number in chosen]
+        found = [workbench.test_picture(number) for number in chosen]
         shown += [(picture.label, picture.image) for picture in found]
     except DataError:
         side = 32

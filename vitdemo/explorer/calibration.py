@@ -1,6 +1,6 @@
 """How far a run's probabilities can be trusted, before and after a temperature.
 
-    found = calibration(explorer, "vit-small-pretrained")
+    found = calibration(workbench, "vit-small-pretrained")
     found.before.error, found.temperature  # None where the run has no validation answers
 
 The temperature is fitted on the validation pictures that the run held out, never on the test set,
@@ -10,9 +10,7 @@ on which it is then judged.
 from dataclasses import dataclass
 
 from vitdemo.errors import RunError
-from vitdemo.explorer import Explorer
 from vitdemo.explorer.learning import setting
-from vitdemo.explorer.memory import once_a_version
 from vitdemo.explorer.metrics import sound_evaluation
 from vitdemo.metrics.calibration import (
     Chance,
@@ -24,6 +22,7 @@ from vitdemo.metrics.calibration import (
     with_temperature,
 )
 from vitdemo.runs import Run
+from vitdemo.workbench import Workbench
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +62,11 @@ class Calibration:
         return float(self.before.right.sum() / self.before.count.sum())
 
 
-def calibration(explorer: Explorer, name: str) -> Calibration:
+def calibration(workbench: Workbench, name: str) -> Calibration:
     """Raises `RunError` where the run `name` has no sound evaluation."""
-    return calibration_of(explorer.run(name))
+    return workbench.cache.of(calibration_of, workbench.run(name))
 
 
-@once_a_version(64)
 def calibration_of(run: Run) -> Calibration:
     """`calibration` of a run at hand."""
     found = sound_evaluation(run)

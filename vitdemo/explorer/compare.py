@@ -1,8 +1,8 @@
 """All runs in one table, from their files; how fast they are here; what others report.
 
-rows = model_rows(explorer)
+rows = model_rows(workbench)
 print(markdown(*cells(rows)))
-latency(explorer, explorer.run("vit-small-pretrained"), batch=32).milliseconds
+latency(workbench, workbench.run("vit-small-pretrained"), batch=32).milliseconds
 """
 
 import time
@@ -14,13 +14,12 @@ import torch
 from torch import nn
 
 from vitdemo.errors import RunError
-from vitdemo.explorer import Explorer
-from vitdemo.explorer.memory import once_a_version
 from vitdemo.explorer.metrics import table_of
 from vitdemo.explorer.sample import test_sample
 from vitdemo.metrics import expected_calibration_error
 from vitdemo.provenance import device_name
 from vitdemo.runs import WEIGHTS, Run
+from vitdemo.workbench import Workbench
 
 BATCHES = (1, 32)
 WARM_UP = 3  # passes: the first ones load code and fill caches
@@ -133,29 +132,28 @@ def reported(row: ModelRow) -> tuple[Reported, ...]:
     return REPORTED.get(row.recipe, ()) if row.data in (None, "cifar10") else ()
 
 
-def model_rows(explorer: Explorer) -> list[ModelRow]:
+def model_rows(workbench: Workbench) -> list[ModelRow]:
     """Every readable run, best test accuracy first; those without one come last, by name."""
-    rows = [_row(run) for run in explorer.runs()[0]]
+    rows = [workbench.cache.of(_row, run) for run in workbench.runs()[0]]
     return sorted(rows, key=lambda row: -row.tested.accuracy if row.tested else 1.0)
 
 
-def trained_rows(explorer: Explorer) -> list[Run]:
+def trained_rows(workbench: Workbench) -> list[Run]:
     """The runs of the table that have weights, in its order: those that can be timed and tried."""
-    names = [row.name for row in model_rows(explorer) if row.file_bytes is not None]
-    return [explorer.run(name) for name in names]
+    names = [row.name for row in model_rows(workbench) if row.file_bytes is not None]
+    return [workbench.run(name) for name in names]
 
 
-def tested_names(explorer: Explorer) -> list[str]:
+def tested_names(workbench: Workbench) -> list[str]:
     """The runs of the table that were tested, the plainest (the lowest accuracy) first."""
-    return [row.name for row in reversed(model_rows(explorer)) if row.tested]
+    return [row.name for row in reversed(model_rows(workbench)) if row.tested]
 
 
-def sample_size(explorer: Explorer, run: Run, count: int) -> int:
+def sample_size(workbench: Workbench, run: Run, count: int) -> int:
     """How many test pictures there are of the `count` asked for. Raises `DataError`."""
-    return len(test_sample(explorer, run, count).pictures)
+    return len(test_sample(workbench, run, count).pictures)
 
 
-@once_a_version(256)
 def _row(run: Run) -> ModelRow:
     tested, problem = None, ""
     if run.has_evaluation:
@@ -199,16 +197,16 @@ def _tested(run: Run) -> Tested:
 # --- how fast it is here -------------------------------------------------------------------------
 
 
-def latency(explorer: Explorer, run: Run, batch: int, seconds: float = 1.0) -> Latency:
+def latency(workbench: Workbench, run: Run, batch: int, seconds: float = 1.0) -> Latency:
     """Time forward passes of `batch` random pictures, preprocessed beforehand, after a warm-up.
 
     At least 5 passes and then until `seconds` are over. Raises `RunError` without weights.
     """
-    model, side = explorer.model(run), run.preprocessing.size
-    pixels = torch.randn(batch, 3, side, side, device=explorer.device)
+    model, side = workbench.model(run), run.preprocessing.size
+    pixels = torch.randn(batch, 3, side, side, device=workbench.device)
     times = _pass_times(model, pixels, seconds)
     low, median, high = (float(1000 * t) for t in np.percentile(times, [25, 50, 75]))
-    return Latency(batch, median, low, high, len(times), device_name(explorer.device))
+    return Latency(batch, median, low, high, len(times), device_name(workbench.device))
 
 
 @torch.inference_mode()

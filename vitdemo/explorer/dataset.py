@@ -6,7 +6,7 @@ Letters: N pictures, S their side, C classes.
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 import torch
@@ -14,8 +14,8 @@ from torch import Tensor
 
 from vitdemo import data
 from vitdemo.errors import DataError
-from vitdemo.explorer import Explorer
 from vitdemo.explorer.sample import stratified
+from vitdemo.workbench import Workbench
 
 READ = 2_000  # training pictures that the statistics are made of
 SIDE = 64  # of a folder's pictures, for the statistics
@@ -47,52 +47,47 @@ class Statistics:
     means: np.ndarray
 
 
-def source(explorer: Explorer) -> data.Source:
+def source(workbench: Workbench) -> data.Source:
     """The data set, never downloaded from here. Raises `DataError` saying how to get it."""
-    return data.open_source(explorer.data_root, download=False)
+    return data.open_source(workbench.data_root, download=False)
 
 
-def absence(explorer: Explorer) -> str:
+def absence(workbench: Workbench) -> str:
     """Why there is no data set, in a sentence; empty where there is one."""
     try:
-        source(explorer)
+        source(workbench)
     except DataError as error:
         return str(error)
     return ""
 
 
-def downloadable(explorer: Explorer) -> bool:
+def downloadable(workbench: Workbench) -> bool:
     """Whether CIFAR-10 can be downloaded to where the page looks for data."""
-    return data.is_absent(explorer.data_root)
+    return data.is_absent(workbench.data_root)
 
 
-def overview(explorer: Explorer) -> Overview:
+def overview(workbench: Workbench) -> Overview:
     """How many pictures there are; a folder's are counted, not read. Raises `DataError`."""
-    return _overview(source(explorer))
-
-
-@lru_cache(maxsize=4)
-def _overview(found: data.Source) -> Overview:
+    found = source(workbench)
     count = partial(np.bincount, minlength=len(found.classes))
-    train, _ = _training(found)
+    train, _ = workbench.cache.of(_training, found)
     return Overview(found.name, found.classes, count(train), count(found.labels("test").numpy()))
 
 
-def statistics(explorer: Explorer) -> Statistics:
+def statistics(workbench: Workbench) -> Statistics:
     """Colours and means of the training pictures, computed once. Raises `DataError`."""
-    return _statistics(source(explorer))
+    found = source(workbench)
+    training = workbench.cache.of(_training, found)
+    return workbench.cache.of(_statistics, found, *training)
 
 
-@lru_cache(maxsize=4)
-def _statistics(found: data.Source) -> Statistics:
-    labels, pictures = _training(found)
+def _statistics(found: data.Source, labels: np.ndarray, pictures: data.Pictures) -> Statistics:
     histograms = channel_histograms(pictures.images)
     mean, std = data.pixel_statistics(pictures.images)
     means = class_means(pictures, len(found.classes))
     return Statistics(len(pictures), len(labels), histograms, np.array(mean), np.array(std), means)
 
 
-@lru_cache(maxsize=2)  # of some 20 MB
 def _training(found: data.Source) -> tuple[np.ndarray, data.Pictures]:
     """All labels (N,) of the training set, and up to `READ` of its pictures."""
     if found.is_cifar10:  # one file holds both
@@ -127,7 +122,7 @@ def class_means(pictures: data.Pictures, classes: int) -> np.ndarray:
 _downloading = threading.Lock()
 
 
-def download(explorer: Explorer, open_source: Callable = data.open_source) -> Overview:
+def download(workbench: Workbench, open_source: Callable = data.open_source) -> Overview:
     """Fetch CIFAR-10 to where the page looks for data; torchvision's tqdm tells how far it is.
 
     One download at a time, whoever asks. Raises `DataError` where one is under way, where there
@@ -136,7 +131,7 @@ def download(explorer: Explorer, open_source: Callable = data.open_source) -> Ov
     if not _downloading.acquire(blocking=False):
         raise DataError("The data set is being downloaded already: look again in a minute.")
     try:
-        open_source(explorer.data_root, download=True)
+        open_source(workbench.data_root, download=True)
     finally:
         _downloading.release()
-    return overview(explorer)
+    return overview(workbench)

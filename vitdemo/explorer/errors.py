@@ -1,4 +1,4 @@
-"""From a number to its pictures, for the runs of an `Explorer`: what models predicted, and of what.
+"""From a number to its pictures, of the runs of a `Workbench`: what models predicted.
 
 Models are compared on the same pictures in the same order alone: runs whose evaluations have other
 fingerprints, classes or labels never meet in one table.
@@ -11,11 +11,11 @@ from functools import cached_property
 import numpy as np
 
 from vitdemo.errors import DataError, RunError, VitdemoError
-from vitdemo.explorer import Explorer
 from vitdemo.explorer.metrics import sound_evaluation
 from vitdemo.metrics import confusion
 from vitdemo.metrics.errors import KINDS, Filters, select
 from vitdemo.runs import Run
+from vitdemo.workbench import Workbench
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,15 +73,15 @@ class Selection:
     shared: int = 0
 
 
-def predictions(explorer: Explorer, name: str) -> Predictions:
+def predictions(workbench: Workbench, name: str) -> Predictions:
     """The run `name` with all that were tested on the same pictures, as `evaluated_runs` has them.
 
     Raises `RunError` where the evaluation of `name` itself is missing or not sound.
     """
-    main = explorer.run(name)
+    main = workbench.run(name)
     wanted = sound_evaluation(main)
     runs, left_out = [], []
-    for run in explorer.evaluated_runs():
+    for run in workbench.evaluated_runs():
         try:
             if run.name != name:
                 _check_same(main, run)
@@ -91,14 +91,14 @@ def predictions(explorer: Explorer, name: str) -> Predictions:
     return Predictions(tuple(runs), wanted.labels, tuple(left_out))
 
 
-def panel(explorer: Explorer, *names: str) -> Predictions:
+def panel(workbench: Workbench, *names: str) -> Predictions:
     """What `predictions` has of the runs `names` and of those whose weights are here.
 
     These are "every model" where pictures are chosen: an ablation's runs, of which the figures
     alone are here, have no say unless one of them is asked for. Where that would leave one run
     alone, all have a say.
     """
-    group = predictions(explorer, names[0])
+    group = predictions(workbench, names[0])
     heard = tuple(run for run in group.runs if run.has_weights or run.name in names)
     if len(heard) in (1, len(group.runs)):
         return group
@@ -116,9 +116,9 @@ def _check_same(main: Run, run: Run) -> None:
         raise RunError("it was tested on other pictures, in another order or at another size.")
 
 
-def find(explorer: Explorer, query: Query) -> Selection:
+def find(workbench: Workbench, query: Query) -> Selection:
     """The pictures that a person wants to see. Raises `RunError` naming what is not there."""
-    group = panel(explorer, *_named(query))
+    group = panel(workbench, *_named(query))
     own = _select(group, query.run, query.filters)
     if query.other is None:
         return Selection(query, group, own, len(own))
@@ -137,9 +137,9 @@ def _select(group: Predictions, name: str, filters: Filters) -> np.ndarray:
         raise RunError(f"These pictures cannot be chosen: {error}.") from error
 
 
-def counts(explorer: Explorer, query: Query) -> dict[str, int]:
+def counts(workbench: Workbench, query: Query) -> dict[str, int]:
     """How many pictures of each kind pass the other filters. Raises `RunError`."""
-    group = panel(explorer, *_named(query))
+    group = panel(workbench, *_named(query))
     return {kind: len(_select(group, query.run, _of_kind(query.filters, kind))) for kind in KINDS}
 
 
@@ -153,13 +153,13 @@ def _of_kind(filters: Filters, kind: str) -> Filters:
     )
 
 
-def pictures(explorer: Explorer, run: Run, numbers: Sequence[int]) -> np.ndarray:
+def pictures(workbench: Workbench, run: Run, numbers: Sequence[int]) -> np.ndarray:
     """The test pictures `numbers` as `run` was tested on them, (n, S, S, 3) uint8.
 
     Raises `DataError` with the way out where the data set is not here, or is another one than that
     of the run's evaluation.
     """
-    tests = explorer.test_set()
+    tests = workbench.test_set()
     wanted = run.evaluation
     another = DataError(
         f"The data set here is not the one that '{run.name}' was tested on: pass --data the folder "

@@ -6,12 +6,9 @@ are computed on them; t-SNE is only a picture of them, whose distances and sizes
 Letters: N pictures, D width of a feature, C classes.
 """
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import torch
@@ -20,19 +17,18 @@ from torch import Tensor
 
 from vitdemo import data, models
 from vitdemo.errors import DataError, RunError
-from vitdemo.explorer import Explorer
 from vitdemo.explorer.dataset import source
 from vitdemo.explorer.sample import stratified
 from vitdemo.explorer.tsne import tsne_apart
 from vitdemo.inputs import square_crop, to_uint8
 from vitdemo.runs import Run
+from vitdemo.workbench import Workbench
 
 PIXELS = "Raw pixels"
 MOST = 2_000  # pictures in a plot
 SIDE = 32  # of the raw pixels, and of the small pictures behind the points
 FEWEST = 4  # below, t-SNE has nothing to lay out
 BATCH = 50
-KEPT = 24  # spaces and planes in memory; one of raw pixels takes 24 MB
 # Share of the work that is done (None: unknown), and a word of what is being done. What it raises
 # ends the work.
 Report = Callable[[float | None, str], None]
@@ -73,12 +69,11 @@ def nothing(share: float | None, words: str) -> None:
     """A `Report` to nobody."""
 
 
-def sample(explorer: Explorer, most: int = MOST) -> Sample:
+def sample(workbench: Workbench, most: int = MOST) -> Sample:
     """Raises `DataError` where the data set is not there."""
-    return _sample(source(explorer), most)
+    return workbench.cache.of(_sample, source(workbench), most)
 
 
-@lru_cache(maxsize=4)
 def _sample(found: data.Source, most: int) -> Sample:
     indices = stratified(found.labels("test").numpy(), most)  # (N,)
     pictures = found.load_some("test", torch.from_numpy(indices), SIDE)
@@ -87,25 +82,25 @@ def _sample(found: data.Source, most: int) -> Sample:
 
 
 def space(
-    explorer: Explorer, run: Run | None, *, most: int = MOST, report: Report = nothing
+    workbench: Workbench, run: Run | None, *, most: int = MOST, report: Report = nothing
 ) -> Space:
     """The features of `run`'s model, or raw pixels without one; computed once.
 
     Raises `DataError` without the data set, `RunError` for a model that cannot be loaded or
     answers with NaN.
     """
-    found = sample(explorer, most)
-    return _keep(
-        ("space", found.source, most, run and (run.path, run.stamp)),
-        lambda: _space(explorer, run, found, report),
+    found = sample(workbench, most)
+    return workbench.cache.get_or_make(
+        ("space", found.source, most, run),
+        lambda: _space(workbench, run, found, report),
     )
 
 
-def _space(explorer: Explorer, run: Run | None, found: Sample, report: Report) -> Space:
+def _space(workbench: Workbench, run: Run | None, found: Sample, report: Report) -> Space:
     if run is None:
         features = found.small.reshape(len(found), -1).astype(np.float32) / 255  # (N, D)
     else:
-        features = model_features(explorer, run, found, report)
+        features = model_features(workbench, run, found, report)
     distances = pair_distances(features)
     return Space(
         run.name if run else PIXELS,
@@ -116,15 +111,15 @@ def _space(explorer: Explorer, run: Run | None, found: Sample, report: Report) -
     )
 
 
-def model_features(explorer: Explorer, run: Run, found: Sample, report: Report) -> np.ndarray:
+def model_features(workbench: Workbench, run: Run, found: Sample, report: Report) -> np.ndarray:
     """What `run`'s last layer answers from, (N, D) float32, for every picture of the sample."""
-    model = explorer.model(run)
+    model = workbench.model(run)
     pictures = found.source.load_some("test", torch.from_numpy(found.indices), run.spec.image_size)
     parts = []
     for batch in pictures.images.split(BATCH):
         done = BATCH * len(parts)
         report(done / len(found), f"{run.name}: features of {done:,} of {len(found):,} pictures")
-        parts.append(_features(model, run.preprocessing(batch.to(explorer.device))))
+        parts.append(_features(model, run.preprocessing(batch.to(workbench.device))))
     features = np.concatenate(parts)  # (N, D)
     if not np.isfinite(features).all():
         raise RunError(f"'{run.name}' has features of NaN: its training diverged.")
@@ -169,28 +164,28 @@ def nearest_purity(distances: np.ndarray, labels: np.ndarray) -> float:
 
 
 def plane(
-    explorer: Explorer, run: Run | None, *, most: int = MOST, report: Report = nothing
+    workbench: Workbench, run: Run | None, *, most: int = MOST, report: Report = nothing
 ) -> tuple[Space, np.ndarray]:
     """A space, and its t-SNE positions (N, 2) in 0..1; computed once. Raises as `space` does."""
-    found = space(explorer, run, most=most, report=report)
-    key = ("plane", found.sample.source, most, run and (run.path, run.stamp))
-    return found, _keep(key, lambda: _laid_out(found, report))
+    found = space(workbench, run, most=most, report=report)
+    key = ("plane", found.sample.source, most, run)
+    return found, workbench.cache.get_or_make(key, lambda: _laid_out(found, report))
 
 
 def planes(
-    explorer: Explorer, name: str | None, most: int, report: Report = nothing
+    workbench: Workbench, name: str | None, most: int, report: Report = nothing
 ) -> list[tuple[Space, np.ndarray]]:
     """The planes of raw pixels and, if it is named, of a run's features, on the same pictures.
 
     Whatever `report` raises ends the work: it is called a few times a second, from two threads.
     """
     if name is None:
-        return [plane(explorer, None, most=most, report=report)]
-    run = explorer.run(name)
-    sample(explorer, most)  # once, for both
+        return [plane(workbench, None, most=most, report=report)]
+    run = workbench.run(name)
+    sample(workbench, most)  # once, for both
     with ThreadPoolExecutor(1) as worker:  # t-SNE has one core to itself; features take the others
-        pixels = worker.submit(plane, explorer, None, most=most, report=report)
-        learned = plane(explorer, run, most=most, report=report)
+        pixels = worker.submit(plane, workbench, None, most=most, report=report)
+        learned = plane(workbench, run, most=most, report=report)
         return [pixels.result(), learned]
 
 
@@ -205,7 +200,7 @@ def _laid_out(found: Space, report: Report) -> np.ndarray:
 
 
 def neighbours(
-    explorer: Explorer,
+    workbench: Workbench,
     name: str | None,
     image: Image.Image,
     *,
@@ -218,14 +213,14 @@ def neighbours(
     In the features of the run `name`, or, without one, by raw pixels.
     Returns the sample, the places in it (K,), nearest first, and their cosines (K,).
     """
-    run = explorer.run(name) if name else None
-    found = space(explorer, run, most=most, report=report)
+    run = workbench.run(name) if name else None
+    found = space(workbench, run, most=most, report=report)
     if run is None:
         small = to_uint8(square_crop(image, SIDE)).transpose(1, 2, 0)  # (S, S, 3)
         query = small.reshape(-1).astype(np.float32) / 255  # (D,)
     else:
-        _, pixels = explorer.input(run.preprocessing, image)
-        query = _features(explorer.model(run), pixels)[0]  # (D,)
+        _, pixels = workbench.input(run.preprocessing, image)
+        query = _features(workbench.model(run), pixels)[0]  # (D,)
     places, cosines = nearest(found.features, query, count)
     return found.sample, places, cosines
 
@@ -236,21 +231,3 @@ def nearest(features: np.ndarray, query: np.ndarray, count: int) -> tuple[np.nda
     cosines = features @ query / np.maximum(lengths, 1e-12)  # (N,)
     places = np.argsort(-cosines, kind="stable")[:count]
     return places, cosines[places]
-
-
-_kept: OrderedDict[tuple, object] = OrderedDict()
-_keeping = threading.Lock()
-
-
-def _keep(key: tuple, compute: Callable):
-    """What `compute` gave for `key` before; of more than `KEPT`, those not used longest go."""
-    with _keeping:
-        if key in _kept:
-            _kept.move_to_end(key)
-            return _kept[key]
-    found = compute()
-    with _keeping:
-        _kept[key] = found
-        while len(_kept) > KEPT:
-            _kept.popitem(last=False)
-    return found

@@ -1,8 +1,8 @@
 """Hands on the picture: change it, and see what every model says and where the chosen one looks.
 
-    canvas = hands.canvas(explorer, image)
+    canvas = hands.canvas(workbench, image)
     changed = hands.change(canvas, Changes(pieces=4))
-    shifts, problems = hands.shifts(explorer, canvas, changed)  # before and after, for every model
+    shifts, problems = hands.shifts(workbench, canvas, changed)  # before and after, for every model
 
 The change is made once, on one picture, before each model's own preprocessing: all models see the
 same. Letters: S side of that picture, C classes, rows and columns of a patch grid.
@@ -20,9 +20,10 @@ from PIL import Image
 
 from vitdemo import inputs, perturb
 from vitdemo.errors import DataError
-from vitdemo.explorer import Explorer, Look
 from vitdemo.perturb import PERTURBATIONS
 from vitdemo.runs import Run
+from vitdemo.traced import Traced
+from vitdemo.workbench import Workbench
 
 PIECES = (1, 2, 4, 8, 16)  # along a side, when patches change places
 MULTIPLE = PIECES[-1]  # every canvas can be cut into any of them
@@ -184,13 +185,13 @@ def within(change: perturb.Perturbation, value: float | None) -> float:
     return min(max(value, change.low), change.high)
 
 
-def canvas(explorer: Explorer, image: Image.Image) -> Image.Image:
+def canvas(workbench: Workbench, image: Image.Image) -> Image.Image:
     """The picture that hands work on: as large as the largest input of the trained models.
 
     An RGB square; a smaller picture stays as it is where its side can be cut into all `PIECES`,
     so that one of CIFAR-10 reaches the models with its own 32 pixels.
     """
-    largest = max((run.preprocessing.size for run in explorer.trained_runs()), default=32)
+    largest = max((run.preprocessing.size for run in workbench.trained_runs()), default=32)
     side = max(min(*image.size, largest), 32)
     side = -(-side // MULTIPLE) * MULTIPLE
     return image if image.size == (side, side) else inputs.square_crop(image, side)
@@ -215,11 +216,11 @@ def change(canvas: Image.Image, changes: Changes) -> Image.Image:
 
 
 def shifts(
-    explorer: Explorer, before: Image.Image, after: Image.Image
+    workbench: Workbench, before: Image.Image, after: Image.Image
 ) -> tuple[list[Shift], list[str]]:
     """Every trained model's two answers, and a sentence for each model that has none."""
-    first, problems = explorer.answers(before)
-    then = {answer.run.name: answer for answer in explorer.answers(after)[0]}
+    first, problems = workbench.answers(before)
+    then = {answer.run.name: answer for answer in workbench.answers(after)[0]}
     found = [
         Shift(answer.run, answer.probabilities, then[answer.run.name].probabilities)
         for answer in first
@@ -228,14 +229,14 @@ def shifts(
     return found, problems
 
 
-def grid_of(explorer: Explorer, run: Run) -> tuple[int, int]:
+def grid_of(workbench: Workbench, run: Run) -> tuple[int, int]:
     """Rows and columns of the model's patches; 8 x 8 for a model without. Raises `RunError`."""
-    model = explorer.model(run)
-    return tuple(model.patch_embed.grid_size) if explorer.layers(run) else (8, 8)
+    model = workbench.model(run)
+    return tuple(model.patch_embed.grid_size) if workbench.layers(run) else (8, 8)
 
 
 def most_attended(
-    look: Look, layer: int, removed: Removed, count: int, by: str = "rollout"
+    look: Traced, layer: int, removed: Removed, count: int, by: str = "rollout"
 ) -> list[int]:
     """The `count` patches of `removed.grid` still there that the class token attends to most.
 
@@ -248,7 +249,7 @@ def most_attended(
     return [cell for cell in order if cell not in removed.cells][:count]
 
 
-def attended(look: Look, layer: int, by: str) -> np.ndarray:
+def attended(look: Traced, layer: int, by: str) -> np.ndarray:
     """Attention of the class token (rows, columns): `by` "rollout" or "mean" of the heads."""
     if by not in MAPS:
         raise DataError(f"Unknown map '{by}': choose one of {', '.join(MAPS)}.")

@@ -5,7 +5,6 @@ Layers and heads count from 0 here, as they do in `vitdemo.attention`; the page 
 Letters: L layers, H heads, P patches, C classes, K filters, p side of a filter, N pictures.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -15,16 +14,16 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from vitdemo import attention, runs
+from vitdemo import attention, runs, timm_models
 from vitdemo.attention import ablation, embeddings, lens, statistics
 from vitdemo.attention.ablation import Head, Means
 from vitdemo.errors import DataError, RunError, VitdemoError
-from vitdemo.explorer import Explorer, zoo
 from vitdemo.explorer.learning import record_of_weights
 from vitdemo.explorer.sample import Sample, test_sample
 from vitdemo.metrics.change import Change, accuracy_change
 from vitdemo.models import CONVOLUTIONAL, is_vision_transformer
 from vitdemo.runs import Run
+from vitdemo.workbench import Workbench
 
 DISTANCE_PICTURES = 32
 ACCURACY_PICTURES = 1000
@@ -126,10 +125,10 @@ class EpochMap:
 
 
 @torch.inference_mode()
-def logit_lens(explorer: Explorer, run: Run, image: Image.Image) -> Lens:
+def logit_lens(workbench: Workbench, run: Run, image: Image.Image) -> Lens:
     """Raises `RunError` for a model without attention, or one that answers with NaN."""
-    look = explorer.look(run, image)
-    found = lens.logit_lens(explorer.model(run), look.tokens[:, None])
+    look = workbench.look(run, image)
+    found = lens.logit_lens(workbench.model(run), look.tokens[:, None])
     answers, patches = (numpy(x[:, 0]) for x in found)
     check_finite(run, answers[-1])
     return Lens(run, look.seen, look.grid, answers, patches)
@@ -137,23 +136,23 @@ def logit_lens(explorer: Explorer, run: Run, image: Image.Image) -> Lens:
 
 @torch.inference_mode()
 def head_effects(
-    explorer: Explorer, run: Run, image: Image.Image, instead: str = "mean"
+    workbench: Workbench, run: Run, image: Image.Image, instead: str = "mean"
 ) -> Effects:
     """Every single head of `run` switched off in its turn. Raises `RunError` as `logit_lens`.
 
     `instead` is one of `INSTEAD`; the mean is over test pictures, or over the picture's own tokens
     where there are none that the run knows.
     """
-    look = explorer.look(run, image)
-    means, pictures = head_means(explorer, run, image, instead)
-    without = ablation.logits_without_each(explorer.model(run), look.tokens[:, None], means)
+    look = workbench.look(run, image)
+    means, pictures = head_means(workbench, run, image, instead)
+    without = ablation.logits_without_each(workbench.model(run), look.tokens[:, None], means)
     check_finite(run, numpy(look.logits))
     return Effects(run, numpy(look.logits), numpy(without[:, :, 0]), pictures)
 
 
 @torch.inference_mode()
 def answer_without(
-    explorer: Explorer,
+    workbench: Workbench,
     run: Run,
     image: Image.Image,
     heads: Collection[Head],
@@ -161,16 +160,16 @@ def answer_without(
 ) -> np.ndarray:
     """Probabilities (C,) with `heads` switched off, as in `head_effects`. Raises `RunError`, and
     `ValueError` for a head that the model does not have."""
-    model = explorer.model(run)
+    model = workbench.model(run)
     check_attention(run, model)
-    _, pixels = explorer.input(run.preprocessing, image)
-    means, _ = head_means(explorer, run, image, instead)
+    _, pixels = workbench.input(run.preprocessing, image)
+    means, _ = head_means(workbench, run, image, instead)
     return softmax(numpy(ablation.logits_without(model, pixels, heads, means))[0])
 
 
 @torch.inference_mode()
 def head_means(
-    explorer: Explorer, run: Run, image: Image.Image | None, instead: str = "mean"
+    workbench: Workbench, run: Run, image: Image.Image | None, instead: str = "mean"
 ) -> tuple[Means | None, int | None]:
     """What heads that are off hand on, and over how many pictures the mean is: see `Effects`.
 
@@ -182,22 +181,23 @@ def head_means(
         raise RunError(f"A head cannot hand on '{instead}': choose one of {', '.join(INSTEAD)}.")
     if instead == "zero":
         return None, None
-    model = explorer.model(run)
+    model = workbench.model(run)
     try:
-        sample = test_sample(explorer, run, MEAN_PICTURES)
+        sample = test_sample(workbench, run, MEAN_PICTURES)
     except DataError:  # absent, or of other classes
-        _, pixels = explorer.input(run.preprocessing, image)
+        _, pixels = workbench.input(run.preprocessing, image)
         return ablation.mean_outputs(model, pixels, tokens=True), 0
-    key = (run.path, run.stamp, sample.root, explorer.device)
-    means = _head_means.get(key)
-    if means is None:
-        pixels = run.preprocessing(sample.pictures.images.to(explorer.device))
-        means = _head_means.put(key, ablation.mean_outputs(model, pixels))
-    return means, len(sample.pictures)
+
+    def means() -> Means:
+        pixels = run.preprocessing(sample.pictures.images.to(workbench.device))
+        return ablation.mean_outputs(model, pixels)
+
+    key = (ablation.mean_outputs, run, sample.root)
+    return workbench.cache.get_or_make(key, means), len(sample.pictures)
 
 
 def accuracy_without(
-    explorer: Explorer,
+    workbench: Workbench,
     run: Run,
     heads: Collection[Head],
     instead: str = "mean",
@@ -209,46 +209,47 @@ def accuracy_without(
     answers to them is kept, and `instead` is as in `head_effects`. Raises `DataError` where they
     are absent, `RunError` without attention.
     """
-    sample = test_sample(explorer, run, count)
-    check_attention(run, explorer.model(run))
+    sample = test_sample(workbench, run, count)
+    check_attention(run, workbench.model(run))
     total = len(sample.pictures)
-    before = _baselines.get((run.path, run.stamp, sample.root, count))
+    key = (_right_answers, run, sample.root, count)
+    before = workbench.cache.get(key)
     work = total if before is not None else 2 * total
     if before is None:
         parts = []
-        for part in _right_answers(explorer, run, sample, (), None):
+        for part in _right_answers(workbench, run, sample, (), None):
             parts.append(part)
             yield Step(sum(map(len, parts)), work)
-        before = _baselines.put((run.path, run.stamp, sample.root, count), np.concatenate(parts))
-    means, _ = head_means(explorer, run, None, instead)
+        before = workbench.cache.put(key, np.concatenate(parts))
+    means, _ = head_means(workbench, run, None, instead)
     after = []
-    for part in _right_answers(explorer, run, sample, heads, means):
+    for part in _right_answers(workbench, run, sample, heads, means):
         after.append(part)
         yield Step(work - total + sum(map(len, after)), work)
     yield Step(work, work, accuracy_change(before, np.concatenate(after)))
 
 
 def distances(
-    explorer: Explorer, image: Image.Image, count: int = DISTANCE_PICTURES
+    workbench: Workbench, image: Image.Image, count: int = DISTANCE_PICTURES
 ) -> tuple[list[Distances], list[str]]:
     """How far the heads of every Vision Transformer look, and a sentence for what went wrong.
 
     Over `count` test pictures; over `image` alone for a run whose data set is not here.
     """
     found, problems = [], []
-    for run in explorer.explained_runs():
+    for run in workbench.explained_runs():
         try:
-            if is_vision_transformer(explorer.model(run)):
-                found.append(_distances(explorer, run, image, count))
+            if is_vision_transformer(workbench.model(run)):
+                found.append(_distances(workbench, run, image, count))
         except VitdemoError as error:
             problems.append(str(error))
     return found, problems
 
 
-def position_similarity(explorer: Explorer, run: Run) -> tuple[np.ndarray, tuple[int, int], str]:
+def position_similarity(workbench: Workbench, run: Run) -> tuple[np.ndarray, tuple[int, int], str]:
     """Cosines (P, P) of the patches' position embeddings, their grid, and what they began with:
     "mimetic" (sines and cosines), "weights" of another training, or "random". Raises `RunError`."""
-    model = explorer.model(run)
+    model = workbench.model(run)
     if not is_vision_transformer(model):
         raise RunError(
             f"'{run.name}' is no Vision Transformer: its convolutions know where they are without "
@@ -264,14 +265,16 @@ def position_similarity(explorer: Explorer, run: Run) -> tuple[np.ndarray, tuple
 def _position_start(run: Run) -> str:
     if run.spec.options.get("init") == "mimetic":
         return "mimetic"
-    pretrained = run.config.get("recipe", {}).get("pretrained") or run.name.startswith(zoo.PREFIX)
+    pretrained = run.config.get("recipe", {}).get("pretrained") or run.name.startswith(
+        timm_models.PREFIX
+    )
     return "weights" if run.origin or pretrained else "random"
 
 
-def first_filters(explorer: Explorer, run: Run, most: int = 64, components: int = 28) -> Filters:
+def first_filters(workbench: Workbench, run: Run, most: int = 64, components: int = 28) -> Filters:
     """What the first convolution of `run` looks for. Raises `RunError` where it reads no pixels."""
     try:
-        weight = embeddings.filters(explorer.model(run)).float().cpu()  # (K, 3, p, p)
+        weight = embeddings.filters(workbench.model(run)).float().cpu()  # (K, 3, p, p)
     except TypeError as error:
         raise RunError(f"'{run.name}': {error}") from error
     principal, shares = embeddings.principal_filters(weight)
@@ -285,7 +288,7 @@ def first_filters(explorer: Explorer, run: Run, most: int = 64, components: int 
 
 
 def across_epochs(
-    explorer: Explorer, run: Run, image: Image.Image, layer: int
+    workbench: Workbench, run: Run, image: Image.Image, layer: int
 ) -> Iterator[EpochMap]:
     """Attention of one picture in one layer, epoch by kept epoch; nothing where none was kept.
 
@@ -296,27 +299,27 @@ def across_epochs(
     epochs = thinned(runs.kept_epochs(run), MOST_EPOCHS)
     if not epochs:
         return
-    check_attention(run, explorer.model(run))
-    _, pixels = explorer.input(run.preprocessing, image)
+    check_attention(run, workbench.model(run))
+    _, pixels = workbench.input(run.preprocessing, image)
     for epoch in epochs:
         # Not kept in memory: twelve models of one run would push out what others look at.
-        yield _epoch_map(runs.load_model(run, explorer.device, epoch), run, epoch, pixels, layer)
+        yield _epoch_map(runs.load_model(run, workbench.device, epoch), run, epoch, pixels, layer)
     used = record_of_weights(run)
     if not used or used["epoch"] not in epochs:
-        yield _epoch_map(explorer.model(run), run, None, pixels, layer)
+        yield _epoch_map(workbench.model(run), run, None, pixels, layer)
 
 
-def with_epochs(explorer: Explorer) -> list[str]:
+def with_epochs(workbench: Workbench) -> list[str]:
     """The runs whose attention `across_epochs` can follow."""
-    vits = (run for run in explorer.explained_runs() if run.spec.family not in CONVOLUTIONAL)
+    vits = (run for run in workbench.explained_runs() if run.spec.family not in CONVOLUTIONAL)
     return [run.name for run in vits if runs.kept_epochs(run)]
 
 
-def by_name(explorer: Explorer) -> dict[str, Callable]:
+def by_name(workbench: Workbench) -> dict[str, Callable]:
     """What the page asks here, by the functions' names, of the name of a run in place of a run."""
 
     def named(function: Callable) -> Callable:
-        return lambda name, *rest: function(explorer, explorer.run(name), *rest)
+        return lambda name, *rest: function(workbench, workbench.run(name), *rest)
 
     of_a_run = (
         *(logit_lens, head_effects, answer_without, accuracy_without),
@@ -324,7 +327,7 @@ def by_name(explorer: Explorer) -> dict[str, Callable]:
     )
     asked = {function.__name__: named(function) for function in of_a_run}
     of_all = (distances, with_epochs)
-    return asked | {function.__name__: partial(function, explorer) for function in of_all}
+    return asked | {function.__name__: partial(function, workbench) for function in of_all}
 
 
 def thinned(epochs: list[int], most: int) -> list[int]:
@@ -369,34 +372,32 @@ def _epoch_map(
 
 
 def _right_answers(
-    explorer: Explorer, run: Run, sample: Sample, heads: Collection[Head], means: Means | None
+    workbench: Workbench, run: Run, sample: Sample, heads: Collection[Head], means: Means | None
 ) -> Iterator[np.ndarray]:
     """Which pictures are named rightly without `heads`, a batch (B,) bool at a time."""
-    model, pictures = explorer.model(run), sample.pictures
+    model, pictures = workbench.model(run), sample.pictures
     for images, labels in zip(
         pictures.images.split(BATCH), pictures.labels.split(BATCH), strict=True
     ):
         with torch.inference_mode():  # not around a yield: it would leak into the caller
-            pixels = run.preprocessing(images.to(explorer.device))
+            pixels = run.preprocessing(images.to(workbench.device))
             predicted = ablation.logits_without(model, pixels, heads, means).argmax(1).cpu()
         yield (predicted == labels).numpy()
 
 
-def _distances(explorer: Explorer, run: Run, image: Image.Image, count: int) -> Distances:
-    model = explorer.model(run)
+def _distances(workbench: Workbench, run: Run, image: Image.Image, count: int) -> Distances:
+    model = workbench.model(run)
     grid = tuple(model.patch_embed.grid_size)
     P = grid[0] * grid[1]
     even = statistics.distance(torch.full((1, 1, P, P), 1 / P), grid, 0).item()
     try:
-        sample = test_sample(explorer, run, count)
+        sample = test_sample(workbench, run, count)
     except DataError:  # absent, or of other classes: one picture is better than none
-        look = explorer.look(run, image)
+        look = workbench.look(run, image)
         heads = statistics.distance(look.attention, grid, look.num_prefix_tokens)  # (L, H)
         return Distances(run, numpy(heads) / max(grid), even / max(grid), 1)
-    key = (run.path, run.stamp, sample.root, count)
-    heads = _heads_distances.get(key)
-    if heads is None:
-        heads = _heads_distances.put(key, numpy(_sample_distances(model, run, sample)))
+    key = (_sample_distances, run, sample.root, count)
+    heads = workbench.cache.get_or_make(key, lambda: numpy(_sample_distances(model, run, sample)))
     return Distances(run, heads / max(grid), even / max(grid), len(sample.pictures))
 
 
@@ -409,23 +410,3 @@ def _sample_distances(model: nn.Module, run: Run, sample: Sample) -> Tensor:
         far = statistics.distance(traced, model.patch_embed.grid_size, model.num_prefix_tokens)
         total = total + far.sum(dim=1)  # (L, B, H) -> (L, H)
     return total / len(sample.pictures)
-
-
-class _Kept:
-    """The last few results, for all who look; small ones only."""
-
-    def __init__(self, most: int = 32):
-        self.most = most
-        self._kept: OrderedDict[tuple, object] = OrderedDict()
-
-    def get(self, key: tuple):
-        return self._kept.get(key)
-
-    def put(self, key: tuple, value):
-        self._kept[key] = value
-        while len(self._kept) > self.most:
-            self._kept.popitem(last=False)
-        return value
-
-
-_baselines, _heads_distances, _head_means = _Kept(), _Kept(), _Kept(4)

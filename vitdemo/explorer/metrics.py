@@ -1,8 +1,8 @@
 """Every metric of a run by class, with its interval; its curves; and two runs beside each other.
 
-    table = class_table(explorer, "vit-small-pretrained")
+    table = class_table(workbench, "vit-small-pretrained")
     table.columns["f1"], table.intervals["f1"]  # (C,), (2, C)
-    paired_test(explorer, "finetune-deit-tiny", "vit-small-pretrained").sentences()
+    paired_test(workbench, "finetune-deit-tiny", "vit-small-pretrained").sentences()
 
 All of it is worked out from `evaluation.npz`, once for each version of a run's files. Letters: N
 pictures, C classes.
@@ -14,8 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from vitdemo.errors import RunError
-from vitdemo.explorer import Explorer
-from vitdemo.explorer.memory import once_a_version
 from vitdemo.metrics import (
     accuracy,
     check,
@@ -28,6 +26,7 @@ from vitdemo.metrics import (
 from vitdemo.metrics.curves import RankingCurve
 from vitdemo.metrics.paired import McNemar
 from vitdemo.runs import Evaluation, Run
+from vitdemo.workbench import Workbench
 
 TOP = (1, 2, 3, 5)  # the k of top-k accuracy, where there are more classes than that
 TITLES = {
@@ -147,12 +146,11 @@ def three_decimals(value: float) -> str:
     return "> 0.999" if 0.9995 <= value < 1 else f"{value:.3f}"
 
 
-def class_table(explorer: Explorer, name: str) -> ClassTable:
+def class_table(workbench: Workbench, name: str) -> ClassTable:
     """All metrics of the run `name`. Raises `RunError` without a sound evaluation."""
-    return table_of(explorer.run(name))
+    return workbench.cache.of(table_of, workbench.run(name))
 
 
-@once_a_version(64)
 def table_of(run: Run) -> ClassTable:
     """`class_table` of a run at hand."""
     found = sound_evaluation(run)
@@ -185,18 +183,17 @@ def top_k(found: Evaluation, k: int) -> TopK:
     return TopK(k, share, intervals.wilson(round(share * n), n))
 
 
-def ranking(explorer: Explorer, name: str, class_name: str) -> Ranking:
+def ranking(workbench: Workbench, name: str, class_name: str) -> Ranking:
     """Curves of one class of the run `name`, with the intervals of their areas.
 
     Raises `RunError` where the run does not know the class or was tested on no picture of it.
     """
-    run = explorer.run(name)
+    run = workbench.run(name)
     if class_name not in run.classes:
         raise RunError(f"'{name}' knows no class '{class_name}': it has {', '.join(run.classes)}.")
-    return _ranking(run, run.classes.index(class_name))
+    return workbench.cache.of(_ranking, run, run.classes.index(class_name))
 
 
-@once_a_version(128)
 def _ranking(run: Run, c: int) -> Ranking:
     found = sound_evaluation(run)
     probabilities, labels = found.probabilities, found.labels
@@ -212,12 +209,11 @@ def _ranking(run: Run, c: int) -> Ranking:
     )
 
 
-def paired_test(explorer: Explorer, first: str, second: str) -> PairedTest:
+def paired_test(workbench: Workbench, first: str, second: str) -> PairedTest:
     """McNemar's test of two runs. Raises `RunError` where their test pictures are not the same."""
-    return paired_test_of(explorer.run(first), explorer.run(second))
+    return workbench.cache.of(paired_test_of, workbench.run(first), workbench.run(second))
 
 
-@once_a_version(64)
 def paired_test_of(first: Run, second: Run) -> PairedTest:
     """`paired_test` of two runs at hand."""
     one, two = sound_evaluation(first), sound_evaluation(second)

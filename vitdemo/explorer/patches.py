@@ -11,9 +11,9 @@ from PIL import Image
 from torch import Tensor
 
 from vitdemo.errors import RunError
-from vitdemo.explorer import Explorer
 from vitdemo.models import is_vision_transformer, patches_stand_alone
 from vitdemo.runs import Run
+from vitdemo.workbench import Workbench
 
 COMPONENTS = 3  # principal components of the projected patches that are shown
 
@@ -68,12 +68,12 @@ class PatchEmbedding:
 
 
 @torch.inference_mode()
-def embed(explorer: Explorer, run: Run, image: Image.Image) -> PatchEmbedding:
+def embed(workbench: Workbench, run: Run, image: Image.Image) -> PatchEmbedding:
     """The patches of an RGB `image` as `run`'s model embeds them. Raises `RunError`."""
-    model = explorer.model(run)
+    model = workbench.model(run)
     if not is_vision_transformer(model):
         raise RunError(f"'{run.name}' is no Vision Transformer: it cuts no patches.")
-    seen, pixels = explorer.input(run.preprocessing, image)
+    seen, pixels = workbench.input(run.preprocessing, image)
     projected = model.patch_embed(pixels)  # (1, P, D)
     tokens = model._pos_embed(projected)[:, model.num_prefix_tokens :]  # (1, P, D)
     grid = tuple(model.patch_embed.grid_size)

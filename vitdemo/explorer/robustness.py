@@ -1,29 +1,26 @@
 """What changes of its pictures do to a run's accuracy: one curve for each kind of change.
 
-    for step in measure(explorer, run):
+    for step in measure(workbench, run):
         print(step.change, step.strength, step.accuracy, f"{step.done} of {step.total}")
-    curves = robustness(explorer, run).curves  # the same, now from memory
+    curves = robustness(workbench, run).curves  # the same, now from memory
 
 Every model is put to the same test: the same pictures, each with a seed of its own, changed before
 the model's own preprocessing. 1,000 pictures tell an accuracy of 80 % to 2.5 points
 (95 %).
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from vitdemo.explorer import Explorer
 from vitdemo.explorer.sample import PICTURES, Sample, test_sample
 from vitdemo.perturb import PERTURBATIONS, apply
 from vitdemo.runs import Run
 from vitdemo.training import Preprocessing, predict
-
-_MOST_KEPT = 2000  # points; a run has about 30
-_known: OrderedDict[tuple, float] = OrderedDict()  # what was measured, oldest first
+from vitdemo.workbench import Workbench
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ class Robustness:
 
 
 def measure(
-    explorer: Explorer,
+    workbench: Workbench,
     run: Run,
     changes: Sequence[str] = tuple(PERTURBATIONS),
     count: int = PICTURES,
@@ -74,24 +71,20 @@ def measure(
     for change in changes:
         if change not in PERTURBATIONS:
             raise ValueError(f"Unknown change '{change}': choose {', '.join(PERTURBATIONS)}.")
-    sample = test_sample(explorer, run, count)
-    model = explorer.model(run)
+    sample = test_sample(workbench, run, count)
+    model = workbench.model(run)
     points = [(c, s) for c in changes for s in PERTURBATIONS[c].strengths]
     for done, (change, strength) in enumerate(points, start=1):
         neutral = strength == PERTURBATIONS[change].neutral
         what = (None, None) if neutral else (change, strength)  # the neutral ones are one
-        key = (run.path, run.stamp, sample.root, count, *what)
-        accuracy = _known.get(key)
-        if accuracy is None:
-            accuracy = accuracy_under(model, run.preprocessing, sample, change, strength)
-            _known[key] = accuracy
-            while len(_known) > _MOST_KEPT:
-                _known.popitem(last=False)
+        key = (accuracy_under, run, sample.root, count, *what)
+        asked = model, run.preprocessing, sample, change, strength
+        accuracy = workbench.cache.get_or_make(key, partial(accuracy_under, *asked))
         yield Step(change, strength, accuracy, done, len(points))
 
 
 def robustness(
-    explorer: Explorer,
+    workbench: Workbench,
     run: Run,
     changes: Sequence[str] = tuple(PERTURBATIONS),
     count: int = PICTURES,
@@ -100,7 +93,7 @@ def robustness(
 ) -> Robustness:
     """All curves of `run`; `on_step` hears of every point. Raises as `measure` does."""
     found: dict[str, list[float]] = {change: [] for change in changes}
-    for step in measure(explorer, run, changes, count):
+    for step in measure(workbench, run, changes, count):
         found[step.change].append(step.accuracy)
         if on_step:
             on_step(step)
@@ -108,7 +101,7 @@ def robustness(
         change: Curve(change, PERTURBATIONS[change].strengths, tuple(accuracy))
         for change, accuracy in found.items()
     }
-    return Robustness(run.name, len(test_sample(explorer, run, count).pictures), curves)
+    return Robustness(run.name, len(test_sample(workbench, run, count).pictures), curves)
 
 
 def accuracy_under(

@@ -4,7 +4,6 @@ Letters: N pictures of the sample, S their side.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +12,8 @@ import torch
 from vitdemo import data, inputs
 from vitdemo.data import Pictures
 from vitdemo.errors import DataError, ImageError
-from vitdemo.explorer import Explorer
 from vitdemo.runs import Run
+from vitdemo.workbench import Workbench
 
 PICTURES = 1000
 
@@ -28,15 +27,15 @@ class Sample:
     pictures: Pictures
 
 
-def test_sample(explorer: Explorer, run: Run, count: int = PICTURES) -> Sample:
+def test_sample(workbench: Workbench, run: Run, count: int = PICTURES) -> Sample:
     """Up to `count` test pictures that `run` can be tested on, the same ones at every call.
 
     CIFAR-10's are 32 pixels wide; a folder's become squares of the run's own input size. Raises
     `DataError` where the data set is absent, holds a file that is no picture, or has classes that
     are not the run's.
     """
-    root = explorer.data_root or data.default_root()
-    found = _sample(root, count, run.preprocessing.size)
+    root = workbench.data_root or data.default_root()
+    found = _sample(workbench, root, count, run.preprocessing.size)
     if found.classes != run.classes:
         raise DataError(
             f"'{run.name}' was trained on other classes than those of '{root}': pass --data the "
@@ -48,13 +47,12 @@ def test_sample(explorer: Explorer, run: Run, count: int = PICTURES) -> Sample:
 test_sample.__test__ = False  # no test, whatever pytest makes of its name
 
 
-def _sample(root: Path, count: int, size: int) -> Sample:
+def _sample(workbench: Workbench, root: Path, count: int, size: int) -> Sample:
     """CIFAR-10's pictures keep their own size, so that one sample serves models of any."""
     source = data.open_source(root, download=False)
-    return _read_sample(source, count, 0 if source.is_cifar10 else size)
+    return workbench.cache.of(_read_sample, source, count, 0 if source.is_cifar10 else size)
 
 
-@lru_cache(maxsize=4)  # of 3 MB (32 pixels) to 150 MB (224 pixels)
 def _read_sample(source: data.Source, count: int, size: int) -> Sample:
     root = source.root
     if source.is_cifar10:

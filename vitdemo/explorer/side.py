@@ -1,6 +1,6 @@
 """Several models on one picture, at the same share of their depth.
 
-side_by_side(explorer, ["vit-best", "resnet18"], image, depth=0.5, kind="attention")
+side_by_side(workbench, ["vit-best", "resnet18"], image, depth=0.5, kind="attention")
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from PIL import Image
 
 from vitdemo.attributions import METHODS, attribute, kind_of
 from vitdemo.errors import RunError, VitdemoError
-from vitdemo.explorer import Answer, Explorer
 from vitdemo.models import CONVOLUTIONAL
 from vitdemo.runs import Run
+from vitdemo.workbench import Answer, Workbench
 
 KINDS = {
     "attention": "Attention of a layer",
@@ -52,7 +52,7 @@ def layer_at(depth: float, layers: int) -> int:
 
 
 def side_by_side(
-    explorer: Explorer,
+    workbench: Workbench,
     names: Sequence[str],
     image: Image.Image,
     *,
@@ -75,21 +75,21 @@ def side_by_side(
     panels, problems = [], []
     for name in names:
         try:
-            panels.append(_panel(explorer, explorer.run(name), image, depth, kind, target))
+            panels.append(_panel(workbench, workbench.run(name), image, depth, kind, target))
         except VitdemoError as error:
             problems.append(str(error))
     return panels, problems
 
 
 def _panel(
-    explorer: Explorer, run: Run, image: Image.Image, depth: float, kind: str, target: str | None
+    workbench: Workbench, run: Run, image: Image.Image, depth: float, kind: str, target: str | None
 ) -> Panel:
-    answer = explorer.answer(run, image)
-    if kind_of(explorer.model(run)) == "cnn":
-        return _class_panel(explorer, answer, image, "grad_cam", target)
+    answer = workbench.answer(run, image)
+    if kind_of(workbench.model(run)) == "cnn":
+        return _class_panel(workbench, answer, image, "grad_cam", target)
     if kind == "relevance":
-        return _class_panel(explorer, answer, image, kind, target)
-    look = explorer.look(run, image)
+        return _class_panel(workbench, answer, image, kind, target)
+    look = workbench.look(run, image)
     layer = layer_at(depth, look.layers)
     if kind == "rollout":
         values = look.rollout_map(layer, fusion="mean", discard_ratio=0.0)
@@ -104,13 +104,13 @@ def _panel(
 
 
 def _class_panel(
-    explorer: Explorer, answer: Answer, image: Image.Image, method: str, target: str | None
+    workbench: Workbench, answer: Answer, image: Image.Image, method: str, target: str | None
 ) -> Panel:
     run = answer.run
     if target is not None and target not in run.classes:
         raise RunError(f"'{run.name}' does not know the class '{target}'.")
     index = run.classes.index(target) if target else int(answer.probabilities.argmax())
-    _, pixels = explorer.input(run.preprocessing, image)
-    values = attribute(method, explorer.model(run), pixels, index)[0]  # (rows, columns)
+    _, pixels = workbench.input(run.preprocessing, image)
+    values = attribute(method, workbench.model(run), pixels, index)[0]  # (rows, columns)
     title = f"{METHODS[method].title} for {run.classes[index]}"
     return Panel(answer, values.float().cpu().numpy(), title, METHODS[method].caption)

@@ -1,16 +1,12 @@
 """Why this class? Every map of a picture for a class, and how true each is to its model.
 
-Plain functions of one `Explorer`, which a notebook may call as the page does:
+Plain functions of one `Workbench`, which a notebook may call as the page does:
 
-    found = maps(explorer, explorer.run("vit-small-pretrained"), image, target="cat", against="dog")
+    found = maps(workbench, run, image, target="cat", against="dog")
     found.maps[0].values  # (rows, columns)
-    truth(explorer, found, image, fill="drop").areas["relevance"]  # (deletion, insertion)
+    truth(workbench, found, image, fill="drop").areas["relevance"]  # (deletion, insertion)
 """
 
-import hashlib
-import threading
-import weakref
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,15 +19,15 @@ from torch import Tensor, nn
 
 from vitdemo import attributions, faithfulness
 from vitdemo.attributions import METHODS, Method, OnStep
+from vitdemo.cache import Cache, as_key
 from vitdemo.errors import RunError
-from vitdemo.explorer import Explorer
 from vitdemo.faithfulness import CENTRE, LEVEL
 from vitdemo.faithfulness.measured import Measured, read_measured
 from vitdemo.faithfulness.sanity import randomised_head, rank_correlation
 from vitdemo.runs import Run
 from vitdemo.training.devices import autocast_helps
+from vitdemo.workbench import Workbench
 
-KEPT = 2000  # answers, some kilobytes each, ten or so a question; a class of 30 asks 200
 FILLS = ("drop", "mean", "blur")  # "road" solves a system for each set of patches: far too slow
 RANDOM = "not told apart from random"
 MIDDLE = "not told apart from a blob in the middle"
@@ -129,16 +125,16 @@ class Truth:
     random_areas: np.ndarray  # (2, R)
 
 
-def measured_of(explorer: Explorer, run: Run) -> dict[str, Measured]:
+def measured_of(workbench: Workbench, run: Run) -> dict[str, Measured]:
     """By fill, what many test pictures said of this run's maps; {} where nothing was measured."""
-    key = (run.path, run.stamp, "measured")
-    return _kept(explorer).get_or_make(key, partial(read_measured, run.path))
+    key = (read_measured, run)
+    return workbench.cache.get_or_make(key, partial(read_measured, run.path))
 
 
-def first_source(explorer: Explorer, run: Run) -> str:
+def first_source(workbench: Workbench, run: Run) -> str:
     """Which of the two maps that need no class was measured truer over all fills: the "mean" of the
     last layer's heads, or the "rollout", which it is where nothing was measured."""
-    fills = measured_of(explorer, run).values()
+    fills = measured_of(workbench, run).values()
     pairs = [(found.scores.get("attention"), found.scores.get("rollout")) for found in fills]
     ahead = sum(mean - rolled for mean, rolled in pairs if None not in (mean, rolled))
     return "mean" if ahead > 0 else "rollout"
@@ -153,7 +149,7 @@ def class_index(run: Run, name: str) -> int:
 
 
 def maps(
-    explorer: Explorer,
+    workbench: Workbench,
     run: Run,
     image: Image.Image,
     *,
@@ -171,16 +167,15 @@ def maps(
 
     Raises `RunError` for a class that the model does not have, or for twice the same.
     """
-    model = explorer.model(run)
-    seen, pixels = explorer.input(run.preprocessing, image)
-    probabilities = explorer.answer(run, image).probabilities
+    model = workbench.model(run)
+    seen, pixels = workbench.input(run.preprocessing, image)
+    probabilities = workbench.answer(run, image).probabilities
     first = class_index(run, target) if target else int(probabilities.argmax())
     second = class_index(run, against) if against else None
     if second == first:
         raise RunError(f"'{run.classes[first]}' cannot be set against itself: choose another one.")
-    digest = hashlib.blake2b(seen.tobytes(), digest_size=16).digest()
-    asked = _Asked(_kept(explorer), (run.path, run.stamp, digest, first, second), model, pixels)
-    measured = measured_of(explorer, run)
+    asked = _Asked(workbench.cache, as_key((maps, run, seen, first, second)), model, pixels)
+    measured = measured_of(workbench, run)
     methods = best_first(attributions.methods_for(model), measured)
     found = asked.together([m.name for m in methods if not m.long])
     for method in methods:
@@ -213,7 +208,7 @@ def best_first(methods: list[Method], measured: dict[str, Measured]) -> list[Met
 
 
 def truth(
-    explorer: Explorer,
+    workbench: Workbench,
     why: Why,
     image: Image.Image,
     *,
@@ -230,23 +225,23 @@ def truth(
     if fill not in why.fills:
         choices = ", ".join(why.fills)
         raise RunError(f"'{why.run.name}' has no fill '{fill}': choose one of {choices}.")
-    kept = _kept(explorer)
+    kept = workbench.cache
     return kept.get_or_make(
-        _truth_key(why, fill), lambda: _Meter(explorer, why, image, fill, on_step).measured(kept)
+        _truth_key(why, fill), lambda: _Meter(workbench, why, image, fill, on_step).measured(kept)
     )
 
 
 class _Meter:
     """One measurement: the random orders, then map by map."""
 
-    def __init__(self, explorer: Explorer, why: Why, image: Image.Image, fill: str, on_step):
-        self.why, self.fill, self.model = why, fill, explorer.model(why.run)
-        _, self.pixels = explorer.input(why.run.preprocessing, image)
+    def __init__(self, workbench: Workbench, why: Why, image: Image.Image, fill: str, on_step):
+        self.why, self.fill, self.model = why, fill, workbench.model(why.run)
+        _, self.pixels = workbench.input(why.run.preprocessing, image)
         self.grid = attributions.cell_grid(self.model, self.pixels)
         self.done, self.parts, self.on_step = 0, 1 + len(why.maps), on_step
         self.settings = {"fill": fill, "against": why.against, "steps": faithfulness.STEPS}
 
-    def measured(self, kept: "Kept") -> Truth:
+    def measured(self, kept: Cache) -> Truth:
         null = kept.get_or_make((*self.why.key, "null", self.fill), self.null)
         self.done += 1
         deletion, insertion, scores = {}, {}, {}
@@ -310,43 +305,11 @@ class _Meter:
         self.on_step(100 * self.done + 100 * done // total, 100 * self.parts)
 
 
-class Kept:
-    """The answers given last, for all who look; what two ask at once may be made twice."""
-
-    def __init__(self, most: int):
-        self.most = most
-        self._answers: OrderedDict[tuple, object] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: tuple):
-        with self._lock:
-            if key in self._answers:
-                self._answers.move_to_end(key)
-            return self._answers.get(key)
-
-    def get_or_make(self, key: tuple, make: Callable):
-        found = self.get(key)
-        if found is None:
-            found = make()
-            with self._lock:
-                self._answers[key] = found
-                while len(self._answers) > self.most:
-                    self._answers.popitem(last=False)
-        return found
-
-
-_of_explorers: weakref.WeakKeyDictionary[Explorer, Kept] = weakref.WeakKeyDictionary()
-
-
-def _kept(explorer: Explorer) -> Kept:
-    return _of_explorers.setdefault(explorer, Kept(KEPT))
-
-
 @dataclass(frozen=True)
 class _Asked:
     """One question: maps of one picture by one model for one class, or one against another."""
 
-    kept: Kept
+    kept: Cache
     key: tuple
     model: nn.Module
     pixels: Tensor  # (1, 3, S, S)

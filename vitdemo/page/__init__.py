@@ -5,16 +5,16 @@ from pathlib import Path
 
 import gradio as gr
 
-from vitdemo.explorer import Explorer, augmented, dataset, features, hands, inside, why
+from vitdemo.explorer import augmented, dataset, features, hands, inside, why
 from vitdemo.explorer import errors as choices
 from vitdemo.explorer import metrics as explorer_metrics
 from vitdemo.explorer.calibration import calibration as calibration_by_name
 from vitdemo.explorer.compare import latency, model_rows, sample_size, trained_rows
-from vitdemo.explorer.export import save_maps
 from vitdemo.explorer.ingredients import ablation, bases
 from vitdemo.explorer.patches import embed
 from vitdemo.explorer.robustness import measure
 from vitdemo.explorer.side import side_by_side
+from vitdemo.export import save_maps
 from vitdemo.page import (
     api,
     calibration,
@@ -30,6 +30,7 @@ from vitdemo.page import (
 )
 from vitdemo.page.components import FOLDER as COMPONENTS
 from vitdemo.page.components import head_script
+from vitdemo.workbench import Workbench
 
 # System fonts: the page is whole without a network.
 THEME = gr.themes.Soft(
@@ -46,117 +47,119 @@ SCRIPTS = [*(file.read_text(encoding="utf-8") for file in PAGE_WIDE), head_scrip
 HEAD = "".join(f"<script>{script}</script>" for script in SCRIPTS)
 
 
-def build_page(explorer: Explorer) -> gr.Blocks:
-    """The whole page over `explorer`; `launch` takes THEME, CSS (paths), JS and HEAD."""
+def build_page(workbench: Workbench) -> gr.Blocks:
+    """The whole page over `workbench`; `launch` takes THEME, CSS (paths), JS and HEAD."""
     with gr.Blocks(title="vitdemo", delete_cache=(3600, 3600), fill_width=True) as page:
-        header.build(page, runs=explorer.everything, roots=explorer.roots, device=explorer.device)
+        header.build(
+            page, runs=workbench.everything, roots=workbench.roots, device=workbench.device
+        )
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as page_tabs:
             with gr.Tab("Look", id="look"):
                 opener = look.build(
                     page,
                     page_tabs,
-                    explained_runs=explorer.explained_runs,
-                    answers=explorer.answers,
-                    look=lambda name, image: explorer.look(explorer.run(name), image),
-                    layers=lambda name: explorer.layers(explorer.run(name)),
-                    first_source=lambda name: why.first_source(explorer, explorer.run(name)),
-                    save_maps=partial(save_maps, explorer),
-                    side_by_side=partial(side_by_side, explorer),
-                    test_picture=explorer.test_picture,
-                    test_size=explorer.test_size,
+                    explained_runs=workbench.explained_runs,
+                    answers=workbench.answers,
+                    look=lambda name, image: workbench.look(workbench.run(name), image),
+                    layers=lambda name: workbench.layers(workbench.run(name)),
+                    first_source=lambda name: why.first_source(workbench, workbench.run(name)),
+                    save_maps=partial(save_maps, workbench),
+                    side_by_side=partial(side_by_side, workbench),
+                    test_picture=workbench.test_picture,
+                    test_size=workbench.test_size,
                     hands_on={
-                        "canvas": partial(hands.canvas, explorer),
-                        "shifts": partial(hands.shifts, explorer),
-                        "grid_of": lambda name: hands.grid_of(explorer, explorer.run(name)),
+                        "canvas": partial(hands.canvas, workbench),
+                        "shifts": partial(hands.shifts, workbench),
+                        "grid_of": lambda name: hands.grid_of(workbench, workbench.run(name)),
                     },
-                    inside_of=inside.by_name(explorer),
+                    inside_of=inside.by_name(workbench),
                     why_this={
                         "maps": lambda name, *asked, **options: why.maps(
-                            explorer, explorer.run(name), *asked, **options
+                            workbench, workbench.run(name), *asked, **options
                         ),
-                        "truth": partial(why.truth, explorer),
+                        "truth": partial(why.truth, workbench),
                     },
                 )
             with gr.Tab("Training progress", id="training") as tab:
-                progress.build(tab, runs=explorer.runs)
+                progress.build(tab, runs=workbench.runs)
             with gr.Tab("Per-class metrics", id="metrics") as tab:
                 metrics.build(
                     tab,
-                    evaluated_runs=explorer.evaluated_runs,
-                    class_table=partial(explorer_metrics.class_table, explorer),
-                    paired_test=partial(explorer_metrics.paired_test, explorer),
-                    ranking=partial(explorer_metrics.ranking, explorer),
+                    evaluated_runs=workbench.evaluated_runs,
+                    class_table=partial(explorer_metrics.class_table, workbench),
+                    paired_test=partial(explorer_metrics.paired_test, workbench),
+                    ranking=partial(explorer_metrics.ranking, workbench),
                 )
             with gr.Tab("Confusion matrix", id="confusion") as tab:
                 confusion.build(
                     tab,
-                    evaluated_runs=explorer.evaluated_runs,
-                    predictions=partial(choices.predictions, explorer),
-                    find=partial(choices.find, explorer),
-                    pictures=partial(choices.pictures, explorer),
+                    evaluated_runs=workbench.evaluated_runs,
+                    predictions=partial(choices.predictions, workbench),
+                    find=partial(choices.find, workbench),
+                    pictures=partial(choices.pictures, workbench),
                     opener=opener,
                 )
             with gr.Tab("Errors", id="errors") as tab:
                 errors.build(
                     tab,
-                    evaluated_runs=explorer.evaluated_runs,
-                    predictions=partial(choices.panel, explorer),
-                    counts=partial(choices.counts, explorer),
-                    find=partial(choices.find, explorer),
-                    pictures=partial(choices.pictures, explorer),
+                    evaluated_runs=workbench.evaluated_runs,
+                    predictions=partial(choices.panel, workbench),
+                    counts=partial(choices.counts, workbench),
+                    find=partial(choices.find, workbench),
+                    pictures=partial(choices.pictures, workbench),
                     opener=opener,
                 )
             with gr.Tab("Calibration", id="calibration") as tab:
                 calibration.build(
                     tab,
-                    evaluated_runs=explorer.evaluated_runs,
-                    calibration=partial(calibration_by_name, explorer),
+                    evaluated_runs=workbench.evaluated_runs,
+                    calibration=partial(calibration_by_name, workbench),
                 )
             with gr.Tab("Compare models", id="compare") as tab:
                 compare.build(
                     tab,
-                    model_rows=partial(model_rows, explorer),
-                    trained_runs=partial(trained_rows, explorer),
-                    latency=partial(latency, explorer),
+                    model_rows=partial(model_rows, workbench),
+                    trained_runs=partial(trained_rows, workbench),
+                    latency=partial(latency, workbench),
                     beside={
-                        "tested": partial(bases, explorer),
-                        "ablation": partial(ablation, explorer),
+                        "tested": partial(bases, workbench),
+                        "ablation": partial(ablation, workbench),
                     },
                     changed={
-                        "measure": partial(measure, explorer),
-                        "sample_size": partial(sample_size, explorer),
+                        "measure": partial(measure, workbench),
+                        "sample_size": partial(sample_size, workbench),
                     },
                 )
             with gr.Tab("Data", id="data") as tab:
                 data.build(
                     tab,
-                    absence=partial(dataset.absence, explorer),
-                    downloadable=partial(dataset.downloadable, explorer),
-                    download=partial(dataset.download, explorer),
+                    absence=partial(dataset.absence, workbench),
+                    downloadable=partial(dataset.downloadable, workbench),
+                    download=partial(dataset.download, workbench),
                     sections=lambda: [
                         data.classes.build(
-                            absence=partial(dataset.absence, explorer),
-                            overview=partial(dataset.overview, explorer),
-                            statistics=partial(dataset.statistics, explorer),
+                            absence=partial(dataset.absence, workbench),
+                            overview=partial(dataset.overview, workbench),
+                            statistics=partial(dataset.statistics, workbench),
                         ),
                         data.patches.build(
                             opener.picture,
-                            explained_runs=explorer.explained_runs,
-                            embed=lambda name, image: embed(explorer, explorer.run(name), image),
+                            explained_runs=workbench.explained_runs,
+                            embed=lambda name, image: embed(workbench, workbench.run(name), image),
                         ),
                         data.augmentation.build(
                             opener.picture,
-                            trained_runs=explorer.trained_runs,
-                            augment=partial(augmented.live, explorer),
+                            trained_runs=workbench.trained_runs,
+                            augment=partial(augmented.live, workbench),
                         ),
                         data.similar.build(
                             opener,
-                            trained_runs=explorer.trained_runs,
-                            planes=partial(features.planes, explorer),
-                            neighbours=partial(features.neighbours, explorer),
+                            trained_runs=workbench.trained_runs,
+                            planes=partial(features.planes, workbench),
+                            neighbours=partial(features.neighbours, workbench),
                         ),
                     ],
                 )
         tabs.remember(page, page_tabs)
-        api.build(explorer)
+        api.build(workbench)
     return page

@@ -11,10 +11,9 @@ from PIL import Image
 
 from vitdemo.attention import FUSIONS
 from vitdemo.errors import ImageError, RunError
-from vitdemo.explorer import Explorer, final_accuracy
-from vitdemo.explorer.export import save_maps
 from vitdemo.explorer.metrics import class_table
 from vitdemo.explorer.why import maps as maps_of_class
+from vitdemo.export import save_maps
 from vitdemo.inputs import load_image, visible_square
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
@@ -24,9 +23,10 @@ from vitdemo.page.kit import (
     cache_folder,
     for_people,
 )
+from vitdemo.workbench import Workbench, final_accuracy
 
 
-def build(explorer: Explorer) -> None:
+def build(workbench: Workbench) -> None:
     """Register the endpoints that a script would want; nothing of them is visible."""
 
     @for_people
@@ -40,13 +40,13 @@ def build(explorer: Explorer) -> None:
                 "has_weights": run.has_weights,
                 "test_accuracy": final_accuracy(run),
             }
-            for run in explorer.runs()[0]
+            for run in workbench.runs()[0]
         ]
 
     @for_people
     def classify(picture) -> dict:
         """Class probabilities of every trained model for one picture."""
-        answers, _ = explorer.answers(read(picture))
+        answers, _ = workbench.answers(read(picture))
         return {
             a.run.name: dict(zip(a.run.classes, map(float, a.probabilities), strict=True))
             for a in answers
@@ -55,7 +55,7 @@ def build(explorer: Explorer) -> None:
     @for_people
     def maps(picture, run, layer, fusion, discard_ratio) -> dict:
         """Heads (H, rows, columns), their mean, and the rollout up to `layer` (1..L), as lists."""
-        look = explorer.look(explorer.run(run), read(picture))
+        look = workbench.look(workbench.run(run), read(picture))
         if layer not in range(1, look.layers + 1):
             raise RunError(f"There is no layer {layer}: choose 1 to {look.layers}.")
         heads = look.head_maps(int(layer))  # (H, rows, columns)
@@ -69,7 +69,7 @@ def build(explorer: Explorer) -> None:
     @for_people
     def maps_file(picture, run) -> str:
         """All maps of one picture by one model, as an .npz with a README of its shapes."""
-        return save_maps(explorer, run, read(picture), cache_folder(file))
+        return save_maps(workbench, run, read(picture), cache_folder(file))
 
     @for_people
     def why(picture, run, target, against) -> dict:
@@ -78,7 +78,7 @@ def build(explorer: Explorer) -> None:
         With `against` another class, what speaks for the one and not for the other.
         """
         classes = {"target": target or None, "against": against or None}
-        found = maps_of_class(explorer, explorer.run(run), read(picture), **classes)
+        found = maps_of_class(workbench, workbench.run(run), read(picture), **classes)
         return {
             "class": found.named,
             "probability": float(found.probabilities[found.target]),
@@ -88,7 +88,7 @@ def build(explorer: Explorer) -> None:
     @for_people
     def metrics(run) -> dict:
         """Accuracy and per-class metrics on the test set, with 95 % intervals, and their means."""
-        table = class_table(explorer, run)
+        table = class_table(workbench, run)
         classes = {
             name: {"support": int(table.support[c])}
             | {column: _json_number(values[c]) for column, values in table.columns.items()}

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import gradio as gr
 import numpy as np
 
-from vitdemo.explorer import final_accuracy
 from vitdemo.explorer.ingredients import ablations
 from vitdemo.explorer.learning import (
     below_validation,
@@ -28,6 +27,7 @@ from vitdemo.page.components.run_list import RunList
 from vitdemo.page.kit import LIGHT_QUEUE, QUIET, PickHTML, offer_download
 from vitdemo.report import report, report_name
 from vitdemo.runs import RECORD_FIELDS, Run
+from vitdemo.workbench import final_accuracy
 
 SECONDS = 4  # between two looks at the run folders
 INTRO = (

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from vitdemo.explorer import Answer, final_accuracy
 from vitdemo.metrics import top_k
 from vitdemo.page.components import drawn_by
 from vitdemo.runs import Run
+from vitdemo.workbench import Answer, final_accuracy
 
 SHOWN = 3  # classes of each model
 LISTED = 30  # classes that are named in the notes

@@ -28,8 +28,8 @@ import gradio as gr
 from torch import Tensor
 
 from vitdemo.attention.packed import pack
-from vitdemo.explorer import Look
 from vitdemo.page.components import drawn_by, served, served_picture
+from vitdemo.traced import Traced
 
 MOST_BYTES = 3_000_000  # of attention in one file
 HALF = 2  # bytes of a float16
@@ -46,7 +46,7 @@ class Drawn:
     with what a person chose since.
     """
 
-    look: Look
+    look: Traced
     rollout: Tensor
     first: int = 1
     words: str = ""

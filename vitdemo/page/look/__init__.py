@@ -12,8 +12,8 @@ import gradio as gr
 from PIL import Image
 
 from vitdemo.attention import FUSIONS, rollout_steps
+from vitdemo.data import TestPicture
 from vitdemo.errors import ImageError, VitdemoError
-from vitdemo.explorer import Answer, Look, TestPicture
 from vitdemo.explorer.side import Panel
 from vitdemo.page.components.answers import Answered, Answers
 from vitdemo.page.components.attention import LAYER, SET_LAYER, AttentionView, Drawn
@@ -31,6 +31,8 @@ from vitdemo.page.look import hands, inside, permalink, picture, side, why
 from vitdemo.page.look.opener import Opener
 from vitdemo.page.look.shared import Shared, limited, nearest
 from vitdemo.runs import Run
+from vitdemo.traced import Traced
+from vitdemo.workbench import Answer
 
 WHAT = (
     "A Vision Transformer cuts the picture into **patches** and adds one **class token**, a place "
@@ -57,7 +59,7 @@ def build(
     *,
     explained_runs: Callable[[], list[Run]],
     answers: Callable[[Image.Image], tuple[list[Answer], list[str]]],
-    look: Callable[[str, Image.Image], Look],
+    look: Callable[[str, Image.Image], Traced],
     layers: Callable[[str], int],
     first_source: Callable[[str], str],
     save_maps: Callable[[str, Image.Image, Path], str],
@@ -68,7 +70,7 @@ def build(
     inside_of: Mapping[str, Callable],
     why_this: Mapping[str, Callable],
 ) -> Opener:
-    """Lay out and wire the tab, one of `page_tabs`; the callables are those of `Explorer`.
+    """Lay out and wire the tab, one of `page_tabs`; the callables are those of `Workbench`.
 
     `look`, `layers`, `first_source` and `save_maps` take a run's name; a model without attention
     has 0 layers. `hands_on`, `inside_of` and `why_this` have what these sections take beside.
@@ -251,7 +253,7 @@ def chosen(image: Image.Image | None) -> Image.Image:
     return image
 
 
-def rolled(look: Look, fusion, discard, residual, first) -> Drawn:
+def rolled(look: Traced, fusion, discard, residual, first) -> Drawn:
     """`look` with the rollout that these settings ask for. Raises `VitdemoError`."""
     first = nearest(first, look.layers)
     words = [f"heads joined by {fusion}"] if fusion != "mean" else []

@@ -10,7 +10,7 @@ from gradio.components import Component
 from PIL import Image
 
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer import Look, hands
+from vitdemo.explorer import hands
 from vitdemo.explorer.hands import PRESETS, Changes, Removed, Shift
 from vitdemo.page import html
 from vitdemo.page.components.canvas import Canvas, Changed
@@ -19,6 +19,7 @@ from vitdemo.page.kit import MODEL_QUEUE, LayerSlider, for_people
 from vitdemo.page.look import hands_drawing as drawing
 from vitdemo.page.look.shared import Shared, nearest
 from vitdemo.perturb import PERTURBATIONS
+from vitdemo.traced import Traced
 
 SECTION = "hands"
 # The browser holds which patches are gone, so of many clicks the last one knows all of them.
@@ -71,7 +72,7 @@ class Handlers:
 
     canvas: Callable[[Image.Image], Image.Image]
     shifts: Callable[[Image.Image, Image.Image], tuple[list[Shift], list[str]]]
-    look: Callable[[str, Image.Image], Look]
+    look: Callable[[str, Image.Image], Traced]
     grid_of: Callable[[str], tuple[int, int]]
 
     def grid(self, choice: str, name: str) -> tuple[int, int]:
@@ -110,7 +111,7 @@ class Handlers:
             before, changes = self.wished(image, name, choice, settings)
             removed = changes.removed
 
-            def look() -> Look:
+            def look() -> Traced:
                 return self.look(name, hands.change(before, changes))
 
             cells = choose(look, layer, removed, many(count), by)
@@ -133,7 +134,7 @@ def build(
     *,
     canvas: Callable[[Image.Image], Image.Image],
     shifts: Callable[[Image.Image, Image.Image], tuple[list[Shift], list[str]]],
-    look: Callable[[str, Image.Image], Look],
+    look: Callable[[str, Image.Image], Traced],
     grid_of: Callable[[str], tuple[int, int]],
 ) -> None:
     """Lay out and wire the section.

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from vitdemo.explorer import Look
 from vitdemo.explorer.hands import Changes, Shift, attended
 from vitdemo.page import html
 from vitdemo.page.components.maps import Panel, Row, peak
+from vitdemo.traced import Traced
 
 
 def shifts_html(shifts: list[Shift], problems: list[str], changes: Changes) -> str:
@@ -48,7 +48,7 @@ def shift_row(name: str, before: float, after: float) -> str:
     )
 
 
-def maps_row(before: Look, after: Look, layer: int, changes: Changes) -> Row:
+def maps_row(before: Traced, after: Traced, layer: int, changes: Changes) -> Row:
     """Mean of the heads of `layer` and rollout up to it, untouched and changed."""
     named = [(after, "")]
     if not changes.untouched:
@@ -67,6 +67,6 @@ def maps_row(before: Look, after: Look, layer: int, changes: Changes) -> Row:
     return Row(panels, words)
 
 
-def map_panel(look: Look, values: np.ndarray, title: str) -> Panel:
+def map_panel(look: Traced, values: np.ndarray, title: str) -> Panel:
     lines = [f"strongest in {peak(values)}"]
     return Panel(title, values, look.seen, f"{look.run.name}: {title}", lines=lines)

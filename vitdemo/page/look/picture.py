@@ -9,8 +9,8 @@ import gradio as gr
 import numpy as np
 from PIL import Image
 
+from vitdemo.data import TestPicture
 from vitdemo.errors import ImageError, VitdemoError
-from vitdemo.explorer import TestPicture
 from vitdemo.inputs import load_image, square_crop, visible_square
 from vitdemo.page.components.offers import Group, Offered
 from vitdemo.page.components.picture import OWN, Asked, Shown

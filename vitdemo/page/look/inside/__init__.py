@@ -25,7 +25,7 @@ def build(shared: Shared, **functions: Callable) -> None:
     """Lay out and wire the section.
 
     `functions` are `look` and those of `explorer.inside` by their names; they take a run's name
-    first, where those take the explorer and the run (`distances` takes no run).
+    first, where those take the workbench and the run (`distances` takes no run).
     """
     parts = Parts(shared, {name: title for name, (title, _, _) in PARTS.items()})
     for name, (_, part, needed) in PARTS.items():

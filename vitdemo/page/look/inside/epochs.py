@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from PIL import Image
 
-from vitdemo.explorer import Look
 from vitdemo.explorer.inside import EpochMap
 from vitdemo.page.components.maps import Maps, Panel, Row, peak
 from vitdemo.page.look.inside.parts import Parts
 from vitdemo.page.look.inside.pieces import percent
 from vitdemo.page.look.shared import nearest
+from vitdemo.traced import Traced
 
 WORDS = (
     "What the answer takes from each patch in layer {layer}, mean of the heads, after the epochs "
@@ -26,7 +26,7 @@ NONE_KEPT = (
 def build(
     parts: Parts,
     *,
-    look: Callable[[str, Image.Image], Look],
+    look: Callable[[str, Image.Image], Traced],
     across_epochs: Callable[[str, Image.Image, int], Iterator[EpochMap]],
     with_epochs: Callable[[], list[str]],
 ) -> None:
@@ -46,7 +46,7 @@ def build(
     parts.draw("epochs", draw, [layer], [view], by=[layer])
 
 
-def row(look: Look, layer: int, epochs: list[EpochMap], others: list[str]) -> Row | str:
+def row(look: Traced, layer: int, epochs: list[EpochMap], others: list[str]) -> Row | str:
     """A strip of maps, or which `others` have one, and how to keep the weights for it."""
     if not epochs:
         words = f"; choose {' or '.join(others)} above, which kept more" if others else ""
@@ -54,7 +54,7 @@ def row(look: Look, layer: int, epochs: list[EpochMap], others: list[str]) -> Ro
     return Row([panel(look, each) for each in epochs], WORDS.format(layer=layer))
 
 
-def panel(look: Look, each: EpochMap) -> Panel:
+def panel(look: Traced, each: EpochMap) -> Panel:
     predicted = int(np.argmax(each.probabilities))
     when = "In the end" if each.epoch is None else f"Epoch {each.epoch}"
     answer = f"predicts {look.run.classes[predicted]}, {percent(each.probabilities[predicted])}"

@@ -1,6 +1,6 @@
 """All maps of one picture as one `.npz`, with a README of its shapes inside.
 
-arrays = all_maps(explorer, explorer.run("finetune-deit-tiny"), image)
+arrays = all_maps(workbench, workbench.run("finetune-deit-tiny"), image)
 arrays["rollout"].shape  # (L, rows, columns)
 """
 
@@ -13,8 +13,8 @@ import numpy as np
 from PIL import Image
 
 from vitdemo import attention
-from vitdemo.explorer import Explorer
 from vitdemo.runs import Run
+from vitdemo.workbench import Workbench
 
 README = "README.txt"
 # What each array holds; its letters are explained in the file, too.
@@ -31,10 +31,10 @@ MEANING = {
 }
 
 
-def all_maps(explorer: Explorer, run: Run, image: Image.Image) -> dict[str, np.ndarray]:
+def all_maps(workbench: Workbench, run: Run, image: Image.Image) -> dict[str, np.ndarray]:
     """Every map of `run`'s model on an RGB image, by the names in `MEANING`. Raises `RunError`."""
-    look = explorer.look(run, image)
-    model, (_, pixels) = explorer.model(run), explorer.input(run.preprocessing, image)
+    look = workbench.look(run, image)
+    model, (_, pixels) = workbench.model(run), workbench.input(run.preprocessing, image)
     target = int(look.logits.argmax())
     steps = attention.rollout_steps(
         look.attention[:, None], num_prefix_tokens=look.num_prefix_tokens
@@ -80,10 +80,10 @@ def write_npz(path: Path, run: Run, arrays: dict[str, np.ndarray]) -> None:
     path.write_bytes(buffer.getvalue())
 
 
-def save_maps(explorer: Explorer, name: str, image: Image.Image, folder: Path) -> str:
+def save_maps(workbench: Workbench, name: str, image: Image.Image, folder: Path) -> str:
     """Write all maps of the run `name` into `folder`; returns the file's path."""
-    run = explorer.run(name)
-    arrays = all_maps(explorer, run, image)
+    run = workbench.run(name)
+    arrays = all_maps(workbench, run, image)
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", run.name).strip("-")
     path = folder / f"vitdemo-maps-{plain}.npz"
     write_npz(path, run, arrays)

@@ -13,7 +13,7 @@ from PIL import Image
 from tests.making import RESNET, TIMM, VIT, make_run, record
 from vitdemo import attention, runs
 from vitdemo.errors import DataError, RunError
-from vitdemo.explorer import Crops, Explorer, LookCache, final_accuracy
+from vitdemo.workbench import Workbench, final_accuracy
 
 CPU = torch.device("cpu")
 
@@ -28,8 +28,8 @@ def root(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def explorer(root, tmp_path_factory):
-    return Explorer([root], tmp_path_factory.mktemp("data") / "none", CPU)
+def workbench(root, tmp_path_factory):
+    return Workbench([root], tmp_path_factory.mktemp("data") / "none", CPU)
 
 
 def picture(seed: int, size=(50, 40)) -> Image.Image:
@@ -37,8 +37,8 @@ def picture(seed: int, size=(50, 40)) -> Image.Image:
     return Image.fromarray(pixels)
 
 
-def test_every_trained_model_answers(explorer):
-    answers, problems = explorer.answers(picture(0))
+def test_every_trained_model_answers(workbench):
+    answers, problems = workbench.answers(picture(0))
     assert problems == []
     assert {a.run.name: a.grid for a in answers} == {
         "vit": (4, 4), "timm": (4, 4), "resnet": None
@@ -49,47 +49,47 @@ def test_every_trained_model_answers(explorer):
         assert answer.probabilities.sum() == pytest.approx(1, abs=1e-5)
 
 
-def test_answer_is_the_model_on_what_it_saw(explorer):
-    run = explorer.run("vit")
-    answer = explorer.answer(run, picture(1))
+def test_answer_is_the_model_on_what_it_saw(workbench):
+    run = workbench.run("vit")
+    answer = workbench.answer(run, picture(1))
     seen = torch.from_numpy(answer.seen).permute(2, 0, 1)[None]  # (1, 3, S, S)
     with torch.no_grad():
-        wanted = explorer.model(run)(run.preprocessing(seen)).softmax(1)[0]
+        wanted = workbench.model(run)(run.preprocessing(seen)).softmax(1)[0]
     assert np.allclose(answer.probabilities, wanted, atol=1e-6)
 
 
-def test_transformers_come_first_where_attention_is_explained(explorer):
-    assert [run.name for run in explorer.explained_runs()] == ["timm", "vit", "resnet"]
+def test_transformers_come_first_where_attention_is_explained(workbench):
+    assert [run.name for run in workbench.explained_runs()] == ["timm", "vit", "resnet"]
     with pytest.raises(RunError, match="'resnet' is no Vision Transformer"):
-        explorer.look(explorer.run("resnet"), picture(0))
+        workbench.look(workbench.run("resnet"), picture(0))
 
 
 @pytest.mark.parametrize(("name", "layers", "heads"), [("vit", 3, 2), ("timm", 2, 3)])
-def test_look_has_every_layer_and_head(explorer, name, layers, heads):
-    look = explorer.look(explorer.run(name), picture(2))
+def test_look_has_every_layer_and_head(workbench, name, layers, heads):
+    look = workbench.look(workbench.run(name), picture(2))
     assert look.layers == layers
     for layer in range(1, layers + 1):
         assert look.head_maps(layer).shape == (heads, 4, 4)
 
 
-def test_head_maps_are_the_class_token_row(explorer):
-    look = explorer.look(explorer.run("vit"), picture(3))
+def test_head_maps_are_the_class_token_row(workbench):
+    look = workbench.look(workbench.run("vit"), picture(3))
     wanted = look.attention[1, 1, 0, 1:].reshape(4, 4)  # layer 2, head 2
     assert np.array_equal(look.head_maps(2)[1], wanted)
 
 
-def test_rollout_map_stops_at_its_layer(explorer):
-    look = explorer.look(explorer.run("vit"), picture(4))
+def test_rollout_map_stops_at_its_layer(workbench):
+    look = workbench.look(workbench.run("vit"), picture(4))
     first = look.rollout_map(1, fusion="mean", discard_ratio=0.0)
     matrix = attention.rollout(look.attention[:1, None])  # (1, N, N)
     assert np.allclose(first, matrix[0, 0, 1:].reshape(4, 4), atol=1e-6)
     assert not np.allclose(first, look.rollout_map(3, fusion="mean", discard_ratio=0.0))
 
 
-def test_two_users_at_once_get_their_own_maps(explorer):
-    run = explorer.run("vit")
-    alone = [explorer.look(run, picture(seed)).attention for seed in range(6)]
-    fresh = Explorer(explorer.roots, None, CPU)  # that has kept none of them
+def test_two_users_at_once_get_their_own_maps(workbench):
+    run = workbench.run("vit")
+    alone = [workbench.look(run, picture(seed)).attention for seed in range(6)]
+    fresh = Workbench(workbench.roots, None, CPU)  # that has kept none of them
     with ThreadPoolExecutor(4) as pool:
         looks = list(pool.map(lambda seed: fresh.look(run, picture(seed)), range(6)))
     for look, wanted in zip(looks, alone, strict=True):
@@ -97,7 +97,7 @@ def test_two_users_at_once_get_their_own_maps(explorer):
 
 
 def test_no_model_waits_for_the_loading_of_another(root, monkeypatch):
-    explorer = Explorer([root], None, CPU)
+    workbench = Workbench([root], None, CPU)
     load, going, done = runs.load_model, threading.Event(), threading.Event()
 
     def slow(run, device):
@@ -108,43 +108,43 @@ def test_no_model_waits_for_the_loading_of_another(root, monkeypatch):
 
     monkeypatch.setattr(runs, "load_model", slow)
     with ThreadPoolExecutor(1) as worker:
-        first = worker.submit(explorer.model, explorer.run("vit"))
+        first = worker.submit(workbench.model, workbench.run("vit"))
         assert going.wait(30)
-        explorer.model(explorer.run("timm"))  # while the other is loaded
+        workbench.model(workbench.run("timm"))  # while the other is loaded
         done.set()
-        assert first.result() is explorer.model(explorer.run("vit"))
+        assert first.result() is workbench.model(workbench.run("vit"))
 
 
 def test_a_run_that_is_told_apart_reads_its_evaluation_once(tmp_path):
     for folder in ("shipped", "own"):
         make_run(tmp_path / folder / "vit")
-    explorer = Explorer([tmp_path / "shipped", tmp_path / "own"], None, CPU)
-    names = [run.name for run in explorer.runs()[0]]
+    workbench = Workbench([tmp_path / "shipped", tmp_path / "own"], None, CPU)
+    names = [run.name for run in workbench.runs()[0]]
     assert names == ["vit", f"vit ({tmp_path / 'own'})"]
-    evaluations = [explorer.run(name).evaluation for name in names]
-    assert all(explorer.run(n).evaluation is e for n, e in zip(names, evaluations, strict=True))
+    evaluations = [workbench.run(name).evaluation for name in names]
+    assert all(workbench.run(n).evaluation is e for n, e in zip(names, evaluations, strict=True))
     runs.append_record(tmp_path / "own" / "vit", record(4))
-    assert len(explorer.run(names[1]).history) == 4
+    assert len(workbench.run(names[1]).history) == 4
 
 
-def test_a_model_is_loaded_once(explorer):
-    run = explorer.run("vit")
-    assert explorer.model(run) is explorer.model(run)
+def test_a_model_is_loaded_once(workbench):
+    run = workbench.run("vit")
+    assert workbench.model(run) is workbench.model(run)
 
 
 def test_new_weights_are_noticed(tmp_path):
     make_run(tmp_path / "vit")
-    explorer = Explorer([tmp_path], None, CPU)
-    before = explorer.answer(explorer.run("vit"), picture(5)).probabilities
+    workbench = Workbench([tmp_path], None, CPU)
+    before = workbench.answer(workbench.run("vit"), picture(5)).probabilities
     make_run(tmp_path / "vit", seed=9)
-    after = explorer.answer(explorer.run("vit"), picture(5)).probabilities
+    after = workbench.answer(workbench.run("vit"), picture(5)).probabilities
     assert not np.allclose(before, after)
 
 
 def test_damaged_weights_are_named_and_the_others_answer(tmp_path):
     make_run(tmp_path / "good")
     (make_run(tmp_path / "bad").path / runs.WEIGHTS).write_bytes(b"no weights")
-    answers, problems = Explorer([tmp_path], None, CPU).answers(picture(6))
+    answers, problems = Workbench([tmp_path], None, CPU).answers(picture(6))
     assert [a.run.name for a in answers] == ["good"]
     assert len(problems) == 1
     assert "bad" in problems[0]
@@ -153,7 +153,7 @@ def test_damaged_weights_are_named_and_the_others_answer(tmp_path):
 def test_a_run_without_config_is_named(tmp_path):
     make_run(tmp_path / "good")
     (tmp_path / "empty").mkdir()
-    found, problems = Explorer([tmp_path], None, CPU).runs()
+    found, problems = Workbench([tmp_path], None, CPU).runs()
     assert [run.name for run in found] == ["good"]
     assert "empty" in problems[0]
 
@@ -174,11 +174,11 @@ def test_a_strange_config_is_named_and_the_others_load(tmp_path, spoil):
     config = json.loads(path.read_text())
     spoil(config)
     path.write_text(json.dumps(config))
-    explorer = Explorer([tmp_path], None, CPU)
-    found, problems = explorer.runs()
+    workbench = Workbench([tmp_path], None, CPU)
+    found, problems = workbench.runs()
     assert [run.name for run in found] == ["good"]
     assert len(problems) == 1 and "bad" in problems[0]
-    assert [run.name for run in explorer.explained_runs()] == ["good"]
+    assert [run.name for run in workbench.explained_runs()] == ["good"]
 
 
 def test_a_null_in_the_history_is_skipped(tmp_path):
@@ -194,7 +194,7 @@ def test_a_diverged_model_is_named_and_the_others_answer(tmp_path):
     weights = runs.load_model(run).state_dict()
     weights["head.bias"][:] = float("nan")
     runs.write_weights(run.path, weights)
-    answers, problems = Explorer([tmp_path], None, CPU).answers(picture(0))
+    answers, problems = Workbench([tmp_path], None, CPU).answers(picture(0))
     assert [a.run.name for a in answers] == ["good"]
     assert "'bad' answers with NaN" in problems[0]
 
@@ -209,23 +209,23 @@ def test_an_evaluation_of_other_classes_is_refused(tmp_path):
 
 def test_a_run_is_read_again_only_when_it_changed(tmp_path):
     run = make_run(tmp_path / "vit")
-    explorer = Explorer([tmp_path], None, CPU)
-    first = explorer.run("vit")
-    assert explorer.run("vit") is first
+    workbench = Workbench([tmp_path], None, CPU)
+    first = workbench.run("vit")
+    assert workbench.run("vit") is first
     runs.append_record(run.path, record(4))
-    assert len(explorer.run("vit").history) == 4
+    assert len(workbench.run("vit").history) == 4
 
 
-def test_gradients_reach_a_model_that_the_page_has_used(explorer):
-    run = explorer.run("vit")
-    explorer.look(run, picture(0))
+def test_gradients_reach_a_model_that_the_page_has_used(workbench):
+    run = workbench.run("vit")
+    workbench.look(run, picture(0))
     images = torch.rand(1, 3, 16, 16)
-    assert attention.relevance(explorer.model(run), images, 0).shape == (1, 17, 17)
+    assert attention.relevance(workbench.model(run), images, 0).shape == (1, 17, 17)
 
 
-def test_unknown_run_names_the_choices(explorer):
+def test_unknown_run_names_the_choices(workbench):
     with pytest.raises(RunError, match="resnet, timm, vit"):
-        explorer.run("nope")
+        workbench.run("nope")
 
 
 def test_best_model_comes_first(tmp_path):
@@ -234,7 +234,7 @@ def test_best_model_comes_first(tmp_path):
     worse = runs.read_evaluation(tmp_path / "a")
     rolled = np.roll(worse.probabilities, 1, axis=1)
     runs.write_evaluation(tmp_path / "a", runs.Evaluation(rolled, worse.labels, "0", 0.1))
-    assert [r.name for r in Explorer([tmp_path], None, CPU).trained_runs()] == ["b", "a"]
+    assert [r.name for r in Workbench([tmp_path], None, CPU).trained_runs()] == ["b", "a"]
 
 
 def test_final_accuracy(root):
@@ -247,9 +247,9 @@ def test_final_accuracy_of_a_damaged_evaluation_is_none(tmp_path):
     assert final_accuracy(run) is None
 
 
-def test_test_pictures_without_data_name_the_way_out(explorer):
+def test_test_pictures_without_data_name_the_way_out(workbench):
     with pytest.raises(DataError, match="--data"):
-        explorer.test_picture(0)
+        workbench.test_picture(0)
 
 
 def test_test_picture_of_a_folder(tmp_path):
@@ -258,59 +258,41 @@ def test_test_picture_of_a_folder(tmp_path):
             (tmp_path / part / name).mkdir(parents=True)
             shade = 255 * (name == "white")
             Image.new("RGB", (9, 7), (shade,) * 3).save(tmp_path / part / name / "one.png")
-    found = Explorer([], tmp_path, CPU).test_picture(1)
+    found = Workbench([], tmp_path, CPU).test_picture(1)
     assert found.label == "white"
     assert found.image.getextrema() == ((255, 255),) * 3
     with pytest.raises(DataError, match="choose 0 to 1"):
-        Explorer([], tmp_path, CPU).test_picture(2)
+        Workbench([], tmp_path, CPU).test_picture(2)
 
 
-def test_a_look_is_traced_once_for_a_picture_and_a_model(explorer):
-    vit, timm = explorer.run("vit"), explorer.run("timm")
-    first = explorer.look(vit, picture(5))
-    assert explorer.look(vit, picture(5)) is first
-    assert explorer.look(vit, picture(6)) is not first
-    assert explorer.look(timm, picture(5)).attention.shape != first.attention.shape
+def test_a_look_is_traced_once_for_a_picture_and_a_model(workbench):
+    vit, timm = workbench.run("vit"), workbench.run("timm")
+    first = workbench.look(vit, picture(5))
+    assert workbench.look(vit, picture(5)) is first
+    assert workbench.look(vit, picture(6)) is not first
+    assert workbench.look(timm, picture(5)).attention.shape != first.attention.shape
 
 
-def test_a_kept_look_serves_gradients(explorer):
-    run = explorer.run("vit")
+def test_a_kept_look_serves_gradients(workbench):
+    run = workbench.run("vit")
     with torch.inference_mode():  # as who asks first may be
-        explorer.look(run, picture(50))
-    look = explorer.look(run, picture(50))
+        workbench.look(run, picture(50))
+    look = workbench.look(run, picture(50))
     assert not any(t.is_inference() for t in (look.tokens, look.attention, look.logits))
 
 
-def test_the_kept_looks_stay_within_their_limit(explorer):
-    look = explorer.look(explorer.run("vit"), picture(7))
-    cache = LookCache(2 * look.bytes)
-    for number in range(4):
-        cache.put((number,), look)
-    assert [cache.get((number,)) is not None for number in range(4)] == [False, False, True, True]
-    small = LookCache(1)
-    assert small.put(("too large",), look) is look
+def test_a_resnet_has_no_layers_of_attention(workbench):
+    assert [workbench.layers(run) for run in workbench.explained_runs()] == [2, 3, 0]
 
 
-def test_a_resnet_has_no_layers_of_attention(explorer):
-    assert [explorer.layers(run) for run in explorer.explained_runs()] == [2, 3, 0]
-
-
-def test_a_look_answers_too_and_a_picture_is_cropped_once_a_size(explorer, monkeypatch):
+def test_a_look_answers_too_and_a_picture_is_cropped_once_a_size(workbench, monkeypatch):
     image = Image.fromarray(np.random.default_rng(7).integers(0, 256, (50, 50, 3), np.uint8))
-    run = explorer.run("vit")
-    passed = explorer.answer(run, image).probabilities
-    look = explorer.look(run, image)
-    monkeypatch.setattr(explorer, "model", lambda run: None)  # no pass is made any more
-    monkeypatch.setattr("vitdemo.explorer.is_vision_transformer", lambda model: False)
+    run = workbench.run("vit")
+    passed = workbench.answer(run, image).probabilities
+    look = workbench.look(run, image)
+    monkeypatch.setattr(workbench, "model", lambda run: None)  # no pass is made any more
+    monkeypatch.setattr("vitdemo.workbench.is_vision_transformer", lambda model: False)
     monkeypatch.setattr("vitdemo.inputs.square_crop", None)
-    known = explorer.answer(run, image).probabilities
+    known = workbench.answer(run, image).probabilities
     np.testing.assert_allclose(known, look.logits.softmax(0), atol=1e-6)
     np.testing.assert_allclose(known, passed, atol=1e-4)
-
-
-def test_pictures_asked_for_long_ago_are_let_go():
-    crops = Crops(2)
-    pictures = [Image.new("RGB", (8, 8), (i, i, i)) for i in range(3)]
-    for picture in pictures:
-        assert crops.of(picture, 4)[0, 0, 0] == picture.getpixel((0, 0))[0]
-    assert list(crops._kept) == [id(picture) for picture in pictures[1:]]

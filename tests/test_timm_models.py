@@ -10,8 +10,8 @@ from safetensors.torch import save_file
 import app
 from vitdemo import attention
 from vitdemo.errors import ModelError, RunError
-from vitdemo.explorer import Explorer
-from vitdemo.explorer.zoo import zoo_run
+from vitdemo.timm_models import timm_run
+from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
 KINDS = {  # name: grid, prefix tokens, classes
@@ -30,18 +30,18 @@ def picture() -> Image.Image:
 
 @pytest.fixture(scope="module", params=KINDS)
 def kind(request):
-    run = zoo_run(f"timm:{request.param}", pretrained=False)
-    return request.param, run, Explorer([], None, CPU, [run])
+    run = timm_run(f"timm:{request.param}", pretrained=False)
+    return request.param, run, Workbench([], None, CPU, [run])
 
 
 def test_each_kind_answers_and_shows_its_maps(kind):
-    name, run, explorer = kind
+    name, run, workbench = kind
     grid, prefix, classes = KINDS[name]
-    (answer,), problems = explorer.answers(picture())
+    (answer,), problems = workbench.answers(picture())
     assert problems == []
     assert answer.grid == grid
     assert answer.probabilities.shape == (classes,)
-    look = explorer.look(run, picture())
+    look = workbench.look(run, picture())
     assert look.num_prefix_tokens == prefix
     assert look.head_maps(1).shape[1:] == grid
     rolled = look.rollout_map(2, fusion="mean", discard_ratio=0.0)
@@ -50,8 +50,8 @@ def test_each_kind_answers_and_shows_its_maps(kind):
 
 
 def test_where_the_patches_answer_a_register_does_not(kind):
-    name, run, explorer = kind
-    look = explorer.look(run, picture())
+    name, run, workbench = kind
+    look = workbench.look(run, picture())
     P = look.grid[0] * look.grid[1]
     if "gap" in name:
         patches = look.attention[0, :, -P:, -P:]  # (H, P, P)
@@ -63,7 +63,7 @@ def test_where_the_patches_answer_a_register_does_not(kind):
 
 
 def test_imagenets_classes_have_their_names():
-    run = zoo_run("timm:deit_tiny_patch16_224")
+    run = timm_run("timm:deit_tiny_patch16_224")
     assert run.classes[281] == "tabby, tabby cat"
     assert run.config["parameters"] == 5_717_416
     assert run.preprocessing.size == 224
@@ -76,14 +76,14 @@ def test_a_local_file_of_weights_is_used(tmp_path):
     torch.manual_seed(0)
     model = timm.create_model("deit_tiny_patch16_224")
     save_file(model.state_dict(), tmp_path / "weights.safetensors")
-    run = zoo_run(f"timm:deit_tiny_patch16_224={tmp_path / 'weights.safetensors'}")
-    loaded = Explorer([], None, CPU, [run]).model(run)
+    run = timm_run(f"timm:deit_tiny_patch16_224={tmp_path / 'weights.safetensors'}")
+    loaded = Workbench([], None, CPU, [run]).model(run)
     assert torch.equal(loaded.head.weight, model.head.weight)
 
 
 def test_a_model_of_the_zoo_has_no_evaluation():
     with pytest.raises(RunError, match="no evaluation"):
-        _ = zoo_run("timm:deit_tiny_patch16_224").evaluation
+        _ = timm_run("timm:deit_tiny_patch16_224").evaluation
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_model_of_the_zoo_has_no_evaluation():
 )
 def test_what_cannot_be_shown_is_refused_in_a_sentence(text, words):
     with pytest.raises(ModelError, match=words):
-        zoo_run(text)
+        timm_run(text)
 
 
 def test_the_command_line_refuses_it_too(capsys):

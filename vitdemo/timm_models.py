@@ -3,7 +3,7 @@
 Its classes are those that it was trained on (ImageNet's 1,000, with their names), its weights
 timm's own download or a local file.
 
-    run = zoo_run("timm:deit_tiny_patch16_224")
+    run = timm_run("timm:deit_tiny_patch16_224")
     run.classes[281]  # "tabby, tabby cat"
 """
 
@@ -27,7 +27,7 @@ PREFIX = "timm:"
 
 
 @dataclass(frozen=True)
-class ZooRun(Run):
+class TimmRun(Run):
     """A model of timm's in the form that the page shows; it has no history and no evaluation.
 
     `weights` is a local file of them; None downloads timm's. `pretrained` False leaves the weights
@@ -50,7 +50,7 @@ class ZooRun(Run):
         raise RunError(f"'{self.name}' was not trained here: it has no evaluation.")
 
 
-def zoo_run(text: str, *, pretrained: bool = True) -> ZooRun:
+def timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
     """The model of `text`, "timm:NAME" or "timm:NAME=FILE" with a local file of its weights.
 
     Nothing is downloaded yet. Raises `ModelError` where timm has no such model, or where it is not
@@ -66,7 +66,7 @@ def zoo_run(text: str, *, pretrained: bool = True) -> ZooRun:
     model = _without_weights(name)
     config = timm.get_pretrained_cfg(name)
     size = config.input_size[-1]
-    return ZooRun(
+    return TimmRun(
         path=Path(text),
         name=PREFIX + name,
         config={
@@ -83,7 +83,7 @@ def zoo_run(text: str, *, pretrained: bool = True) -> ZooRun:
     )
 
 
-def load_zoo_model(run: ZooRun, device: torch.device) -> nn.Module:
+def load_timm_model(run: TimmRun, device: torch.device) -> nn.Module:
     """The model in evaluation mode on `device`. Raises `ModelError` without its weights."""
     with torch.inference_mode(False):
         model = build_model(

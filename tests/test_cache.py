@@ -1,0 +1,96 @@
+"""What is worked out once for all who ask."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tests.making import VIT, make_run
+from vitdemo import runs
+from vitdemo.cache import Cache, as_key, bytes_of
+
+LIMIT = 2**20
+
+
+def test_many_who_ask_at_once_have_it_worked_out_once():
+    asked, cache = [], Cache(LIMIT)
+
+    def slow(number):
+        asked.append(number)
+        time.sleep(0.2)
+        return [number]
+
+    with ThreadPoolExecutor(30) as class_of_30:
+        found = list(class_of_30.map(lambda number: cache.of(slow, number), [7] * 30))
+    assert asked == [7]
+    assert all(one is found[0] for one in found)
+
+
+def test_who_asks_for_another_does_not_wait():
+    going, done, cache = threading.Event(), threading.Event(), Cache(LIMIT)
+
+    def answer(number):
+        if number == 1:
+            going.set()
+            assert done.wait(10)
+        return number
+
+    with ThreadPoolExecutor(1) as worker:
+        first = worker.submit(cache.of, answer, 1)
+        assert going.wait(10)
+        assert cache.of(answer, 2) == 2  # while the first is worked out
+        done.set()
+        assert first.result() == 1
+
+
+def test_what_fails_is_tried_again():
+    times, cache = iter([ValueError("no"), 5]), Cache(LIMIT)
+
+    def answer():
+        found = next(times)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    with pytest.raises(ValueError):
+        cache.of(answer)
+    assert cache.of(answer) == cache.of(answer) == 5
+
+
+def test_of_more_than_the_limit_what_was_asked_for_long_ago_goes():
+    cache = Cache(250)
+    for number in range(3):
+        cache.put((number,), np.zeros(100, np.uint8))
+        cache.get((0,))
+    assert [cache.get((number,)) is None for number in range(3)] == [False, True, False]
+    assert cache.bytes == 200
+    cache.put((0,), np.zeros(50, np.uint8))  # in place of the one before
+    assert cache.bytes == 150
+    large = np.zeros(1000, np.uint8)
+    assert cache.get_or_make(("large",), lambda: large) is large
+    assert cache.get(("large",)) is large and cache.bytes == 1000
+
+
+def test_a_key_is_the_content_of_arrays_and_pictures_and_the_stamp_of_a_run(tmp_path):
+    ones = np.ones((2, 3), np.uint8)
+    assert as_key([ones, 1]) == as_key((ones.copy(), 1)) != as_key((ones.T, 1))
+    assert as_key(torch.from_numpy(ones)) == as_key(ones) != as_key(ones.astype(np.int8))
+    grey, wide = Image.new("L", (2, 3), 1), Image.new("L", (3, 2), 1)
+    assert as_key(grey) == as_key(grey.copy()) != as_key(wide)
+    run = make_run(tmp_path / "run", VIT)
+    before = as_key(run)
+    assert as_key(runs.read_run(run.path)) == before
+    with (run.path / "history.jsonl").open("a") as history:
+        history.write("\n")
+    assert as_key(runs.read_run(run.path)) != before
+
+
+def test_bytes_count_what_answers_hold():
+    weights = torch.zeros(10, 10)
+    assert bytes_of(torch.nn.Linear(10, 10)) == 440
+    assert bytes_of({"a": [weights, weights.numpy()]}) == pytest.approx(800, abs=300)
+    assert bytes_of(Image.new("RGB", (10, 20))) == 600

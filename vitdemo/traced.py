@@ -1,0 +1,81 @@
+"""One picture's way through one Vision Transformer, and what is read from it without the model.
+
+traced = workbench.look(run, image)
+traced.head_maps(3).shape  # (H, rows, columns)
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from torch import Tensor
+
+from vitdemo import attention
+from vitdemo.attention import statistics
+from vitdemo.runs import Run
+
+
+@dataclass(frozen=True)
+class Traced:
+    """One trace of the picture `seen` (S, S, 3), on a patch `grid` (rows, columns).
+
+    `attention` (L, H, N, N), `tokens` (L+1, N, D) and `logits` (C,) as in `attention.Trace`. Kept
+    and shared between those who look, so nobody writes into it.
+    """
+
+    run: Run
+    seen: np.ndarray
+    attention: Tensor
+    tokens: Tensor
+    logits: Tensor
+    grid: tuple[int, int]
+    prefix_names: tuple[str, ...]  # of the tokens before the patches
+    answer_rows: slice  # of a matrix (N, N): the tokens that the answer is read from
+
+    @property
+    def num_prefix_tokens(self) -> int:
+        return len(self.prefix_names)
+
+    @property
+    def from_class_token(self) -> bool:
+        """Whether the answer is read from a class token, not from the mean of the patches."""
+        return self.answer_rows.stop is not None
+
+    @property
+    def layers(self) -> int:
+        return self.attention.shape[0]
+
+    @cached_property
+    def distances(self) -> np.ndarray:
+        """Mean attention distance of every head in patches, (L, H)."""
+        found = statistics.distance(self.attention, self.grid, self.num_prefix_tokens)
+        return found.float().cpu().numpy()
+
+    @cached_property
+    def entropies(self) -> np.ndarray:
+        """Mean entropy of every head's rows in bits, (L, H)."""
+        return statistics.entropy(self.attention).float().cpu().numpy()
+
+    @cached_property
+    def similarity(self) -> Tensor:
+        """Cosine of every two tokens as each layer leaves them, (L, N, N)."""
+        return statistics.token_similarity(self.tokens[1:])
+
+    def head_maps(self, layer: int) -> np.ndarray:
+        """Where layer 1..L gathers the answer from, head by head, (H, rows, columns)."""
+        return self.answer_maps(self.attention[layer - 1])
+
+    def rollout_map(self, layer: int, *, fusion: str, discard_ratio: float) -> np.ndarray:
+        """Attention rollout from the first layer up to layer 1..L, (rows, columns)."""
+        matrix = attention.rollout(
+            self.attention[:layer, None],  # (layer, 1, H, N, N)
+            fusion=fusion,
+            discard_ratio=discard_ratio,
+            num_prefix_tokens=self.num_prefix_tokens,
+        )  # (1, N, N)
+        return self.answer_maps(matrix)[0]
+
+    def answer_maps(self, matrices: Tensor) -> np.ndarray:
+        """What of each patch reaches the answer: (B, N, N) -> (B, rows, columns)."""
+        maps = attention.answer_map(matrices, self.num_prefix_tokens, self.answer_rows)
+        return maps.float().cpu().numpy().reshape(-1, *self.grid)

@@ -1,0 +1,229 @@
+"""The runs, models and pictures of this process: what the page and a notebook ask. No gradio.
+
+It holds the folders, the device, the models (loaded once, when first asked for), the test pictures
+and the one cache, all of which are the same for everyone who looks; nothing of one user is kept.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from vitdemo import attention, data, inputs, runs
+from vitdemo.cache import Cache
+from vitdemo.data import TestPicture, TestSet
+from vitdemo.errors import RunError, VitdemoError
+from vitdemo.metrics import accuracy
+from vitdemo.models import CONVOLUTIONAL, is_vision_transformer, prefix_token_names
+from vitdemo.runs import Run
+from vitdemo.timm_models import TimmRun, load_timm_model
+from vitdemo.traced import Traced
+from vitdemo.training import Preprocessing
+
+ANSWER_BYTES = 512 * 2**20  # a trace of ViT-B/16 at 224 px takes 30 MB, of our own under 1 MB
+MODEL_BYTES = 4 * 2**30  # ViT-L takes 1.2 GB; of more, those asked for last stay
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one model predicts for one picture.
+
+    `seen` (S, S, 3) uint8 is the crop at the model's resolution, `probabilities` (C,) float32,
+    `grid` the rows and columns of its patches, None for a model without patches.
+    """
+
+    run: Run
+    seen: np.ndarray
+    probabilities: np.ndarray
+    grid: tuple[int, int] | None
+
+
+class Workbench:
+    """The runs in `roots`, the data set in `data_root` (None: the default), models on `device`.
+
+    `timm_models` are models of timm's that are shown beside the runs.
+    """
+
+    def __init__(
+        self,
+        roots: list[Path],
+        data_root: Path | None,
+        device: torch.device,
+        timm_models: Sequence[TimmRun] = (),
+    ):
+        self.timm_models = tuple(timm_models)
+        self.roots = roots
+        self.data_root = data_root
+        self.device = device
+        self.cache = Cache(ANSWER_BYTES)
+        self._models = Cache(MODEL_BYTES)
+        self._read: dict[Path, Run] = {}  # as last read
+        self._shown: dict[tuple[Path, str], Run] = {}  # and under which name
+        self._tests: TestSet | None = None
+        self._test_lock = threading.Lock()
+
+    def once(self, function: Callable[..., T], *arguments) -> T:
+        """`function(self, *arguments)`, worked out once for each version of what it is about.
+
+        For what runs' files, pictures and plain values alone decide: see `Cache`.
+        """
+        return self.cache.get_or_make((function, *arguments), lambda: function(self, *arguments))
+
+    def runs(self) -> tuple[list[Run], list[str]]:
+        """All readable runs as they are now, and a sentence for each that is not."""
+        found, problems = runs.find_runs(*self.roots, read=self._read_if_changed)
+        return [self._as_shown_before(run) for run in found], problems
+
+    def _as_shown_before(self, run: Run) -> Run:
+        """A run with a root behind its name is made anew each time: the one that was read stays."""
+        known = self._shown.get((run.path, run.name))
+        if known is None or known.stamp != run.stamp:
+            known = self._shown[run.path, run.name] = run
+        return known
+
+    def everything(self) -> tuple[list[Run], list[str]]:
+        """`runs`, and timm's models."""
+        found, problems = self.runs()
+        return [*found, *self.timm_models], problems
+
+    def _read_if_changed(self, folder: Path) -> Run:
+        known = self._read.get(folder)
+        if known is None or known.stamp != runs.run_stamp(folder):
+            known = self._read[folder] = runs.read_run(folder)
+        return known
+
+    def run(self, name: str) -> Run:
+        """A run or a model of timm's. Raises `RunError` naming those there are."""
+        found, _ = self.everything()
+        for run in found:
+            if run.name == name:
+                return run
+        choices = ", ".join(run.name for run in found) or "none yet"
+        raise RunError(f"There is no run '{name}': there are {choices}.")
+
+    def trained_runs(self) -> list[Run]:
+        """timm's models, then the runs whose weights are there, best test accuracy first."""
+        found = [run for run in self.runs()[0] if run.has_weights]
+        return [*self.timm_models, *sorted(found, key=lambda run: -(final_accuracy(run) or 0.0))]
+
+    def explained_runs(self) -> list[Run]:
+        """The trained runs, those that are Vision Transformers (so have attention) first."""
+        return sorted(self.trained_runs(), key=lambda run: run.spec.family in CONVOLUTIONAL)
+
+    def evaluated_runs(self) -> list[Run]:
+        """The tested runs by name, those whose weights are here first."""
+        found = [run for run in self.runs()[0] if run.has_evaluation]
+        return sorted(found, key=lambda run: not run.has_weights)
+
+    def model(self, run: Run) -> nn.Module:
+        """Loaded once for each version of the run's files; other runs do not wait for it.
+
+        Raises `RunError`.
+        """
+        load = load_timm_model if isinstance(run, TimmRun) else runs.load_model
+        return self._models.get_or_make((run.path, run.stamp), lambda: load(run, self.device))
+
+    def layers(self, run: Run) -> int:
+        """The number of layers that have attention; 0: it is convolutional. Raises `RunError`."""
+        model = self.model(run)
+        return len(model.blocks) if is_vision_transformer(model) else 0
+
+    @torch.inference_mode()
+    def answer(self, run: Run, image: Image.Image) -> Answer:
+        """What `run`'s model predicts for an RGB image. Raises `RunError`."""
+        model = self.model(run)
+        seen, pixels = self.input(run.preprocessing, image)
+        known = self.cache.get((_trace, run, seen))  # one pass is enough
+        logits = model(pixels)[0] if known is None else known.logits  # (C,)
+        probabilities = logits.float().softmax(0).cpu().numpy()
+        if not np.isfinite(probabilities).all():
+            raise RunError(f"'{run.name}' answers with NaN: its training diverged.")
+        grid = tuple(model.patch_embed.grid_size) if is_vision_transformer(model) else None
+        return Answer(run, seen, probabilities, grid)
+
+    def answers(self, image: Image.Image) -> tuple[list[Answer], list[str]]:
+        """Every trained model's answer, and a sentence for each model that cannot be loaded."""
+        found, problems = [], []
+        for run in self.trained_runs():
+            try:
+                found.append(self.answer(run, image))
+            except VitdemoError as error:
+                problems.append(str(error))
+        return found, problems
+
+    def look(self, run: Run, image: Image.Image) -> Traced:
+        """All attention of `run`'s model on an RGB image, from one pass; kept for later questions.
+
+        Raises `RunError` where the model has none.
+        """
+        model = self.model(run)
+        if not is_vision_transformer(model):
+            raise RunError(
+                f"'{run.name}' is no Vision Transformer: it has no attention to show. Grad-CAM, in "
+                "'Why this class?', shows what it looks at."
+            )
+        seen, pixels = self.input(run.preprocessing, image)
+        key = (_trace, run, seen)
+        return self.cache.get_or_make(key, lambda: _trace(model, run, seen, pixels))
+
+    def input(self, preprocessing: Preprocessing, image: Image.Image) -> tuple[np.ndarray, Tensor]:
+        """An RGB image -> (what the model sees (S, S, 3) uint8, its input (1, 3, S, S))."""
+        seen = self.cache.of(_cropped, image, preprocessing.size)  # (3, S, S)
+        pixels = preprocessing(torch.from_numpy(seen)[None].to(self.device))  # (1, 3, S, S)
+        return np.ascontiguousarray(seen.transpose(1, 2, 0)), pixels
+
+    def test_set(self) -> TestSet:
+        """The test pictures, found once, never downloaded from here. Raises `DataError`."""
+        with self._test_lock:
+            if self._tests is None:
+                self._tests = TestSet(data.open_source(self.data_root, download=False))
+            return self._tests
+
+    def test_size(self) -> int:
+        """The number of test pictures. Raises `DataError`."""
+        return len(self.test_set())
+
+    def test_picture(self, index: int) -> TestPicture:
+        """The test picture `index`, 0 to N-1. Raises `DataError` or `ImageError`."""
+        return self.test_set()[index]
+
+
+# Not in inference mode, whoever asks: what is kept must serve those who need gradients, too.
+@torch.inference_mode(False)
+@torch.no_grad()
+def _trace(model: nn.Module, run: Run, seen: np.ndarray, pixels: Tensor) -> Traced:
+    try:
+        trace = attention.trace(model, pixels.clone())
+    except TypeError as error:
+        raise RunError(f"'{run.name}': {error}") from error
+    return Traced(
+        run,
+        seen,
+        trace.attention[:, 0],  # (L, H, N, N)
+        trace.tokens[:, 0],  # (L+1, N, D)
+        trace.logits[0],  # (C,)
+        tuple(model.patch_embed.grid_size),
+        prefix_token_names(model),
+        attention.answer_rows(model),
+    )
+
+
+def _cropped(image: Image.Image, size: int) -> np.ndarray:
+    """(3, size, size) uint8, which nobody changes."""
+    return inputs.to_uint8(inputs.square_crop(image, size))
+
+
+def final_accuracy(run: Run) -> float | None:
+    """Accuracy on the test set; None where it is not there or damaged."""
+    try:
+        return accuracy(run.evaluation.probabilities, run.evaluation.labels)
+    except (RunError, ValueError):
+        return None
