@@ -31,14 +31,7 @@ from vitdemo.explorer.learning import (
     record_of_weights,
     stages,
 )
-from vitdemo.explorer.metrics import (
-    COLUMNS,
-    TITLES,
-    ClassTable,
-    paired_test_of,
-    table_of,
-    three_decimals,
-)
+from vitdemo.explorer.metrics import COLUMNS, TITLES, ClassTable, duel_of, table_of, three_decimals
 from vitdemo.figures import Curve, charts
 from vitdemo.figures.curves import MANY, Pen, curve_plot, pens
 from vitdemo.metrics import confusion, most_confused, pair_sentence, row_normalised
@@ -267,14 +260,14 @@ def gap_words(runs: Sequence[Run]) -> str:
 
 def pairs_section(runs: Sequence[Run]) -> str:
     """Every two runs on the same test pictures, with McNemar's test; nothing of a single run."""
-    tests, words = [], []
+    duels, words = [], []
     for pair in itertools.combinations(runs, 2):
         try:
-            tests.append(paired_test_of(*pair))
+            duels.append(duel_of(*pair))
         except VitdemoError as error:
             words.append(str(error))
     rows = []
-    for found, p in zip(tests, holm([test.overall.p for test in tests]), strict=True):
+    for found, p in zip(duels, holm([duel.overall.p for duel in duels]), strict=True):
         low, high = found.difference_interval
         rows.append(
             [
@@ -286,7 +279,7 @@ def pairs_section(runs: Sequence[Run]) -> str:
                 p_words(p),
             ]
         )
-        if len(tests) <= PAIRS:  # of more, the table says it shorter
+        if len(duels) <= PAIRS:  # of more, the table says it shorter
             words.append(mcnemar_sentence(found.overall, found.first, found.second, p=float(p)))
     if not words and not rows:
         return ""
@@ -410,21 +403,21 @@ def calibration_section(found: Calibration) -> str:
             ).capitalize()
             + ". "
         )
-    scaled = found.scaled
-    if scaled:
+    mended = found.mended
+    if mended:
         words += (
-            f"Divided by a temperature of {scaled.temperature:.3f}, fitted on "
-            f"{scaled.validation_pictures:,} validation pictures, its scores have an error of "
-            f"{percent(scaled.reliability.error)} on the test pictures."
+            f"Divided by a temperature of {mended.temperature:.3f}, fitted on "
+            f"{mended.validation_pictures:,} validation pictures, its scores have an error of "
+            f"{percent(mended.reliability.error)} on the test pictures."
         )
     else:
         words += "No temperature was fitted: the run holds no answers on validation pictures."
     before = found.before
-    dashed = ", dashed with the temperature" if scaled else ""
+    dashed = ", dashed with the temperature" if mended else ""
     drawn = (
         (
             f"Reliability: right answers over confidence{dashed}; grey: what chance allows",
-            charts.reliability_plot(before, found.chance.band, scaled and scaled.reliability),
+            charts.reliability_plot(before, found.chance.band, mended and mended.reliability),
         ),
         (
             "Confidence of right answers and (hatched) of wrong ones, each 100 % together",

@@ -87,14 +87,14 @@ def build_page(workbench: Workbench) -> gr.Blocks:
                     tab,
                     evaluated_runs=workbench.evaluated_runs,
                     class_table=partial(explorer_metrics.class_table, workbench),
-                    paired_test=partial(explorer_metrics.paired_test, workbench),
+                    duel=partial(explorer_metrics.duel, workbench),
                     ranking=partial(explorer_metrics.ranking, workbench),
                 )
             with gr.Tab("Confusion matrix", id="confusion") as tab:
                 confusion.build(
                     tab,
                     evaluated_runs=workbench.evaluated_runs,
-                    predictions=partial(choices.predictions, workbench),
+                    answered=partial(choices.answered, workbench),
                     find=partial(choices.find, workbench),
                     pictures=partial(choices.pictures, workbench),
                     opener=opener,
@@ -103,7 +103,7 @@ def build_page(workbench: Workbench) -> gr.Blocks:
                 errors.build(
                     tab,
                     evaluated_runs=workbench.evaluated_runs,
-                    predictions=partial(choices.panel, workbench),
+                    answered=partial(choices.panel, workbench),
                     counts=partial(choices.counts, workbench),
                     find=partial(choices.find, workbench),
                     pictures=partial(choices.pictures, workbench),
