@@ -153,7 +153,7 @@ def test_an_evaluation_of_nan_is_named_and_the_rest_is_there(run):
 def test_settings_that_differ_are_marked(run, tmp_path):
     other = make_run(tmp_path / "resnet", RESNET)
     page = report([run, other])
-    marked = re.findall(r'<tr class=marked><th scope="row">([^<]+)', page)
+    marked = re.findall(r'<tr class="marked"><th scope="row">([^<]+)', page)
     assert {"name", "model.family"} <= set(marked)
     assert "epochs" not in marked
 
