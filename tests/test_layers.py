@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ORDER = (
-    "errors < provenance < inputs < perturb < data < models < augment < recipes < training < runs"
+    "errors < provenance < inputs < perturb < cifar10 < data < models < augment < recipes < training < runs"
     " < bookkeeping < metrics < attention < attributions < faithfulness < figures < timm_models"
     " < cache < traced < workbench < export < explorer < report < page < app"
 )
