@@ -10,13 +10,14 @@ import pytest
 import torch
 
 from vitdemo import attributions, data, runs
-from vitdemo.explorer.ingredients import ablation, is_near
-from vitdemo.explorer.learning import setting
+from vitdemo.explorer.ingredients import is_near
 from vitdemo.faithfulness.measured import read_measured
 from vitdemo.inputs import load_image
 from vitdemo.metrics import accuracy
+from vitdemo.metrics.learning import setting
 from vitdemo.models import count_macs, count_parameters
 from vitdemo.page.compare import ingredients
+from vitdemo.page.compare.ingredients import ablation
 from vitdemo.page.look.picture import example_files
 from vitdemo.recipes import RECIPES
 from vitdemo.training import predict

@@ -18,9 +18,9 @@ from vitdemo import attention, runs, timm_models
 from vitdemo.attention import ablation, embeddings, lens, statistics
 from vitdemo.attention.ablation import Head, Means
 from vitdemo.errors import DataError, RunError, VitdemoError
-from vitdemo.explorer.learning import record_of_weights
 from vitdemo.explorer.sample import Sample, test_sample
 from vitdemo.metrics.change import Change, accuracy_change
+from vitdemo.metrics.learning import record_of_weights
 from vitdemo.models import CONVOLUTIONAL, is_vision_transformer
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
