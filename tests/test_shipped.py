@@ -152,9 +152,9 @@ def test_the_data_set_is_the_one_it_was_evaluated_on(run, cifar10):
 
 def test_the_weights_reproduce_their_evaluation(trained, cifar10):
     first = cifar10.load("test").images[:1000]
-    said = predict(runs.load_model(trained), first, trained.preprocessing).argmax(1).numpy()
+    predicted = predict(runs.load_model(trained), first, trained.preprocessing).argmax(1).numpy()
     recorded = trained.evaluation.probabilities[:1000].argmax(1)
-    assert (said == recorded).mean() >= 0.995
+    assert (predicted == recorded).mean() >= 0.995
 
 
 def test_every_model_knows_the_photo_that_the_page_begins_with(trained):

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from vitdemo.explorer.compare import tested_names
-from vitdemo.explorer.errors import answered
+from vitdemo.explorer.errors import predictions
 from vitdemo.explorer.learning import DEFAULTS, mixes, setting
-from vitdemo.explorer.metrics import duel_of, sound_evaluation, table_of
+from vitdemo.explorer.metrics import paired_test_of, sound_evaluation, table_of
 from vitdemo.metrics.paired import SIGNIFICANT, holm, is_right
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
@@ -110,26 +110,26 @@ class Ablation:
 
 def ablation(workbench: Workbench, name: str) -> Ablation:
     """All comparable runs beside `name`. Raises `RunError` without a sound evaluation of it."""
-    base, group = workbench.run(name), answered(workbench, name)
+    base, group = workbench.run(name), predictions(workbench, name)
     others = [run for run in group.runs if run.name != name]
     return workbench.cache.of(ablation_of, base, others, group.left_out)
 
 
 def ablation_of(base: Run, others: Sequence[Run], left_out: Sequence[str] = ()) -> Ablation:
     """`others`, tested on the same pictures, beside `base`. Raises `RunError` otherwise."""
-    duels = [duel_of(run, base) for run in others]
-    chances = holm([duel.overall.p for duel in duels])
+    tests = [paired_test_of(run, base) for run in others]
+    chances = holm([test.overall.p for test in tests])
     found = [
         Gain(
             run.name,
             tuple(differences(base, run)),
             table_of(run).accuracy,
-            duel.overall.difference,
-            *map(float, duel.difference_interval),
+            test.overall.difference,
+            *map(float, test.difference_interval),
             float(p),
             validation_gain(run, base),
         )
-        for run, duel, p in zip(others, duels, chances, strict=True)
+        for run, test, p in zip(others, tests, chances, strict=True)
     ]
     found.sort(key=_by_validation)
     return Ablation(base.name, table_of(base).accuracy, tuple(found), tuple(left_out))

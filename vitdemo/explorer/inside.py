@@ -381,8 +381,8 @@ def _right_answers(
     ):
         with torch.inference_mode():  # not around a yield: it would leak into the caller
             pixels = run.preprocessing(images.to(workbench.device))
-            said = ablation.logits_without(model, pixels, heads, means).argmax(1).cpu()
-        yield (said == labels).numpy()
+            predicted = ablation.logits_without(model, pixels, heads, means).argmax(1).cpu()
+        yield (predicted == labels).numpy()
 
 
 def _distances(workbench: Workbench, run: Run, image: Image.Image, count: int) -> Distances:

@@ -87,14 +87,14 @@ def build_page(workbench: Workbench) -> gr.Blocks:
                     tab,
                     evaluated_runs=workbench.evaluated_runs,
                     class_table=partial(explorer_metrics.class_table, workbench),
-                    duel=partial(explorer_metrics.duel, workbench),
+                    paired_test=partial(explorer_metrics.paired_test, workbench),
                     ranking=partial(explorer_metrics.ranking, workbench),
                 )
             with gr.Tab("Confusion matrix", id="confusion") as tab:
                 confusion.build(
                     tab,
                     evaluated_runs=workbench.evaluated_runs,
-                    answered=partial(choices.answered, workbench),
+                    predictions=partial(choices.predictions, workbench),
                     find=partial(choices.find, workbench),
                     pictures=partial(choices.pictures, workbench),
                     opener=opener,
@@ -103,7 +103,7 @@ def build_page(workbench: Workbench) -> gr.Blocks:
                 errors.build(
                     tab,
                     evaluated_runs=workbench.evaluated_runs,
-                    answered=partial(choices.panel, workbench),
+                    predictions=partial(choices.panel, workbench),
                     counts=partial(choices.counts, workbench),
                     find=partial(choices.find, workbench),
                     pictures=partial(choices.pictures, workbench),
