@@ -17,8 +17,8 @@ from vitdemo.errors import RunError
 from vitdemo.explorer.metrics import table_of
 from vitdemo.explorer.sample import test_sample
 from vitdemo.metrics import expected_calibration_error
-from vitdemo.provenance import device_name
 from vitdemo.runs import WEIGHTS, Run
+from vitdemo.runs.provenance import device_name
 from vitdemo.workbench import Workbench
 
 BATCHES = (1, 32)
