@@ -20,7 +20,19 @@ from vitdemo import figures
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.explorer.calibration import Calibration, calibration_of
 from vitdemo.explorer.ingredients import ablation_of, ablations, conclusion
-from vitdemo.explorer.learning import (
+from vitdemo.explorer.metrics import (
+    COLUMNS,
+    TITLES,
+    ClassTable,
+    paired_test_of,
+    table_of,
+    three_decimals,
+)
+from vitdemo.figures import Curve, charts
+from vitdemo.figures.curves import MANY, Pen, curve_plot, pens
+from vitdemo.metrics import confusion, most_confused, pair_sentence, row_normalised
+from vitdemo.metrics.calibration import two_sides
+from vitdemo.metrics.learning import (
     below_validation,
     gap,
     images_per_second,
@@ -31,11 +43,6 @@ from vitdemo.explorer.learning import (
     record_of_weights,
     stages,
 )
-from vitdemo.explorer.metrics import COLUMNS, TITLES, ClassTable, duel_of, table_of, three_decimals
-from vitdemo.figures import Curve, charts
-from vitdemo.figures.curves import MANY, Pen, curve_plot, pens
-from vitdemo.metrics import confusion, most_confused, pair_sentence, row_normalised
-from vitdemo.metrics.calibration import two_sides
 from vitdemo.metrics.paired import SIGNIFICANT, holm, mcnemar_sentence, p_words
 from vitdemo.runs import WEIGHTS, Run
 
@@ -260,14 +267,14 @@ def gap_words(runs: Sequence[Run]) -> str:
 
 def pairs_section(runs: Sequence[Run]) -> str:
     """Every two runs on the same test pictures, with McNemar's test; nothing of a single run."""
-    duels, words = [], []
+    tests, words = [], []
     for pair in itertools.combinations(runs, 2):
         try:
-            duels.append(duel_of(*pair))
+            tests.append(paired_test_of(*pair))
         except VitdemoError as error:
             words.append(str(error))
     rows = []
-    for found, p in zip(duels, holm([duel.overall.p for duel in duels]), strict=True):
+    for found, p in zip(tests, holm([test.overall.p for test in tests]), strict=True):
         low, high = found.difference_interval
         rows.append(
             [
@@ -279,7 +286,7 @@ def pairs_section(runs: Sequence[Run]) -> str:
                 p_words(p),
             ]
         )
-        if len(duels) <= PAIRS:  # of more, the table says it shorter
+        if len(tests) <= PAIRS:  # of more, the table says it shorter
             words.append(mcnemar_sentence(found.overall, found.first, found.second, p=float(p)))
     if not words and not rows:
         return ""
@@ -403,21 +410,21 @@ def calibration_section(found: Calibration) -> str:
             ).capitalize()
             + ". "
         )
-    mended = found.mended
-    if mended:
+    scaled = found.scaled
+    if scaled:
         words += (
-            f"Divided by a temperature of {mended.temperature:.3f}, fitted on "
-            f"{mended.validation_pictures:,} validation pictures, its scores have an error of "
-            f"{percent(mended.reliability.error)} on the test pictures."
+            f"Divided by a temperature of {scaled.temperature:.3f}, fitted on "
+            f"{scaled.validation_pictures:,} validation pictures, its scores have an error of "
+            f"{percent(scaled.reliability.error)} on the test pictures."
         )
     else:
         words += "No temperature was fitted: the run holds no answers on validation pictures."
     before = found.before
-    dashed = ", dashed with the temperature" if mended else ""
+    dashed = ", dashed with the temperature" if scaled else ""
     drawn = (
         (
             f"Reliability: right answers over confidence{dashed}; grey: what chance allows",
-            charts.reliability_plot(before, found.chance.band, mended and mended.reliability),
+            charts.reliability_plot(before, found.chance.band, scaled and scaled.reliability),
         ),
         (
             "Confidence of right answers and (hatched) of wrong ones, each 100 % together",
