@@ -29,11 +29,11 @@ def test_square_plot_draws_shares_as_percent(steps):
 def test_reliability_plot_leaves_empty_bins_out():
     edges, confidence = np.linspace(0, 1, 4), np.array([NAN, 0.5, 0.75])
     found = Reliability(edges, np.array([0, 2, 4]), np.array([0, 1, 2]), confidence)
-    mended = Reliability(
+    scaled = Reliability(
         edges, np.array([0, 0, 6]), np.array([0, 0, 3]), np.array([NAN, NAN, 0.25])
     )
     band = np.array([[NAN, 0.25, 0.5], [NAN, 0.75, 1]])
-    figure = charts.reliability_plot(found, band, mended)
+    figure = charts.reliability_plot(found, band, scaled)
     chance, before, after = figure.axes[0].collections
     assert before.get_offsets().tolist() == [[50, 50], [75, 50]]
     assert before.get_sizes()[0] < before.get_sizes()[1]

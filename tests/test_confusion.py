@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from vitdemo.explorer.errors import answered
 from vitdemo.page.confusion import drawing
 from vitdemo.page.confusion.drawing import COUNTS, PREDICTED_SHARES, SHARES
+from vitdemo.predictions import predictions
 from vitdemo.workbench import Workbench
 
 # first: 60 10 0 / 5 25 0 / 4 6 0; second: 66 4 0 / 9 21 0 / 10 0 0
@@ -14,7 +14,7 @@ from vitdemo.workbench import Workbench
 
 @pytest.fixture(scope="module")
 def read(tested_runs):
-    group = answered(Workbench([tested_runs[0]], tested_runs[1], torch.device("cpu")), "first")
+    group = predictions(Workbench([tested_runs[0]], tested_runs[1], torch.device("cpu")), "first")
 
     def read(unit, other=None, errors_only=False):
         return drawing.read_matrix(group, "first", other, unit, errors_only)

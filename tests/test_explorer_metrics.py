@@ -25,9 +25,9 @@ def root(tmp_path_factory):
     make_run(root / "a")
     make_run(root / "b", seed=1)
     right = evaluation(2)
-    said = right.probabilities.copy()
-    said[right.labels == 3] = np.eye(10, dtype=np.float32)[3]
-    runs.write_evaluation(root / "b", replace(right, probabilities=said))
+    predicted = right.probabilities.copy()
+    predicted[right.labels == 3] = np.eye(10, dtype=np.float32)[3]
+    runs.write_evaluation(root / "b", replace(right, probabilities=predicted))
     return root
 
 
@@ -49,9 +49,9 @@ def put(root, name, **changes):
 def test_the_table_equals_scikit_learn(workbench):
     table = metrics.class_table(workbench, "a")
     found = workbench.run("a").evaluation
-    said, truth = found.probabilities.argmax(1), np.eye(10)[found.labels]
+    predicted, truth = found.probabilities.argmax(1), np.eye(10)[found.labels]
     for average in ("macro", "weighted"):
-        wanted = sk.precision_recall_fscore_support(found.labels, said, average=average)[:3]
+        wanted = sk.precision_recall_fscore_support(found.labels, predicted, average=average)[:3]
         means = getattr(table, average)
         assert [means[n] for n in ("precision", "recall", "f1")] == pytest.approx(wanted)
         for name, score in (
@@ -125,8 +125,8 @@ def test_pictures_of_one_class_have_no_roc_curve(tmp_path):
 # --- two runs ------------------------------------------------------------------------------------
 
 
-def test_a_duel_by_hand(workbench):
-    found = metrics.duel(workbench, "b", "a")
+def test_two_runs_by_hand(workbench):
+    found = metrics.paired_test(workbench, "b", "a")
     assert (found.overall.first_only, found.overall.second_only) == (5, 0)
     assert found.overall.p == pytest.approx(2 * 0.5**5)
     assert (found.by_class[3].first_only, found.by_class[3].n) == (5, 20)
@@ -154,7 +154,7 @@ def test_runs_tested_on_different_pictures_are_not_compared(tmp_path, changes):
     make_run(tmp_path / "a")
     workbench = put(tmp_path, "other", **changes)
     with pytest.raises(RunError, match="'a' and 'other' were tested on different pictures"):
-        metrics.duel(workbench, "a", "other")
+        metrics.paired_test(workbench, "a", "other")
 
 
 # --- calibration ---------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_runs_tested_on_different_pictures_are_not_compared(tmp_path, changes):
 
 def test_without_validation_answers_there_is_no_temperature(workbench):
     found = calibration(workbench, "a")
-    assert found.mended is None
+    assert found.scaled is None
     assert found.accuracy == pytest.approx(0.975)
     assert found.before.error == pytest.approx(abs(found.mean_confidence - 0.975), abs=0.02)
 
@@ -175,10 +175,10 @@ def test_the_temperature_is_of_the_validation_pictures_alone(tmp_path):
     sure = np.exp(3 * logits) / np.exp(3 * logits).sum(1, keepdims=True)  # three times too sure
     workbench = put(tmp_path, "sure", validation_probabilities=sure, validation_labels=labels)
     found = calibration(workbench, "sure")
-    assert found.mended.temperature == pytest.approx(3, rel=0.1)
-    assert found.mended.validation_pictures == 3000
-    assert np.array_equal(found.mended.reliability.right.sum(), found.before.right.sum())
-    assert found.mended.reliability.error > found.before.error  # of a test set unlike it
+    assert found.scaled.temperature == pytest.approx(3, rel=0.1)
+    assert found.scaled.validation_pictures == 3000
+    assert np.array_equal(found.scaled.reliability.right.sum(), found.before.right.sum())
+    assert found.scaled.reliability.error > found.before.error  # of a test set unlike it
 
 
 # --- memory --------------------------------------------------------------------------------------

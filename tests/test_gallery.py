@@ -9,12 +9,12 @@ import pytest
 import torch
 from PIL import Image
 
-from vitdemo.explorer.errors import Chosen, find, pictures
 from vitdemo.metrics.errors import Filters
 from vitdemo.page import gallery, html
+from vitdemo.predictions import Query, find, pictures
 from vitdemo.workbench import Workbench
 
-ALL = Chosen("first", Filters("all", order="data_set"))
+ALL = Query("first", Filters("all", order="data_set"))
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +53,12 @@ def test_turning_stays_within_what_there_is(place):
 
 
 def test_one_page_needs_no_buttons(place):
-    few = Chosen("first", Filters("errors"))
+    few = Query("first", Filters("errors"))
     assert [update["visible"] for update in place.turn(few, 0, False)[3:]] == [False, False]
 
 
 def test_a_run_that_is_gone_is_told(place):
-    _, head, view, *_ = place.turn(Chosen("gone", Filters()), 0, False)
+    _, head, view, *_ = place.turn(Query("gone", Filters()), 0, False)
     assert "There is no run" in head
     assert view == ""
 

@@ -125,9 +125,9 @@ def test_accuracy_without_heads_counts_the_same_pictures(with_pictures):
     for number in range(80):
         test = with_pictures.test_picture(number)
         label = run.classes.index(test.label)
-        said = with_pictures.answer(run, test.image).probabilities.argmax()
+        predicted = with_pictures.answer(run, test.image).probabilities.argmax()
         without = inside.answer_without(with_pictures, run, test.image, {(0, 0), (2, 1)}).argmax()
-        before.append(said == label)
+        before.append(predicted == label)
         after.append(without == label)
     assert steps[-1].change == accuracy_change(np.array(before), np.array(after))
     assert before != after and 0 < sum(after) < 80

@@ -116,13 +116,13 @@ def test_no_temperature_of_a_fine_grid_is_better(seed):
 
 def test_a_temperature_mends_calibration_and_keeps_every_answer():
     probabilities, labels = drawn_from(2.5)
-    mended = calibration.with_temperature(
+    scaled = calibration.with_temperature(
         probabilities, calibration.fit_temperature(*drawn_from(2.5, seed=1))
     )
     before = ev.expected_calibration_error(probabilities, labels)
     assert before > 0.08
-    assert ev.expected_calibration_error(mended, labels) < 0.02
-    assert np.array_equal(mended.argmax(axis=1), probabilities.argmax(axis=1))
+    assert ev.expected_calibration_error(scaled, labels) < 0.02
+    assert np.array_equal(scaled.argmax(axis=1), probabilities.argmax(axis=1))
 
 
 def test_temperature_one_changes_nothing_and_a_high_one_evens_out():

@@ -71,7 +71,7 @@ def test_average_precision_by_hand():
     np.testing.assert_allclose(values, [(1 + 2 / 3) / 2, 1, 1])
 
 
-def test_class_never_said_is_ranked_all_the_same():
+def test_class_never_predicted_is_ranked_all_the_same():
     probabilities, labels = np.array([[0.9, 0.1], [0.6, 0.4]]), np.array([0, 1])
     assert curves.roc(probabilities, labels, 1).area == 1
     assert curves.average_precision(probabilities, labels).tolist() == [1, 1]
@@ -113,7 +113,6 @@ def test_a_class_that_is_not_there_is_refused(c):
         lambda p, y: curves.roc(p, y, 0),
         lambda p, y: curves.precision_recall(p, y, 0),
         lambda p, y: curves.top_k_accuracy(p, y, 1),
-        lambda p, y: curves.top_k_recall(p, y, 1),
     ],
 )
 def test_nan_is_refused_by_name(metric):
@@ -129,24 +128,17 @@ def test_top_k_equals_scikit_learn(k):
     probabilities, labels = draw(2)
     expected = sk.top_k_accuracy_score(labels, probabilities, k=k, labels=range(7))
     assert curves.top_k_accuracy(probabilities, labels, k) == pytest.approx(expected)
-    by_class = []
-    for own in (labels == c for c in range(7)):
-        share = sk.top_k_accuracy_score(labels[own], probabilities[own], k=k, labels=range(7))
-        by_class.append(share)
-    np.testing.assert_allclose(curves.top_k_recall(probabilities, labels, k), by_class)
 
 
-def test_top_1_is_accuracy_and_recall_also_on_ties():
+def test_top_1_is_accuracy_also_on_ties():
     probabilities, labels = np.full((4, 4), 0.25), np.array([0, 1, 2, 3])
     assert curves.top_k_accuracy(probabilities, labels, 1) == ev.accuracy(probabilities, labels)
-    assert curves.top_k_recall(probabilities, labels, 1).tolist() == [1, 0, 0, 0]
     assert curves.rank_of_truth(probabilities, labels).tolist() == [0, 1, 2, 3]
 
 
-def test_top_k_of_all_classes_is_one_and_an_absent_class_is_nan():
+def test_top_k_of_all_classes_is_one():
     probabilities, labels = one_hot([1, 1, 1], 3), np.array([0, 1, 0])
     assert curves.top_k_accuracy(probabilities, labels, 9) == 1
-    np.testing.assert_array_equal(curves.top_k_recall(probabilities, labels, 2), [1, 1, np.nan])
 
 
 def test_top_0_is_refused():
@@ -161,9 +153,9 @@ def test_top_0_is_refused():
 def test_means_equal_scikit_learn(seed):
     probabilities, labels = draw(seed)
     labels[:80] = 0  # unequal classes
-    metrics, said = ev.per_class(probabilities, labels), probabilities.argmax(axis=1)
+    metrics, predicted = ev.per_class(probabilities, labels), probabilities.argmax(axis=1)
     for average in ("macro", "weighted"):
-        expected = sk.precision_recall_fscore_support(labels, said, average=average)[:3]
+        expected = sk.precision_recall_fscore_support(labels, predicted, average=average)[:3]
         for name, value in zip(("precision", "recall", "f1"), expected, strict=True):
             column = getattr(metrics, name)
             mean = (

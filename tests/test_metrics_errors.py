@@ -40,8 +40,8 @@ def draw(seed, m=3, n=200, c=6, missing=()):
 
 
 def test_a_cell_comes_most_confident_first():
-    assert errors.cell(A, LABELS, true=0, predicted=1).tolist() == [2, 1]
-    assert errors.cell(A, LABELS, true=1, predicted=0).tolist() == []
+    assert pick(kind="all", true=0, predicted=1) == [2, 1]
+    assert pick(kind="all", true=1, predicted=0) == []
 
 
 @pytest.mark.parametrize("missing", [(), (2,)])
@@ -51,7 +51,7 @@ def test_the_cells_hold_every_picture_once_and_as_many_as_the_matrix_says(missin
     found = []
     for true in range(6):
         for predicted in range(6):
-            numbers = errors.cell(probabilities[0], labels, true, predicted)
+            numbers = errors.select(probabilities, labels, 0, Filters("all", true, predicted))
             assert len(numbers) == matrix[true, predicted]
             found += numbers.tolist()
     assert sorted(found) == list(range(200))
@@ -59,7 +59,7 @@ def test_the_cells_hold_every_picture_once_and_as_many_as_the_matrix_says(missin
 
 def test_of_equal_confidence_the_lower_number_comes_first():
     same = np.tile([0.3, 0.7], (5, 1))
-    assert errors.cell(same, np.zeros(5, int), 0, 1).tolist() == [0, 1, 2, 3, 4]
+    assert errors.select(same[None], np.zeros(5, int), 0, Filters()).tolist() == [0, 1, 2, 3, 4]
 
 
 # --- filters, by hand ----------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def test_labels_that_were_swapped_are_found():
 # --- matrices ------------------------------------------------------------------------------------
 
 
-def test_columns_are_shares_and_a_class_never_said_is_zeros():
+def test_columns_are_shares_and_a_class_never_predicted_is_zeros():
     shares = errors.column_normalised(np.array([[3, 0, 1], [0, 0, 0], [1, 0, 3]]))
     assert shares.tolist() == [[0.75, 0, 0.25], [0, 0, 0], [0.25, 0, 0.75]]
 
@@ -268,7 +268,6 @@ def test_of_one_model_alone_only_right_is_right_and_all_wrong_is_wrong():
         errors.self_confidence,
         errors.probable_label_errors,
         lambda p, y: errors.select(p, y, 0, Filters()),
-        lambda p, y: errors.cell(p[1], y, 0, 0),
     ],
 )
 def test_nan_is_refused_by_name_and_place(function):

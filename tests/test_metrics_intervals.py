@@ -22,12 +22,14 @@ def resampled(metric, n, resamples=3000, seed=1):
 
 def test_intervals_equal_those_of_drawing_pictures():
     probabilities, labels = draw(0, n=400, c=3)
-    said = probabilities.argmax(axis=1)
+    predicted = probabilities.argmax(axis=1)
     found = intervals.bootstrap(ev.confusion(probabilities, labels), resamples=20_000)
 
     def table(i):
-        hits = labels[i][labels[i] == said[i]]
-        right, called, support = (np.bincount(x, minlength=3) for x in (hits, said[i], labels[i]))
+        hits = labels[i][labels[i] == predicted[i]]
+        right, called, support = (
+            np.bincount(x, minlength=3) for x in (hits, predicted[i], labels[i])
+        )
         values = np.array([right / called, right / support, 2 * right / (called + support)])
         weighted = np.average(values, axis=1, weights=support)
         return np.c_[values, np.mean(values, axis=1), weighted]

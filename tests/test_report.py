@@ -13,10 +13,10 @@ from tests.making import CLASSES, RESNET, evaluation, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.explorer.calibration import calibration_of
-from vitdemo.explorer.metrics import duel_of
+from vitdemo.explorer.metrics import paired_test_of
 from vitdemo.figures.curves import COLOURS
-from vitdemo.metrics import accuracy, confusion, macro, per_class
-from vitdemo.metrics.curves import average_precision
+from vitdemo.metrics import accuracy, confusion, per_class
+from vitdemo.metrics.curves import average_precision, macro_mean
 from vitdemo.metrics.intervals import bootstrap
 from vitdemo.report import flat, report, report_name
 
@@ -47,6 +47,11 @@ class Reader(HTMLParser):
             self.cells[-1] += data
 
 
+def words_of(page: str) -> str:
+    """What the page says, its lines joined; the tags are still there."""
+    return " ".join(unescape(page).split())
+
+
 @pytest.fixture
 def run(tmp_path):
     return make_run(tmp_path / "vit")
@@ -71,7 +76,9 @@ def test_its_numbers_are_those_of_the_evaluation(run):
     found = run.evaluation
     metrics = per_class(found.probabilities, found.labels)
     wanted = {f"{100 * accuracy(found.probabilities, found.labels):.2f} %", "97.50 %"}
-    wanted |= {f"{macro(metrics)[name]:.3f}" for name in ("f1", "roc_auc", "precision")}
+    wanted |= {
+        f"{macro_mean(getattr(metrics, name)):.3f}" for name in ("f1", "roc_auc", "precision")
+    }
     wanted |= {f"{metrics.recall[3]:.3f}", "0.750", "cat"}
     wanted |= {f"{average_precision(found.probabilities, found.labels)[3]:.3f}"}
     assert wanted <= first_words
@@ -89,24 +96,24 @@ def test_two_models_are_compared_picture_by_picture(run, tmp_path):
     other = make_run(tmp_path / "other", tested=wrong)
     elsewhere = make_run(tmp_path / "elsewhere", tested=replace(evaluation(2), fingerprint="?"))
     page = report([run, other, elsewhere])
-    found = duel_of(run, other)
+    found = paired_test_of(run, other)
     assert (found.overall.first_only, found.overall.second_only) == (30, 0)
-    assert found.sentence() in unescape(page)
+    assert found.sentence() in words_of(page)
     assert {"vit, other", "+15.00", "30"} <= set(Reader(page).cells)
-    assert unescape(page).count("were tested on different pictures") == 2
+    assert words_of(page).count("were tested on different pictures") == 2
     assert "Two by two" not in report([run])
 
 
 def test_calibration_is_told_with_and_without_a_temperature(run, tmp_path):
     found = calibration_of(run)
-    page = report([run])
+    page = words_of(report([run]))
     assert f"Its calibration error is {100 * found.before.error:.2f} %" in page
     assert "No temperature was fitted" in page
     asked = evaluation(1)
     held_out = {"validation_probabilities": asked.probabilities, "validation_labels": asked.labels}
-    mended = make_run(tmp_path / "mended", tested=replace(evaluation(0), **held_out))
-    temperature = calibration_of(mended).mended.temperature
-    page = report([mended])
+    scaled = make_run(tmp_path / "scaled", tested=replace(evaluation(0), **held_out))
+    temperature = calibration_of(scaled).scaled.temperature
+    page = words_of(report([scaled]))
     assert f"Divided by a temperature of {temperature:.3f}, fitted on 200 validation" in page
 
 
@@ -161,7 +168,7 @@ def test_settings_that_differ_are_marked(run, tmp_path):
 def test_why_training_looks_worse_is_explained_where_it_does(run):
     worse = [r | {"train_accuracy": 0.1} for r in run.history]
     config = run.config | {"recipe": run.config["recipe"] | {"mixup": 0.5}}
-    page = report([replace(run, history=tuple(worse), config=config)])
+    page = words_of(report([replace(run, history=tuple(worse), config=config)]))
     assert "below validation accuracy in 3 of 3 epochs" in page and "Under MixUp the model" in page
 
 
@@ -176,7 +183,7 @@ def test_chances_are_corrected_for_the_number_of_pairs(run, tmp_path):
     worse = evaluation(0)
     worse.probabilities[:6] = np.roll(worse.probabilities[:6], 1, axis=1)
     others = [make_run(tmp_path / name, tested=worse) for name in ("b", "c")]
-    assert duel_of(run, others[0]).overall.p == pytest.approx(2 / 2**6)  # 0.031, before
+    assert paired_test_of(run, others[0]).overall.p == pytest.approx(2 / 2**6)  # 0.031, before
     page = report([run, *others])
     assert "vit is right on 6 pictures that b gets wrong, 0 the other way round: could be" in page
     assert Reader(page).cells.count("p = 0.094") == 2  # three times that

@@ -10,13 +10,14 @@ import pytest
 import torch
 
 from vitdemo import attributions, data, runs
-from vitdemo.explorer.ingredients import ablation, is_near
-from vitdemo.explorer.learning import setting
+from vitdemo.explorer.ingredients import is_near
 from vitdemo.faithfulness.measured import read_measured
 from vitdemo.inputs import load_image
 from vitdemo.metrics import accuracy
+from vitdemo.metrics.learning import setting
 from vitdemo.models import count_macs, count_parameters
 from vitdemo.page.compare import ingredients
+from vitdemo.page.compare.ingredients import ablation
 from vitdemo.page.look.picture import example_files
 from vitdemo.recipes import RECIPES
 from vitdemo.training import predict
@@ -152,9 +153,9 @@ def test_the_data_set_is_the_one_it_was_evaluated_on(run, cifar10):
 
 def test_the_weights_reproduce_their_evaluation(trained, cifar10):
     first = cifar10.load("test").images[:1000]
-    said = predict(runs.load_model(trained), first, trained.preprocessing).argmax(1).numpy()
+    predicted = predict(runs.load_model(trained), first, trained.preprocessing).argmax(1).numpy()
     recorded = trained.evaluation.probabilities[:1000].argmax(1)
-    assert (said == recorded).mean() >= 0.995
+    assert (predicted == recorded).mean() >= 0.995
 
 
 def test_every_model_knows_the_photo_that_the_page_begins_with(trained):

@@ -493,9 +493,9 @@ def test_evaluate_writes_the_evaluation_again(cli, folder_run):
 
 def test_the_validation_pictures_are_evaluated_too(folder_run):
     run = runs.read_run(folder_run[0])
-    said, labels = run.evaluation.validation_probabilities, run.evaluation.validation_labels
-    assert (said.shape, labels.tolist()) == ((3, 3), [0, 1, 2])
-    assert (said.argmax(1) == labels).mean() == pytest.approx(run.history[-1]["val_accuracy"])
+    predicted, labels = run.evaluation.validation_probabilities, run.evaluation.validation_labels
+    assert (predicted.shape, labels.tolist()) == ((3, 3), [0, 1, 2])
+    assert (predicted.argmax(1) == labels).mean() == pytest.approx(run.history[-1]["val_accuracy"])
 
 
 def test_evaluate_leaves_validation_out_where_the_training_pictures_differ(

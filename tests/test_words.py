@@ -96,8 +96,8 @@ def test_a_run_without_pictures_hinders_no_other():
 @pytest.mark.parametrize("kind", ["only_right", "all_wrong"])
 def test_a_model_alone_is_not_compared_with_none(tmp_path, kind):
     make_run(tmp_path / "vit")
-    group = errors.answered(Workbench([tmp_path], None, torch.device("cpu")), "vit")
-    words = kind_words(group, errors.Chosen("vit", Filters(kind)))
+    group = errors.predictions(Workbench([tmp_path], None, torch.device("cpu")), "vit")
+    words = kind_words(group, errors.Query("vit", Filters(kind)))
     assert words == "vit alone was tested on these pictures: there is no model beside it."
 
 

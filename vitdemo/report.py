@@ -22,7 +22,19 @@ from vitdemo import figures
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.explorer.calibration import Calibration, calibration_of
 from vitdemo.explorer.ingredients import ablation_of, ablations, conclusion
-from vitdemo.explorer.learning import (
+from vitdemo.explorer.metrics import (
+    COLUMNS,
+    TITLES,
+    ClassTable,
+    paired_test_of,
+    table_of,
+    three_decimals,
+)
+from vitdemo.figures import Curve, charts
+from vitdemo.figures.curves import MANY, Pen, curve_plot, pens
+from vitdemo.metrics import confusion, most_confused, pair_sentence, row_normalised
+from vitdemo.metrics.calibration import two_sides
+from vitdemo.metrics.learning import (
     below_validation,
     gap,
     images_per_second,
@@ -33,11 +45,6 @@ from vitdemo.explorer.learning import (
     record_of_weights,
     stages,
 )
-from vitdemo.explorer.metrics import COLUMNS, TITLES, ClassTable, duel_of, table_of, three_decimals
-from vitdemo.figures import Curve, charts
-from vitdemo.figures.curves import MANY, Pen, curve_plot, pens
-from vitdemo.metrics import confusion, most_confused, pair_sentence, row_normalised
-from vitdemo.metrics.calibration import two_sides
 from vitdemo.metrics.paired import SIGNIFICANT, holm, mcnemar_sentence, p_words
 from vitdemo.runs import WEIGHTS, Run
 
@@ -218,14 +225,14 @@ def milestones_table(runs: Sequence[Run]) -> Table:
 
 def pairs_of(runs: Sequence[Run]) -> dict:
     """Every two runs on the same test pictures, with McNemar's test, and sentences about them."""
-    duels, sentences = [], []
+    tests, sentences = [], []
     for pair in itertools.combinations(runs, 2):
         try:
-            duels.append(duel_of(*pair))
+            tests.append(paired_test_of(*pair))
         except VitdemoError as error:
             sentences.append(str(error))
     rows = []
-    for found, p in zip(duels, holm([duel.overall.p for duel in duels]), strict=True):
+    for found, p in zip(tests, holm([test.overall.p for test in tests]), strict=True):
         rows.append(
             [
                 f"{found.first}, {found.second}",
@@ -236,7 +243,7 @@ def pairs_of(runs: Sequence[Run]) -> dict:
                 p_words(p),
             ]
         )
-        if len(duels) <= PAIRS:  # of more, the table says it shorter
+        if len(tests) <= PAIRS:  # of more, the table says it shorter
             sentence = mcnemar_sentence(found.overall, found.first, found.second, p=float(p))
             sentences.append(sentence)
     header = ("Models", "Accuracy, points", "95 % interval", "Only the first", "Only the second")
@@ -330,12 +337,12 @@ def class_table(found: ClassTable) -> Table:
 
 def calibration_plots(found: Calibration) -> list[Drawn]:
     """Whether the model is as often right as it is sure, and how sure it is when it is wrong."""
-    before, mended = found.before, found.mended
-    dashed = ", dashed with the temperature" if mended else ""
+    before, scaled = found.before, found.scaled
+    dashed = ", dashed with the temperature" if scaled else ""
     drawn = (
         (
             f"Reliability: right answers over confidence{dashed}; grey: what chance allows",
-            charts.reliability_plot(before, found.chance.band, mended and mended.reliability),
+            charts.reliability_plot(before, found.chance.band, scaled and scaled.reliability),
         ),
         (
             "Confidence of right answers and (hatched) of wrong ones, each 100 % together",

@@ -173,7 +173,7 @@ def test_the_cell_stays_chosen_for_another_model(page):
     found(page, "cell-pictures", ANSWERS["second"][0, 1])
 
 
-def test_shares_of_the_said_class_have_a_dash_for_a_class_never_said(page):
+def test_shares_of_the_predicted_class_have_a_dash_for_one_never_predicted(page):
     open_tab(page, "Confusion matrix")
     page.get_by_role("radio", name="Share of the predicted class").check()
     expect(cell(page, 1, 0)).to_have_text("7.2 %")  # 5 of 69

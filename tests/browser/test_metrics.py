@@ -111,22 +111,22 @@ def test_the_csv_holds_the_table_with_its_intervals(open_tab):
 def test_a_second_model_is_compared_in_words(open_tab):
     page = open_tab("Per-class metrics")
     page.locator("#metrics-model select").select_option("best")
-    expect(page.locator("#duel")).to_have_text("")
+    expect(page.locator("#paired-test")).to_have_text("")
     page.locator("#metrics-other select").select_option("second")
-    duel = page.locator("#duel")
-    expect(duel).to_contain_text(
+    pair = page.locator("#paired-test")
+    expect(pair).to_contain_text(
         "best is right on 15 pictures that second gets wrong, 0 the other way round: more than "
         "chance explains (p < 0.001)."
     )
-    cat = duel.locator("tbody tr").nth(3)
+    cat = pair.locator("tbody tr").nth(3)
     expect(cat.locator("td").first).to_have_text("+75.0")
     expect(cat.locator("td").last).to_have_text("best")
-    expect(duel.locator("li").first).to_have_text(
+    expect(pair.locator("li").first).to_have_text(
         "best and second are right on the same airplanes: no difference."
     )
     expect(page.locator("#ranking [id*='curve-']")).to_have_count(4)  # two models, two figures
     page.locator("#metrics-other select").select_option("")
-    expect(duel).to_have_text("")
+    expect(pair).to_have_text("")
     expect(page.locator("#ranking [id*='curve-']")).to_have_count(2)
 
 

@@ -10,7 +10,6 @@ on which it is then judged.
 from dataclasses import dataclass
 
 from vitdemo.errors import RunError
-from vitdemo.explorer.learning import setting
 from vitdemo.explorer.metrics import sound_evaluation
 from vitdemo.metrics.calibration import (
     Chance,
@@ -21,12 +20,13 @@ from vitdemo.metrics.calibration import (
     reliability,
     with_temperature,
 )
+from vitdemo.metrics.learning import setting
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 
 
 @dataclass(frozen=True, eq=False)
-class Mended:
+class TemperatureScaled:
     """The test set after the `temperature` that fits the validation pictures best."""
 
     temperature: float
@@ -47,7 +47,7 @@ class Calibration:
     before: Reliability
     loss: float
     chance: Chance
-    mended: Mended | None  # None where the run's files have no validation answers
+    scaled: TemperatureScaled | None  # None where the run's files have no validation answers
     target: float = 1.0
 
     @property
@@ -76,7 +76,7 @@ def calibration_of(run: Run) -> Calibration:
         reliability(probabilities, labels),
         negative_log_likelihood(probabilities, labels),
         chance(probabilities),
-        _mended(run),
+        _scaled(run),
         _target(run),
     )
 
@@ -87,7 +87,7 @@ def _target(run: Run) -> float:
     return 1 - smoothing * (1 - 1 / len(run.classes))
 
 
-def _mended(run: Run) -> Mended | None:
+def _scaled(run: Run) -> TemperatureScaled | None:
     found = run.evaluation
     if found.validation_probabilities is None or found.validation_labels is None:
         return None
@@ -98,7 +98,7 @@ def _mended(run: Run) -> Mended | None:
             f"The validation answers of '{run.name}' cannot be used: {error}."
         ) from error
     test = with_temperature(found.probabilities, temperature)
-    return Mended(
+    return TemperatureScaled(
         temperature,
         len(found.validation_labels),
         reliability(test, found.labels),

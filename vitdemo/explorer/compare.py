@@ -144,11 +144,6 @@ def trained_rows(workbench: Workbench) -> list[Run]:
     return [workbench.run(name) for name in names]
 
 
-def tested_names(workbench: Workbench) -> list[str]:
-    """The runs of the table that were tested, the plainest (the lowest accuracy) first."""
-    return [row.name for row in reversed(model_rows(workbench)) if row.tested]
-
-
 def sample_size(workbench: Workbench, run: Run, count: int) -> int:
     """How many test pictures there are of the `count` asked for. Raises `DataError`."""
     return len(test_sample(workbench, run, count).pictures)

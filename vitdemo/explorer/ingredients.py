@@ -1,6 +1,6 @@
 """What each recipe has otherwise than that of one run, and what came of it: an ablation.
 
-    found = ablation(workbench, "vit-plain")
+    found = ablation_of(run, others)
     found.gains[0].differences, found.gains[0].gained  # ("augmentation: none → …",), 0.031
 
 Both sides answered the same test pictures, so the gain is counted picture by picture.
@@ -12,13 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from vitdemo.explorer.compare import tested_names
-from vitdemo.explorer.errors import answered
-from vitdemo.explorer.learning import DEFAULTS, mixes, setting
-from vitdemo.explorer.metrics import duel_of, sound_evaluation, table_of
+from vitdemo.explorer.metrics import paired_test_of, sound_evaluation, table_of
+from vitdemo.metrics.learning import DEFAULTS, mixes, setting
 from vitdemo.metrics.paired import SIGNIFICANT, holm, is_right
 from vitdemo.runs import Run
-from vitdemo.workbench import Workbench
 
 NEAR = 2  # settings in which a run of an ablation may differ: MixUp and CutMix are two
 LEAST = 3  # settings in which alone some run differs, which make an ablation
@@ -108,28 +105,21 @@ class Ablation:
         return [gain for gain in self.gains if is_near(gain.differences)]
 
 
-def ablation(workbench: Workbench, name: str) -> Ablation:
-    """All comparable runs beside `name`. Raises `RunError` without a sound evaluation of it."""
-    base, group = workbench.run(name), answered(workbench, name)
-    others = [run for run in group.runs if run.name != name]
-    return workbench.cache.of(ablation_of, base, others, group.left_out)
-
-
 def ablation_of(base: Run, others: Sequence[Run], left_out: Sequence[str] = ()) -> Ablation:
     """`others`, tested on the same pictures, beside `base`. Raises `RunError` otherwise."""
-    duels = [duel_of(run, base) for run in others]
-    chances = holm([duel.overall.p for duel in duels])
+    tests = [paired_test_of(run, base) for run in others]
+    chances = holm([test.overall.p for test in tests])
     found = [
         Gain(
             run.name,
             tuple(differences(base, run)),
             table_of(run).accuracy,
-            duel.overall.difference,
-            *map(float, duel.difference_interval),
+            test.overall.difference,
+            *map(float, test.difference_interval),
             float(p),
             validation_gain(run, base),
         )
-        for run, duel, p in zip(others, duels, chances, strict=True)
+        for run, test, p in zip(others, tests, chances, strict=True)
     ]
     found.sort(key=_by_validation)
     return Ablation(base.name, table_of(base).accuracy, tuple(found), tuple(left_out))
@@ -198,18 +188,6 @@ def is_near(words: Sequence[str], most: int = NEAR) -> bool:
 
 def _without_seed(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(word for word in words if not word.startswith("seed: "))
-
-
-def bases(workbench: Workbench) -> list[Run]:
-    """The tested runs in the order in which another may stand beside them.
-
-    Bases of ablations come first, that of the largest before all; then the plainest run (the
-    lowest accuracy).
-    """
-    found = {run.name: run for run in workbench.evaluated_runs()}
-    groups = ablations(found.values())
-    plainest = [found[name] for name in tested_names(workbench)]
-    return sorted(plainest, key=lambda run: -len(groups.get(run.name, ())))
 
 
 def differences(base: Run, run: Run) -> list[str]:

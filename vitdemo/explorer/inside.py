@@ -18,9 +18,9 @@ from vitdemo import attention, runs, timm_models
 from vitdemo.attention import ablation, embeddings, lens, statistics
 from vitdemo.attention.ablation import Head, Means
 from vitdemo.errors import DataError, RunError, VitdemoError
-from vitdemo.explorer.learning import record_of_weights
 from vitdemo.explorer.sample import Sample, test_sample
 from vitdemo.metrics.change import Change, accuracy_change
+from vitdemo.metrics.learning import record_of_weights
 from vitdemo.models import CONVOLUTIONAL, is_vision_transformer
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
@@ -381,8 +381,8 @@ def _right_answers(
     ):
         with torch.inference_mode():  # not around a yield: it would leak into the caller
             pixels = run.preprocessing(images.to(workbench.device))
-            said = ablation.logits_without(model, pixels, heads, means).argmax(1).cpu()
-        yield (said == labels).numpy()
+            predicted = ablation.logits_without(model, pixels, heads, means).argmax(1).cpu()
+        yield (predicted == labels).numpy()
 
 
 def _distances(workbench: Workbench, run: Run, image: Image.Image, count: int) -> Distances:

@@ -2,7 +2,7 @@
 
     table = class_table(workbench, "vit-small-pretrained")
     table.columns["f1"], table.intervals["f1"]  # (C,), (2, C)
-    duel(workbench, "finetune-deit-tiny", "vit-small-pretrained").sentences()
+    paired_test(workbench, "finetune-deit-tiny", "vit-small-pretrained").sentences()
 
 All of it is worked out from `evaluation.npz`, once for each version of a run's files. Letters: N
 pictures, C classes.
@@ -95,7 +95,7 @@ class Ranking:
 
 
 @dataclass(frozen=True, eq=False)
-class Duel:
+class PairedTest:
     """Two runs on the same test pictures: over all, and over the pictures of each class.
 
     `adjusted_overall` and `adjusted` (C,) are the p-values of `overall` and `by_class` after Holm's
@@ -209,13 +209,13 @@ def _ranking(run: Run, c: int) -> Ranking:
     )
 
 
-def duel(workbench: Workbench, first: str, second: str) -> Duel:
+def paired_test(workbench: Workbench, first: str, second: str) -> PairedTest:
     """McNemar's test of two runs. Raises `RunError` where their test pictures are not the same."""
-    return workbench.cache.of(duel_of, workbench.run(first), workbench.run(second))
+    return workbench.cache.of(paired_test_of, workbench.run(first), workbench.run(second))
 
 
-def duel_of(first: Run, second: Run) -> Duel:
-    """`duel` of two runs at hand."""
+def paired_test_of(first: Run, second: Run) -> PairedTest:
+    """`paired_test` of two runs at hand."""
     one, two = sound_evaluation(first), sound_evaluation(second)
     same = one.fingerprint == two.fingerprint and np.array_equal(one.labels, two.labels)
     if not same or first.classes != second.classes:
@@ -230,7 +230,7 @@ def duel_of(first: Run, second: Run) -> Duel:
     tests = paired.mcnemar_by_class(*right, one.labels, len(first.classes))
     overall = paired.mcnemar(*right)
     whole, *adjusted = paired.holm([overall.p, *(test.p for test in tests)])
-    return Duel(
+    return PairedTest(
         first.name,
         second.name,
         first.classes,

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from vitdemo.figures import INK, Curve
 from vitdemo.metrics.calibration import Reliability
 
-RIGHT, WRONG, MENDED = "#2f86c9", "#d97706", "#17876a"
+RIGHT, WRONG, BETTER = "#2f86c9", "#d97706", "#17876a"
 UNSURE = "#7a8594"
 LETTERS = 62  # of a line across a plot of 5 inches
 MARKERS = "osD^vPX"
@@ -48,11 +48,11 @@ def square_plot(
 
 
 def reliability_plot(
-    found: Reliability, band: np.ndarray, mended: Reliability | None = None
+    found: Reliability, band: np.ndarray, scaled: Reliability | None = None
 ) -> Figure:
     """Accuracy over confidence of each bin that holds answers, a larger dot for more of them.
 
-    `band` (2, B) is what chance allows a calibrated model, `mended` is after a temperature.
+    `band` (2, B) is what chance allows a calibrated model, `scaled` is after a temperature.
     """
     figure = Figure(figsize=(5, 4), layout="constrained")
     axes = figure.subplots()
@@ -61,8 +61,8 @@ def reliability_plot(
     x, low, high = (100 * values[filled] for values in (found.confidence, *band))
     axes.vlines(x, low, high, color=INK, alpha=0.22, linewidth=9, gid="chance")
     _reliability_line(axes, found, RIGHT, "o", "solid")
-    if mended:
-        _reliability_line(axes, mended, MENDED, "D", (0, (4, 2)))
+    if scaled:
+        _reliability_line(axes, scaled, BETTER, "D", (0, (4, 2)))
     _percent_axes(axes, "confidence, %", "right answers, %")
     return figure
 
@@ -172,7 +172,7 @@ def gain_plot(changes: Sequence[Change]) -> Figure:
     axes.axvline(0, color=INK, linewidth=0.8, alpha=0.6)
     across = axes.get_yaxis_transform()
     for number, (place, text, change) in enumerate(zip(places, texts, changes, strict=True)):
-        colour = UNSURE if not change.sure else MENDED if change.gain > 0 else WRONG
+        colour = UNSURE if not change.sure else BETTER if change.gain > 0 else WRONG
         ends = [100 * change.low, 100 * change.high]
         axes.plot(ends, [place, place], color=colour, linewidth=1.8)
         axes.plot(

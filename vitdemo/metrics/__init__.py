@@ -136,16 +136,6 @@ def per_class(probabilities: np.ndarray, labels: np.ndarray) -> ClassMetrics:
     return ClassMetrics(precision, recall, f1, roc_areas(probabilities, labels), support)
 
 
-def macro(metrics: ClassMetrics) -> dict[str, float]:
-    """Unweighted means over the classes with pictures.
-
-    ROC AUC is NaN where all pictures are of one class; nothing else can be.
-    """
-    measured = metrics.support > 0
-    names = ("precision", "recall", "f1", "roc_auc")
-    return {name: float(getattr(metrics, name)[measured].mean()) for name in names}
-
-
 def most_confused(matrix: np.ndarray, limit: int = 10) -> list[ConfusedPair]:
     """The `limit` largest off-diagonal cells of (C, C) counts; on a tie the lower true class, then
     the lower predicted one.

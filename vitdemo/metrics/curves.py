@@ -171,22 +171,9 @@ def top_k_accuracy(probabilities: np.ndarray, labels: np.ndarray, k: int) -> flo
 
     One where k reaches the number of classes.
     """
-    return float(np.mean(_in_top(probabilities, labels, k)))
-
-
-def top_k_recall(probabilities: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
-    """`top_k_accuracy` over the pictures of each class, (C,); NaN for a class without pictures."""
-    hit = _in_top(probabilities, labels, k)
-    c = np.shape(probabilities)[1]
-    support = np.bincount(labels, minlength=c)  # (C,)
-    hits = np.bincount(labels, weights=hit, minlength=c)
-    return np.divide(hits, support, out=np.full(c, np.nan), where=support > 0)
-
-
-def _in_top(probabilities: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
     if k < 1:
         raise ValueError(f"k must be 1 or more, not {k}")
-    return rank_of_truth(probabilities, labels) < k  # (N,)
+    return float(np.mean(rank_of_truth(probabilities, labels) < k))
 
 
 def macro_mean(values: np.ndarray) -> float:

@@ -116,11 +116,6 @@ def probable_label_errors(probabilities: np.ndarray, labels: np.ndarray) -> np.n
     return found[np.argsort(given[found], kind="stable")]
 
 
-def cell(probabilities: np.ndarray, labels: np.ndarray, true: int, predicted: int) -> np.ndarray:
-    """The pictures in one cell of the confusion matrix, most confident first: (N, C) -> numbers."""
-    return select(np.asarray(probabilities)[None], labels, 0, Filters("all", true, predicted))
-
-
 def select(
     probabilities: np.ndarray, labels: np.ndarray, model: int, filters: Filters
 ) -> np.ndarray:

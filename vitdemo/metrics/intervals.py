@@ -95,17 +95,17 @@ def _resampled(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Hits, times predicted and support of every class in every resample, each (R, C) int64."""
     c = len(matrix)
-    true, said = np.nonzero(matrix)  # (K,) cells: with 1,000 classes nearly all are empty
-    counts = matrix[true, said]
+    true, predicted = np.nonzero(matrix)  # (K,) cells: with 1,000 classes nearly all are empty
+    counts = matrix[true, predicted]
     shares = counts / counts.sum()
     out = np.zeros((3, resamples, c), dtype=np.int64)
     step = max(1, CELLS_AT_ONCE // len(counts))
     for start in range(0, resamples, step):
         rows = slice(start, min(start + step, resamples))
         drawn = random.multinomial(counts.sum(), shares, size=rows.stop - rows.start)  # (r, K)
-        right = true == said
+        right = true == predicted
         out[0, rows, true[right]] = drawn[:, right].T
-        out[1, rows] = _sum_by(said, drawn, c)
+        out[1, rows] = _sum_by(predicted, drawn, c)
         out[2, rows] = _sum_by(true, drawn, c)
     return out[0], out[1], out[2]
 

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import gradio as gr
 
+from vitdemo import predictions as choices
 from vitdemo.explorer import augmented, dataset, features, hands, inside, why
-from vitdemo.explorer import errors as choices
 from vitdemo.explorer import metrics as explorer_metrics
 from vitdemo.explorer.calibration import calibration as calibration_by_name
 from vitdemo.explorer.compare import latency, model_rows, sample_size, trained_rows
-from vitdemo.explorer.ingredients import ablation, bases
 from vitdemo.explorer.patches import embed
-from vitdemo.explorer.robustness import measure
 from vitdemo.explorer.side import side_by_side
 from vitdemo.export import save_maps
 from vitdemo.page import (
@@ -30,6 +28,7 @@ from vitdemo.page import (
 )
 from vitdemo.page.components import FOLDER as COMPONENTS
 from vitdemo.page.components import head_script
+from vitdemo.robustness import measure
 from vitdemo.workbench import Workbench
 
 # System fonts: the page is whole without a network.
@@ -87,14 +86,14 @@ def build_page(workbench: Workbench) -> gr.Blocks:
                     tab,
                     evaluated_runs=workbench.evaluated_runs,
                     class_table=partial(explorer_metrics.class_table, workbench),
-                    duel=partial(explorer_metrics.duel, workbench),
+                    paired_test=partial(explorer_metrics.paired_test, workbench),
                     ranking=partial(explorer_metrics.ranking, workbench),
                 )
             with gr.Tab("Confusion matrix", id="confusion") as tab:
                 confusion.build(
                     tab,
                     evaluated_runs=workbench.evaluated_runs,
-                    answered=partial(choices.answered, workbench),
+                    predictions=partial(choices.predictions, workbench),
                     find=partial(choices.find, workbench),
                     pictures=partial(choices.pictures, workbench),
                     opener=opener,
@@ -103,7 +102,7 @@ def build_page(workbench: Workbench) -> gr.Blocks:
                 errors.build(
                     tab,
                     evaluated_runs=workbench.evaluated_runs,
-                    answered=partial(choices.panel, workbench),
+                    predictions=partial(choices.panel, workbench),
                     counts=partial(choices.counts, workbench),
                     find=partial(choices.find, workbench),
                     pictures=partial(choices.pictures, workbench),
@@ -122,8 +121,8 @@ def build_page(workbench: Workbench) -> gr.Blocks:
                     trained_runs=partial(trained_rows, workbench),
                     latency=partial(latency, workbench),
                     beside={
-                        "tested": partial(bases, workbench),
-                        "ablation": partial(ablation, workbench),
+                        "tested": partial(compare.ingredients.bases, workbench),
+                        "ablation": partial(compare.ingredients.ablation, workbench),
                     },
                     changed={
                         "measure": partial(measure, workbench),

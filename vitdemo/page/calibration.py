@@ -7,7 +7,7 @@ import numpy as np
 
 from vitdemo import figures
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer.calibration import Calibration, Mended
+from vitdemo.explorer.calibration import Calibration, TemperatureScaled
 from vitdemo.figures import charts
 from vitdemo.metrics.calibration import TEMPERATURES, Reliability, Side, two_sides, widest_gap
 from vitdemo.page import html
@@ -118,28 +118,28 @@ def smoothing_words(found: Calibration) -> str:
 
 def temperature_html(found: Calibration, path: str) -> str:
     """What one number mends; or how to get it."""
-    if found.mended is None:
+    if found.scaled is None:
         return html.notice(
             f"No temperature: the files of '{found.run}' hold no answers on validation pictures, "
             "and one that is fitted on the test set would flatter it. "
             f"`python train.py evaluate {path}` adds them (it needs the data set)."
         )
-    mended = found.mended
+    scaled = found.scaled
     return (
-        f"<p>With a <strong>temperature of {mended.temperature:.3f}</strong>, fitted on the "
-        f"{mended.validation_pictures:,} validation pictures (never on the test set), the "
+        f"<p>With a <strong>temperature of {scaled.temperature:.3f}</strong>, fitted on the "
+        f"{scaled.validation_pictures:,} validation pictures (never on the test set), the "
         f"calibration error on the test set goes from {100 * found.before.error:.2f} to "
-        f"<strong>{100 * mended.reliability.error:.2f} points</strong>, the loss from "
-        f"{found.loss:.3f} to {mended.loss:.3f} nats. {temperature_words(mended)}"
-        f"{rest_words(mended.reliability)}</p>"
+        f"<strong>{100 * scaled.reliability.error:.2f} points</strong>, the loss from "
+        f"{found.loss:.3f} to {scaled.loss:.3f} nats. {temperature_words(scaled)}"
+        f"{rest_words(scaled.reliability)}</p>"
     )
 
 
-def temperature_words(mended: Mended) -> str:
+def temperature_words(scaled: TemperatureScaled) -> str:
     low, high = TEMPERATURES
-    if not 1.01 * low < mended.temperature < 0.99 * high:
+    if not 1.01 * low < scaled.temperature < 0.99 * high:
         return f"The search ends there: it looks from {low:g} to {high:g}."
-    direction = "less sure" if mended.temperature > 1 else "surer"
+    direction = "less sure" if scaled.temperature > 1 else "surer"
     return f"It makes the model {direction} and changes none of its answers."
 
 
@@ -156,11 +156,11 @@ def rest_words(found: Reliability) -> str:
 
 
 def plots(found: Calibration) -> str:
-    before, mended = found.before, found.mended
-    after = mended.reliability if mended else None
+    before, scaled = found.before, found.scaled
+    after = scaled.reliability if scaled else None
     key = f'<span><i style="color: {charts.RIGHT}"></i>as it is</span>'
-    if mended:
-        line = f'<i class="vd-dashed" style="color: {charts.MENDED}"></i>'
+    if scaled:
+        line = f'<i class="vd-dashed" style="color: {charts.BETTER}"></i>'
         key += f"<span>{line}with the temperature</span>"
     drawn = (
         (
@@ -190,15 +190,15 @@ def bins_table(found: Calibration) -> str:
     """One row a bin that holds answers, and the same as CSV."""
     header = ["Confidence", "Answers", "Right", "Wrong", "Mean confidence, %", "Right, %"]
     header += ["Chance allows, %", "Gap, points"]
-    mended = found.mended.reliability if found.mended else None
-    if mended:
+    scaled = found.scaled.reliability if found.scaled else None
+    if scaled:
         header += ["Answers with the temperature", "Right of those, %"]
     rows = []
     for b in range(len(found.before.count)):
-        if found.before.count[b] or (mended is not None and mended.count[b]):
+        if found.before.count[b] or (scaled is not None and scaled.count[b]):
             row = bin_row(found, b)
-            if mended is not None:
-                row += (f"{mended.count[b]:,}", percent(mended.accuracy[b]))
+            if scaled is not None:
+                row += (f"{scaled.count[b]:,}", percent(scaled.accuracy[b]))
             rows.append(row)
     link = html.csv_link(header, rows, f"{found.run}-calibration.csv")
     return html.table(header, rows) + f"<p>{link}</p>"

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import gradio as gr
 
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer.errors import Answered, Chosen
 from vitdemo.metrics.errors import Filters, Mutual, mutual_pairs
 from vitdemo.page import gallery, html
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
@@ -21,6 +20,7 @@ from vitdemo.page.kit import (
 from vitdemo.page.look import permalink
 from vitdemo.page.look.opener import Opener
 from vitdemo.page.metrics import NOTHING
+from vitdemo.predictions import Predictions, Query
 from vitdemo.runs import Run
 
 ANY = ""  # the choice of no class in particular
@@ -67,8 +67,8 @@ def build(
     tab: gr.Tab,
     *,
     evaluated_runs: Callable[[], list[Run]],
-    answered: Callable[[str], Answered],
-    counts: Callable[[Chosen], dict[str, int]],
+    predictions: Callable[[str], Predictions],
+    counts: Callable[[Query], dict[str, int]],
     find: gallery.Find,
     pictures: gallery.Pictures,
     opener: Opener,
@@ -106,14 +106,14 @@ def build(
         if name is None:
             return html.notice(NOTHING), "", *shown.show(None, every)
         try:
-            group = answered(name)
+            group = predictions(name)
             classes = (_index(group, true), _index(group, predicted))
             filters = Filters(kind, *classes, either_way, low / 100, high / 100, order)
-            chosen = Chosen(name, filters)
-            chips = kinds_html(group, chosen, counts(chosen))
+            query = Query(name, filters)
+            chips = kinds_html(group, query, counts(query))
         except VitdemoError as error:
             return html.notice(str(error)), "", *shown.show(None, every)
-        return chips, pairs_html(group, chosen), *shown.show(chosen, every)
+        return chips, pairs_html(group, query), *shown.show(query, every)
 
     def draw_fresh(search, name, asked, *values):
         *values, every = values  # those of `filters`
@@ -126,7 +126,7 @@ def build(
         update, held = renewed_runs(evaluated_runs(), name)
         if held and held != seen:
             update["value"] = held
-        choices = class_choices(answered, held)
+        choices = class_choices(predictions, held)
         updates = [changed.get(i, gr.skip()) for i in range(len(values))]
         for i in (1, 2):
             updates[i], values[i] = renewed(choices, values[i])
@@ -148,7 +148,7 @@ def build(
 
     @for_people
     def pick_pair(name, true, predicted, either_way, event: gr.EventData):
-        classes = answered(name).classes
+        classes = predictions(name).classes
         pair = [classes[i] for i in picked_numbers(event.pick, len(classes), len(classes))]
         if either_way and {true, predicted} == set(pair):  # a second click takes it away
             return gr.skip(), *ALL, gr.skip()
@@ -194,35 +194,35 @@ def _percent_slider(value: int, label: str, elem_id: str) -> gr.Slider:
     return gr.Slider(0, 100, value, step=1, label=label, min_width=200, elem_id=elem_id)
 
 
-def _index(group: Answered, name: str) -> int | None:
+def _index(group: Predictions, name: str) -> int | None:
     return group.classes.index(name) if name in group.classes else None
 
 
-def class_choices(answered: Callable[[str], Answered], name: str | None) -> list[Choice]:
+def class_choices(predictions: Callable[[str], Predictions], name: str | None) -> list[Choice]:
     """Choices of the classes that the run `name` knows, and of none in particular."""
     try:
-        classes = answered(name).classes if name else ()
+        classes = predictions(name).classes if name else ()
     except VitdemoError:
         classes = ()
     return [ANY_CLASS, *classes]
 
 
-def kinds_html(group: Answered, chosen: Chosen, counts: dict[str, int]) -> str:
+def kinds_html(group: Predictions, query: Query, counts: dict[str, int]) -> str:
     """A button for each kind with how many pictures it has now, and what the chosen one means."""
     buttons = (
-        _kind_button(kind, counts[kind], kind == chosen.filters.kind, len(group.runs) > 1)
+        _kind_button(kind, counts[kind], kind == query.filters.kind, len(group.runs) > 1)
         for kind in KINDS
     )
     left_out = "".join(
         f'<p class="vd-quiet">{html.escape(sentence)}</p>' for sentence in group.left_out
     )
     return (
-        f"{html.chips('Which pictures', buttons)}{filter_html(group, chosen.filters)}"
-        f'<p class="vd-quiet">{html.escape(kind_words(group, chosen))}</p>{left_out}'
+        f"{html.chips('Which pictures', buttons)}{filter_html(group, query.filters)}"
+        f'<p class="vd-quiet">{html.escape(kind_words(group, query))}</p>{left_out}'
     )
 
 
-def filter_html(group: Answered, filters: Filters) -> str:
+def filter_html(group: Predictions, filters: Filters) -> str:
     """What else is asked of the pictures that are counted, and a button that takes it away."""
     words = []
     if filters.true is not None or filters.predicted is not None:
@@ -248,22 +248,22 @@ def _kind_button(kind: str, count: int, pressed: bool, compared: bool) -> str:
     return html.chip(kind, KINDS[kind][0], count, pressed=pressed, more=off)
 
 
-def kind_words(group: Answered, chosen: Chosen) -> str:
-    others = [name for name in group.names if name != chosen.run]
+def kind_words(group: Predictions, query: Query) -> str:
+    others = [name for name in group.names if name != query.run]
     words = f"{others[0]} is" if len(others) == 1 else f"all {len(others)} other models are"
-    if not others and chosen.filters.kind in ("only_right", "all_wrong"):
-        return f"{chosen.run} alone was tested on these pictures: there is no model beside it."
+    if not others and query.filters.kind in ("only_right", "all_wrong"):
+        return f"{query.run} alone was tested on these pictures: there is no model beside it."
     count = "one model" if not others else f"{len(group.runs)} models"
-    sentence = KINDS[chosen.filters.kind][1]
-    return sentence.format(run=chosen.run, others=words, count=count)
+    sentence = KINDS[query.filters.kind][1]
+    return sentence.format(run=query.run, others=words, count=count)
 
 
-def pairs_html(group: Answered, chosen: Chosen) -> str:
+def pairs_html(group: Predictions, query: Query) -> str:
     """The pairs of classes that the model confuses most, as buttons that choose their pictures."""
-    found = mutual_pairs(group.confusion(chosen.run), PAIRS)
+    found = mutual_pairs(group.confusion(query.run), PAIRS)
     if not found:
         return ""
-    wanted = {chosen.filters.true, chosen.filters.predicted} if chosen.filters.either_way else set()
+    wanted = {query.filters.true, query.filters.predicted} if query.filters.either_way else set()
     buttons = (_pair_button(pair, group.classes, wanted) for pair in found)
     title = "<h2>Classes most often taken for each other</h2>"
     return title + html.chips("Pairs of classes", buttons)

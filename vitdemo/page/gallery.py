@@ -10,17 +10,17 @@ import gradio as gr
 import numpy as np
 
 from vitdemo.errors import DataError, VitdemoError
-from vitdemo.explorer.errors import Chosen, Found
 from vitdemo.page import html
 from vitdemo.page.kit import QUIET, PickHTML, picked_numbers
 from vitdemo.page.look.opener import Opener
+from vitdemo.predictions import Query, Selection
 from vitdemo.runs import Run
 
 PAGE = 48
 KEPT_SECONDS = 6 * 3600
 PIXELS = 64  # pictures up to this side are shown with their pixels as squares
 
-Find = Callable[[Chosen], Found]
+Find = Callable[[Query], Selection]
 Pictures = Callable[[Run, Sequence[int]], np.ndarray]
 
 
@@ -30,7 +30,7 @@ class Gallery:
 
     find: Find
     pictures: Pictures
-    chosen: gr.State  # a Chosen, or None
+    query: gr.State  # a Query, or None
     start: gr.State  # place of the first picture shown among the chosen ones, from 0
     every: gr.Checkbox
     head: gr.HTML
@@ -40,24 +40,24 @@ class Gallery:
 
     @property
     def outputs(self) -> list:
-        return [self.chosen, *self.page]
+        return [self.query, *self.page]
 
     @property
     def page(self) -> list:
         """What changes from page to page."""
         return [self.start, self.head, self.view, self.earlier, self.later]
 
-    def show(self, chosen: Chosen | None, every: bool) -> tuple:
+    def show(self, query: Query | None, every: bool) -> tuple:
         """Values of `outputs` for the first page; of None, an empty place."""
-        return chosen, *self.turn(chosen, 0, every)
+        return query, *self.turn(query, 0, every)
 
-    def turn(self, chosen: Chosen | None, start: int, every: bool) -> tuple:
+    def turn(self, query: Query | None, start: int, every: bool) -> tuple:
         """Values of `page`, from the picture at `start` on."""
         hidden = gr.update(visible=False)
-        if chosen is None:
+        if query is None:
             return 0, "", "", hidden, hidden
         try:
-            found = self.find(chosen)
+            found = self.find(query)
         except VitdemoError as error:
             return 0, html.notice(str(error)), "", hidden, hidden
         count = len(found.numbers)
@@ -71,11 +71,11 @@ class Gallery:
             gr.update(visible=paged, interactive=start + PAGE < count),
         )
 
-    def _page_html(self, found: Found, start: int, every: bool) -> str:
+    def _page_html(self, found: Selection, start: int, every: bool) -> str:
         numbers = found.numbers[start : start + PAGE]
         if not len(numbers):
             return ""
-        run = found.answered.runs[found.answered.names.index(found.chosen.run)]
+        run = found.predictions.runs[found.predictions.names.index(found.query.run)]
         try:
             shown = self.pictures(run, numbers)  # (n, S, S, 3)
         except DataError as error:
@@ -86,7 +86,7 @@ class Gallery:
 
 def lay_out(name: str, *, find: Find, pictures: Pictures) -> Gallery:
     """The components in reading order; `name` is the id of the place with the pictures."""
-    chosen = gr.State(None, time_to_live=KEPT_SECONDS)
+    query = gr.State(None, time_to_live=KEPT_SECONDS)
     start = gr.State(0, time_to_live=KEPT_SECONDS)
     with gr.Row():
         with gr.Column(min_width=300):
@@ -99,18 +99,18 @@ def lay_out(name: str, *, find: Find, pictures: Pictures) -> Gallery:
     with gr.Row():
         earlier = gr.Button("Previous pictures", size="sm", visible=False)
         later = gr.Button("Next pictures", size="sm", visible=False)
-    return Gallery(find, pictures, chosen, start, every, head, view, earlier, later)
+    return Gallery(find, pictures, query, start, every, head, view, earlier, later)
 
 
 def wire(gallery: Gallery, opener: Opener) -> None:
     """Turn pages, and open a picture that is picked in Look, with the model that was asked."""
-    inputs = [gallery.chosen, gallery.start, gallery.every]
+    inputs = [gallery.query, gallery.start, gallery.every]
 
-    def back(chosen, start, every):
-        return gallery.turn(chosen, start - PAGE, every)
+    def back(query, start, every):
+        return gallery.turn(query, start - PAGE, every)
 
-    def on(chosen, start, every):
-        return gallery.turn(chosen, start + PAGE, every)
+    def on(query, start, every):
+        return gallery.turn(query, start + PAGE, every)
 
     for event, turn in (
         (gallery.earlier.click, back),
@@ -119,13 +119,13 @@ def wire(gallery: Gallery, opener: Opener) -> None:
     ):
         event(turn, inputs=inputs, outputs=gallery.page, **QUIET)
 
-    def picked(chosen, event: gr.EventData):
-        if chosen is None:  # kept for some hours alone
+    def picked(query, event: gr.EventData):
+        if query is None:  # kept for some hours alone
             raise VitdemoError("Choose the pictures anew: they are not kept so long.")
-        (number,) = picked_numbers(event.pick, len(gallery.find(chosen).answered.labels))
-        return number, chosen.run
+        (number,) = picked_numbers(event.pick, len(gallery.find(query).predictions.labels))
+        return number, query.run
 
-    opener.connect(gallery.view.pick, picked, [gallery.chosen])
+    opener.connect(gallery.view.pick, picked, [gallery.query])
 
 
 def head_html(count: int, start: int) -> str:
@@ -142,9 +142,9 @@ def head_html(count: int, start: int) -> str:
     return f'<p class="vd-found" role="status">{words}<small>{key}</small></p>'
 
 
-def pictures_html(found: Found, numbers: np.ndarray, shown: np.ndarray, every: bool) -> str:
+def pictures_html(found: Selection, numbers: np.ndarray, shown: np.ndarray, every: bool) -> str:
     """Buttons with the pictures `numbers` (n,), `shown` (n, S, S, 3) uint8, and their answers."""
-    names = found.answered.names if every else compared(found)
+    names = found.predictions.names if every else compared(found)
     items = "".join(
         _button(found, int(number), picture, names)
         for number, picture in zip(numbers, shown, strict=True)
@@ -154,13 +154,13 @@ def pictures_html(found: Found, numbers: np.ndarray, shown: np.ndarray, every: b
     return f'<div class="{looks}" data-columns="auto">{items}</div>'
 
 
-def compared(found: Found) -> list[str]:
+def compared(found: Selection) -> list[str]:
     """The two models whose pictures these are; of one alone, the caption says enough."""
-    return [found.chosen.run, found.chosen.other] if found.chosen.other else []
+    return [found.query.run, found.query.other] if found.query.other else []
 
 
-def _button(found: Found, number: int, picture: np.ndarray, names: list[str]) -> str:
-    group, name = found.answered, found.chosen.run
+def _button(found: Selection, number: int, picture: np.ndarray, names: list[str]) -> str:
+    group, name = found.predictions, found.query.run
     true = group.classes[group.labels[number]]
     predicted, confidence = answer(found, name, number)
     percent = f"{100 * confidence:.1f} %"
@@ -177,16 +177,16 @@ def _button(found: Found, number: int, picture: np.ndarray, names: list[str]) ->
     )
 
 
-def _line(found: Found, name: str, number: int) -> str:
+def _line(found: Selection, name: str, number: int) -> str:
     predicted, confidence = answer(found, name, number)
-    right = predicted == found.answered.classes[found.answered.labels[number]]
+    right = predicted == found.predictions.classes[found.predictions.labels[number]]
     return f"{name}: {predicted}{' ✓' if right else ''} {100 * confidence:.1f} %"
 
 
-def table_html(found: Found, numbers: np.ndarray) -> str:
+def table_html(found: Selection, numbers: np.ndarray) -> str:
     """The same without pictures: their numbers, true classes, and what every model predicted."""
-    group, chosen = found.answered, found.chosen.run
-    names = [chosen, *(name for name in group.names if name != chosen)]
+    group, run = found.predictions, found.query.run
+    names = [run, *(name for name in group.names if name != run)]
     rows = []
     for number in map(int, numbers):
         answers = (answer(found, name, number) for name in names)
@@ -195,8 +195,8 @@ def table_html(found: Found, numbers: np.ndarray) -> str:
     return html.table(("Test picture", "True class", *names), rows)
 
 
-def answer(found: Found, name: str, number: int) -> tuple[str, float]:
+def answer(found: Selection, name: str, number: int) -> tuple[str, float]:
     """The predicted class of a picture, and its probability."""
-    group = found.answered
+    group = found.predictions
     row = group.probabilities[group.names.index(name), number]  # (C,)
     return group.classes[row.argmax()], float(row.max())

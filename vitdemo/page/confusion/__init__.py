@@ -5,7 +5,6 @@ from collections.abc import Callable
 import gradio as gr
 
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer.errors import Answered, Chosen
 from vitdemo.metrics.errors import Filters
 from vitdemo.page import gallery, html
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
@@ -14,6 +13,7 @@ from vitdemo.page.confusion.drawing import COUNTS, UNITS, Matrix
 from vitdemo.page.kit import LIGHT_QUEUE, QUIET, PickHTML, for_people, picked_numbers
 from vitdemo.page.look.opener import Opener
 from vitdemo.page.metrics import NOBODY, NOTHING
+from vitdemo.predictions import Predictions, Query
 from vitdemo.runs import Run
 
 # As little as is needed, so that the cell stays in sight.
@@ -30,7 +30,7 @@ def build(
     tab: gr.Tab,
     *,
     evaluated_runs: Callable[[], list[Run]],
-    answered: Callable[[str], Answered],
+    predictions: Callable[[str], Predictions],
     find: gallery.Find,
     pictures: gallery.Pictures,
     opener: Opener,
@@ -61,7 +61,7 @@ def build(
     cell = gr.State(None, time_to_live=gallery.KEPT_SECONDS)  # (true, predicted) class names
 
     def matrix(name, other, unit, errors_only):
-        return drawing.read_matrix(answered(name), name, other, unit, errors_only)
+        return drawing.read_matrix(predictions(name), name, other, unit, errors_only)
 
     def draw(name, other, unit, errors_only, cell, every):
         """Values of `drawn`; a cell stays chosen as long as its classes are there."""
@@ -74,12 +74,12 @@ def build(
         if cell is not None and not set(cell) <= set(found.classes):
             cell = None
         words = drawing.cell_title(found, *cell) if cell else ""
-        pictures = shown.show(chosen(found, *cell) if cell else None, every)
+        pictures = shown.show(query(found, *cell) if cell else None, every)
         return (drawing.confusion_html(found, cell), "", cell, words, *pictures)
 
     def pick(name, other, unit, errors_only, every, event: gr.EventData):
         try:
-            classes = answered(name).classes
+            classes = predictions(name).classes
             pick = str(event.pick).removeprefix("pair-")
             cell = tuple(classes[i] for i in picked_numbers(pick, len(classes), len(classes)))
         except VitdemoError:  # the runs changed under the page
@@ -88,7 +88,7 @@ def build(
 
     def draw_fresh(name, other, *settings):
         models, name = renewed_runs(evaluated_runs(), name)
-        others, other = renewed_runs(comparable(answered, name), other, optional=True)
+        others, other = renewed_runs(comparable(predictions, name), other, optional=True)
         return models, others, *draw(name, other, *settings)
 
     @for_people
@@ -110,15 +110,15 @@ def build(
     gallery.wire(shown, opener)
 
 
-def comparable(answered: Callable[[str], Answered], name: str | None) -> list[Run]:
+def comparable(predictions: Callable[[str], Predictions], name: str | None) -> list[Run]:
     """The runs that `name` can be compared with: those tested on the same pictures."""
     try:
-        return [run for run in answered(name).runs if run.name != name] if name else []
+        return [run for run in predictions(name).runs if run.name != name] if name else []
     except VitdemoError:
         return []
 
 
-def chosen(matrix: Matrix, true: str, predicted: str) -> Chosen:
+def query(matrix: Matrix, true: str, predicted: str) -> Query:
     """The pictures of the cell of two class names."""
     i, j = matrix.classes.index(true), matrix.classes.index(predicted)
-    return Chosen(matrix.run, Filters("all", i, j), matrix.other)
+    return Query(matrix.run, Filters("all", i, j), matrix.other)

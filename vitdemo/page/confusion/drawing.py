@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitdemo.explorer.errors import Answered
 from vitdemo.figures.matrix import matrix_figure, png
 from vitdemo.metrics import WORDS, most_confused, pair_sentence
 from vitdemo.metrics.errors import cells, difference
 from vitdemo.page import html
+from vitdemo.predictions import Predictions
 
 COUNTS, SHARES, PREDICTED_SHARES = (
     "Counts",
@@ -32,7 +32,7 @@ BLUE, ORANGE, PURPLE = "#1d4ed8", "#c2410c", "#7c4fd0"
 class Matrix:
     """What the cells show: `values` (C, C) of `unit`, of one model or of it less another."""
 
-    group: Answered
+    group: Predictions
     run: str
     other: str | None
     unit: str
@@ -61,7 +61,7 @@ class Matrix:
 
 
 def read_matrix(
-    group: Answered, run: str, other: str | None, unit: str, errors_only: bool
+    group: Predictions, run: str, other: str | None, unit: str, errors_only: bool
 ) -> Matrix:
     counts, by = group.confusion(run), UNITS[unit]
     others = group.confusion(other) if other else None

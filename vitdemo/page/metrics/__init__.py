@@ -5,7 +5,7 @@ from collections.abc import Callable
 import gradio as gr
 
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer.metrics import ClassTable, Duel, Ranking
+from vitdemo.explorer.metrics import ClassTable, PairedTest, Ranking
 from vitdemo.page import html
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.page.kit import QUIET
@@ -38,7 +38,7 @@ def build(
     *,
     evaluated_runs: Callable[[], list[Run]],
     class_table: Callable[[str], ClassTable],
-    duel: Callable[[str, str], Duel],
+    paired_test: Callable[[str, str], PairedTest],
     ranking: Callable[[str, str], Ranking],
 ) -> None:
     """Lay out and wire the tab, which draws when it is opened.
@@ -62,7 +62,7 @@ def build(
             [CLASS_ORDER, WORST_FIRST], value=CLASS_ORDER, label="Order", min_width=300
         )
     table = gr.HTML(elem_id="per-class", apply_default_css=False)
-    pair = gr.HTML(elem_id="duel", apply_default_css=False)
+    pair = gr.HTML(elem_id="paired-test", apply_default_css=False)
     gr.Markdown(CURVES)
     classes = gr.Dropdown(
         [],
@@ -83,7 +83,7 @@ def build(
             text = tables.metrics_html(class_table(name), order == WORST_FIRST)
         except VitdemoError as error:
             return html.notice(str(error)), ""
-        return text, tables.duel_html(duel, name, other) if other else ""
+        return text, tables.paired_html(paired_test, name, other) if other else ""
 
     def draw(name, other, order, chosen):
         """All that another model changes: whom it can be compared with, and its classes."""

@@ -7,7 +7,7 @@ from statistics import median
 import numpy as np
 
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer.metrics import COLUMNS, TITLES, ClassTable, Duel, three_decimals
+from vitdemo.explorer.metrics import COLUMNS, TITLES, ClassTable, PairedTest, three_decimals
 from vitdemo.metrics.intervals import share_doubt
 from vitdemo.metrics.paired import SIGNIFICANT, McNemar, p_words
 from vitdemo.page import html
@@ -151,7 +151,7 @@ def csv_of(table: ClassTable, rows: list[int] | range) -> str:
 
 # --- two models ----------------------------------------------------------------------------------
 
-DUEL_WORDS = {
+PAIRED_WORDS = {
     "Difference": "Recall of the first model less that of the second, in percentage points, with "
     "its 95 % interval, for which half a picture is added to each outcome (Agresti & Min 2005): "
     "it says how large the difference may be. Whether there is one, p says.",
@@ -164,14 +164,14 @@ DUEL_WORDS = {
 }
 
 
-def duel_html(duel: Callable[[str, str], Duel], first: str, second: str) -> str:
+def paired_html(paired_test: Callable[[str, str], PairedTest], first: str, second: str) -> str:
     """Both models on the same pictures: all of them in a sentence, then class by class."""
     try:
-        found = duel(first, second)
+        found = paired_test(first, second)
     except VitdemoError as error:
         return html.notice(str(error))
     names = f"{html.escape(first)} and {html.escape(second)}"
-    words = DUEL_WORDS | {"p": DUEL_WORDS["p"].format(count=found.comparisons)}
+    words = PAIRED_WORDS | {"p": PAIRED_WORDS["p"].format(count=found.comparisons)}
     low, high = 100 * found.difference_interval
     summary = (
         f"<p><strong>{html.escape(found.sentence())}</strong> The accuracies differ by "
@@ -182,12 +182,12 @@ def duel_html(duel: Callable[[str, str], Duel], first: str, second: str) -> str:
         f"<li>{html.escape(found.sentence(c))}</li>" for c in range(len(found.classes))
     )
     return (
-        f"<h2>{names} on the same pictures</h2>{summary}{duel_table(found)}"
-        f"<ul>{sentences}</ul>{explanations(words)}<p>{duel_csv(found)}</p>"
+        f"<h2>{names} on the same pictures</h2>{summary}{paired_table(found)}"
+        f"<ul>{sentences}</ul>{explanations(words)}<p>{paired_csv(found)}</p>"
     )
 
 
-def duel_table(found: Duel) -> str:
+def paired_table(found: PairedTest) -> str:
     header = (
         "Class",
         "Difference, points",
@@ -197,10 +197,10 @@ def duel_table(found: Duel) -> str:
         "p (Holm)",
         "Better",
     )
-    return html.table(header, [duel_row(found, c) for c in range(len(found.classes))])
+    return html.table(header, [paired_row(found, c) for c in range(len(found.classes))])
 
 
-def duel_row(found: Duel, c: int) -> tuple[str, ...]:
+def paired_row(found: PairedTest, c: int) -> tuple[str, ...]:
     test, (low, high) = found.by_class[c], 100 * found.difference_intervals[:, c]
     if not test.n:
         return (found.classes[c], *["–"] * 6)
@@ -216,7 +216,7 @@ def duel_row(found: Duel, c: int) -> tuple[str, ...]:
     )
 
 
-def better(found: Duel, test: McNemar, p: float) -> str:
+def better(found: PairedTest, test: McNemar, p: float) -> str:
     if p >= SIGNIFICANT:
         return "could be chance"
     return found.first if test.first_only > test.second_only else found.second
@@ -228,7 +228,7 @@ def signed(points: float) -> str:
     return "0.0" if text in ("+0.0", "−0.0") else text
 
 
-def duel_csv(found: Duel) -> str:
+def paired_csv(found: PairedTest) -> str:
     header = (
         "class",
         "pictures",

@@ -19,7 +19,7 @@ from vitdemo.workbench import Workbench
 
 
 @dataclass(frozen=True, eq=False)
-class Answered:
+class Predictions:
     """What models predicted for the same N test pictures: `probabilities` (M, N, C), `labels` (N,).
 
     `left_out` says in sentences which runs were evaluated and are not among the M `runs`.
@@ -47,7 +47,7 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Query:
     """What a person wants to see: pictures that pass `filters` with the answers of `run`.
 
     With `other`, those that pass with the answers of that run follow behind.
@@ -59,21 +59,21 @@ class Chosen:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Selection:
     """The `numbers` (n,) of the chosen pictures, in order, and how many each of the two gave.
 
     Without another run `others` and `shared` are 0.
     """
 
-    chosen: Chosen
-    answered: Answered
+    query: Query
+    predictions: Predictions
     numbers: np.ndarray
     own: int
     others: int = 0
     shared: int = 0
 
 
-def answered(workbench: Workbench, name: str) -> Answered:
+def predictions(workbench: Workbench, name: str) -> Predictions:
     """The run `name` with all that were tested on the same pictures, as `evaluated_runs` has them.
 
     Raises `RunError` where the evaluation of `name` itself is missing or not sound.
@@ -88,17 +88,17 @@ def answered(workbench: Workbench, name: str) -> Answered:
             runs.append(run)
         except VitdemoError as error:
             left_out.append(f"{run.name} is not compared with {name}: {error}")
-    return Answered(tuple(runs), wanted.labels, tuple(left_out))
+    return Predictions(tuple(runs), wanted.labels, tuple(left_out))
 
 
-def panel(workbench: Workbench, *names: str) -> Answered:
-    """What `answered` has of the runs `names` and of those whose weights are here.
+def panel(workbench: Workbench, *names: str) -> Predictions:
+    """What `predictions` has of the runs `names` and of those whose weights are here.
 
     These are "every model" where pictures are chosen: an ablation's runs, of which the figures
     alone are here, have no say unless one of them is asked for. Where that would leave one run
     alone, all have a say.
     """
-    group = answered(workbench, names[0])
+    group = predictions(workbench, names[0])
     heard = tuple(run for run in group.runs if run.has_weights or run.name in names)
     if len(heard) in (1, len(group.runs)):
         return group
@@ -116,19 +116,19 @@ def _check_same(main: Run, run: Run) -> None:
         raise RunError("it was tested on other pictures, in another order or at another size.")
 
 
-def find(workbench: Workbench, chosen: Chosen) -> Found:
+def find(workbench: Workbench, query: Query) -> Selection:
     """The pictures that a person wants to see. Raises `RunError` naming what is not there."""
-    group = panel(workbench, *_named(chosen))
-    own = _select(group, chosen.run, chosen.filters)
-    if chosen.other is None:
-        return Found(chosen, group, own, len(own))
-    others = _select(group, chosen.other, chosen.filters)
+    group = panel(workbench, *_named(query))
+    own = _select(group, query.run, query.filters)
+    if query.other is None:
+        return Selection(query, group, own, len(own))
+    others = _select(group, query.other, query.filters)
     only = others[~np.isin(others, own)]
     numbers = np.concatenate([own, only])
-    return Found(chosen, group, numbers, len(own), len(others), len(others) - len(only))
+    return Selection(query, group, numbers, len(own), len(others), len(others) - len(only))
 
 
-def _select(group: Answered, name: str, filters: Filters) -> np.ndarray:
+def _select(group: Predictions, name: str, filters: Filters) -> np.ndarray:
     if name not in group.names:
         raise RunError(f"'{name}' was not tested on the same pictures.")
     try:
@@ -137,14 +137,14 @@ def _select(group: Answered, name: str, filters: Filters) -> np.ndarray:
         raise RunError(f"These pictures cannot be chosen: {error}.") from error
 
 
-def counts(workbench: Workbench, chosen: Chosen) -> dict[str, int]:
+def counts(workbench: Workbench, query: Query) -> dict[str, int]:
     """How many pictures of each kind pass the other filters. Raises `RunError`."""
-    group = panel(workbench, *_named(chosen))
-    return {kind: len(_select(group, chosen.run, _of_kind(chosen.filters, kind))) for kind in KINDS}
+    group = panel(workbench, *_named(query))
+    return {kind: len(_select(group, query.run, _of_kind(query.filters, kind))) for kind in KINDS}
 
 
-def _named(chosen: Chosen) -> list[str]:
-    return [chosen.run, *([chosen.other] if chosen.other else [])]
+def _named(query: Query) -> list[str]:
+    return [query.run, *([query.other] if query.other else [])]
 
 
 def _of_kind(filters: Filters, kind: str) -> Filters:

@@ -10,8 +10,8 @@ import torch
 from tests.making import ANSWERS, INSECTS, VIT, make_run
 from vitdemo import data, runs
 from vitdemo.errors import DataError, RunError
-from vitdemo.explorer.errors import Chosen, answered, counts, find, panel, pictures
 from vitdemo.metrics.errors import KINDS, Filters
+from vitdemo.predictions import Query, counts, find, panel, pictures, predictions
 from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
@@ -40,14 +40,14 @@ def changed(tested_runs, tmp_path):
 
 
 def test_runs_on_the_same_pictures_go_together(workbench):
-    group = answered(workbench, "second")
+    group = predictions(workbench, "second")
     assert (group.names, group.classes, group.left_out) == (["first", "second"], INSECTS, ())
     assert group.probabilities.shape == (2, 110, 3)
     assert group.confusion("first").tolist() == [[60, 10, 0], [5, 25, 0], [4, 6, 0]]
 
 
 def test_a_run_on_other_pictures_is_left_out_in_words(changed):
-    group = answered(changed(fingerprint="another"), "first")
+    group = predictions(changed(fingerprint="another"), "first")
     assert group.names == ["first"]
     assert group.left_out == (
         "second is not compared with first: it was tested on other pictures, in another order or "
@@ -57,7 +57,7 @@ def test_a_run_on_other_pictures_is_left_out_in_words(changed):
 
 def test_the_same_fingerprint_with_other_labels_does_not_go_together(changed, tested_runs):
     labels = runs.read_evaluation(tested_runs[0] / "first").labels
-    assert answered(changed(labels=labels[::-1].copy()), "first").names == ["first"]
+    assert predictions(changed(labels=labels[::-1].copy()), "first").names == ["first"]
 
 
 @pytest.fixture
@@ -82,10 +82,10 @@ def test_every_model_means_those_that_are_here_and_who_is_asked(three):
     assert panel(three, "third").names == ["third", "first", "second"]  # alone it says nothing
     assert panel(three, "first", "second").names == ["third", "first", "second"]
     group = panel(three, "second")
-    assert (group.probabilities[0] == answered(three, "second").probabilities[0]).all()
+    assert (group.probabilities[0] == predictions(three, "second").probabilities[0]).all()
     # "second" is right alone nowhere, for "third" says the same; against "first" it would be.
-    assert counts(three, Chosen("second", Filters("errors")))["only_right"] == 0
-    assert counts(three, Chosen("first", Filters("errors")))["only_right"] > 0
+    assert counts(three, Query("second", Filters("errors")))["only_right"] == 0
+    assert counts(three, Query("first", Filters("errors")))["only_right"] > 0
 
 
 def test_without_any_weights_every_run_has_a_say(three):
@@ -98,7 +98,7 @@ def test_other_classes_are_never_compared(tested_runs):
     strangers = ("x", "y", "z")
     other = root.parent / "strangers"
     make_run(other / "third", classes=strangers, tested=runs.read_evaluation(root / "first"))
-    group = answered(Workbench([root, other], folder, CPU), "third")
+    group = predictions(Workbench([root, other], folder, CPU), "third")
     assert group.names == ["third"]
     assert [sentence.split(":")[1] for sentence in group.left_out] == [
         " it knows other classes."
@@ -110,8 +110,8 @@ def test_nan_is_refused_by_name_and_hides_no_other_run(changed, tested_runs):
     broken[7] = np.nan
     workbench = changed(probabilities=broken)
     with pytest.raises(RunError, match=r"'second' cannot be used: NaN or infinite.*row 7"):
-        answered(workbench, "second")
-    group = answered(workbench, "first")
+        predictions(workbench, "second")
+    group = predictions(workbench, "first")
     assert group.names == ["first"]
     assert "NaN" in group.left_out[0]
 
@@ -122,42 +122,42 @@ def test_nan_is_refused_by_name_and_hides_no_other_run(changed, tested_runs):
 @pytest.mark.parametrize("name", ANSWERS)
 def test_a_cell_holds_as_many_as_the_matrix_says(workbench, name):
     for (true, predicted), count in ANSWERS[name].items():
-        found = find(workbench, Chosen(name, Filters("all", true, predicted)))
+        found = find(workbench, Query(name, Filters("all", true, predicted)))
         assert len(found.numbers) == found.own == count
         assert (found.others, found.shared) == (0, 0)
 
 
 def test_of_two_models_the_second_ones_own_pictures_follow(workbench):
-    first = find(workbench, Chosen("first", ANT_AS_BEE)).numbers.tolist()
-    second = find(workbench, Chosen("second", ANT_AS_BEE)).numbers.tolist()
-    both = find(workbench, Chosen("first", ANT_AS_BEE, other="second"))
+    first = find(workbench, Query("first", ANT_AS_BEE)).numbers.tolist()
+    second = find(workbench, Query("second", ANT_AS_BEE)).numbers.tolist()
+    both = find(workbench, Query("first", ANT_AS_BEE, other="second"))
     assert both.numbers[: both.own].tolist() == first
     assert both.numbers.tolist() == first + [n for n in second if n not in first]
     assert (both.own, both.others, both.shared) == (10, 4, len(set(first) & set(second)))
 
 
 def test_counts_of_each_kind(workbench):
-    found = counts(workbench, Chosen("first", Filters()))
+    found = counts(workbench, Query("first", Filters()))
     assert list(found) == list(KINDS)
     assert (found["errors"], found["right"], found["all"]) == (25, 85, 110)
-    group = answered(workbench, "first")
+    group = predictions(workbench, "first")
     right = group.probabilities.argmax(2) == group.labels  # (M, N)
     assert found["all_wrong"] == int((~right).all(0).sum())
     assert found["only_right"] == int((right[0] & ~right[1]).sum())
 
 
 def test_counts_follow_the_other_filters(workbench):
-    found = counts(workbench, Chosen("first", Filters(true=2)))
+    found = counts(workbench, Query("first", Filters(true=2)))
     assert (found["errors"], found["right"], found["all"]) == (10, 0, 10)
 
 
 def test_a_choice_of_what_is_not_there_is_a_sentence(workbench):
     with pytest.raises(RunError, match="no true class 3: choose 0 to 2"):
-        find(workbench, Chosen("first", Filters(true=3)))
+        find(workbench, Query("first", Filters(true=3)))
     with pytest.raises(RunError, match="'nobody' was not tested on the same pictures"):
-        find(workbench, Chosen("first", Filters(), other="nobody"))
+        find(workbench, Query("first", Filters(), other="nobody"))
     with pytest.raises(RunError, match="There is no run 'nobody'"):
-        find(workbench, Chosen("nobody", Filters()))
+        find(workbench, Query("nobody", Filters()))
 
 
 # --- the pictures --------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def test_pictures_of_a_data_set_of_other_classes_are_not_shown(tested_runs, put_
 
 def test_without_a_data_set_all_but_the_pictures_is_there(tested_runs, tmp_path):
     workbench = Workbench([tested_runs[0]], tmp_path / "none", CPU)
-    assert len(find(workbench, Chosen("first", ANT_AS_BEE)).numbers) == 10
+    assert len(find(workbench, Query("first", ANT_AS_BEE)).numbers) == 10
     with pytest.raises(DataError, match=r"python train\.py download"):
         pictures(workbench, workbench.run("first"), [0])
 

@@ -118,8 +118,8 @@ def accuracy_under(
     for start in range(0, len(images), batch_size):
         part = slice(start, start + batch_size)
         changed = change_all(images[part], change, strength, start)
-        said = predict(model, changed, preprocessing).argmax(1)  # (B,)
-        right += int((said == labels[part]).sum())
+        predicted = predict(model, changed, preprocessing).argmax(1)  # (B,)
+        right += int((predicted == labels[part]).sum())
     return right / len(images)
 
 
