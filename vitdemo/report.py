@@ -41,9 +41,10 @@ from vitdemo.explorer.metrics import (
 )
 from vitdemo.figures import Curve, charts
 from vitdemo.figures.curves import MANY, Pen, curve_plot, pens
-from vitdemo.metrics import confusion, most_confused, pair_sentence, row_normalised
+from vitdemo.metrics import confusion, most_confused, pair_sentence
 from vitdemo.metrics.calibration import two_sides
-from vitdemo.metrics.paired import SIGNIFICANT, holm, mcnemar_sentence, p_words
+from vitdemo.metrics.errors import cells
+from vitdemo.metrics.paired import holm, mcnemar_sentence, p_words
 from vitdemo.runs import WEIGHTS, Run
 
 DASH = "–"
@@ -275,7 +276,7 @@ def pairs_section(runs: Sequence[Run]) -> str:
             words.append(str(error))
     rows = []
     for found, p in zip(tests, holm([test.overall.p for test in tests]), strict=True):
-        low, high = found.difference_interval
+        low, high = found.overall.interval
         rows.append(
             [
                 f"{found.first}, {found.second}",
@@ -313,17 +314,15 @@ def ablation_html(base: Run, others: Sequence[Run]) -> str:
         found = ablation_of(base, others)
     except VitdemoError as error:
         return f"{title}<p>{escape(str(error))}</p>"
-    drawn = [
-        charts.Change("; ".join(g.differences), g.gained, g.low, g.high, g.p < SIGNIFICANT)
-        for g in found.gains
-    ]
+    tests, clear = [gain.test for gain in found.gains], [gain.is_clear for gain in found.gains]
+    figure = charts.gain_plot([gain.words for gain in found.gains], tests, clear)
     rows = [[base.name, "", percent(found.accuracy), *[DASH] * 3]] + [
         [
             gain.run,
-            "; ".join(gain.differences),
-            percent(gain.accuracy),
-            points(gain.gained),
-            f"{points(gain.low)} to {points(gain.high)}",
+            gain.words,
+            percent(gain.test.first_accuracy),
+            points(gain.test.difference),
+            " to ".join(map(points, gain.test.interval)),
             p_words(gain.p),
         ]
         for gain in found.gains
@@ -333,7 +332,7 @@ def ablation_html(base: Run, others: Sequence[Run]) -> str:
     return (
         f"{title}{''.join(f'<p>{escape(words)}</p>' for words in conclusion(found))}"
         f'<div class="plots"><figure aria-label="{escape(f"{label}; its numbers are below")}">'
-        f"<figcaption>{escape(label)}</figcaption>{figures.svg(charts.gain_plot(drawn))}</figure>"
+        f"<figcaption>{escape(label)}</figcaption>{figures.svg(figure)}</figure>"
         f"</div>{table(header, rows)}"
     )
 
@@ -441,7 +440,7 @@ def calibration_section(found: Calibration) -> str:
 
 def matrix_table(matrix: np.ndarray, classes: Sequence[str]) -> str:
     """(C, C) counts; a cell is the darker the larger its share of the true class is."""
-    shares = row_normalised(matrix)  # (C, C)
+    shares = cells(matrix, "true")  # (C, C)
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in classes)
     body = "".join(
         f'<tr><th scope="row">{escape(name)}</th>'
