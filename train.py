@@ -12,7 +12,7 @@
     python train.py report runs/vit-small-cpu --out report.html
     python train.py download
 
-A training writes a run folder (see `vitdemo/runs.py`), which the page shows while it grows.
+A training writes a run folder (see `vitdemo/runs`), which the page shows while it grows.
 """
 
 import argparse
@@ -23,34 +23,26 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import NoReturn
 
-import numpy as np
 import torch
 
 from vitdemo import data, runs
-from vitdemo.bookkeeping import (
-    Saver,
-    command_line,
-    continue_folder,
-    describe,
-    prepare_folder,
-    resumable,
-    started_from,
-)
 from vitdemo.errors import PretrainingError, RunError, VitdemoError
 from vitdemo.metrics import accuracy
-from vitdemo.models import ModelSpec, build_model
-from vitdemo.recipes import RECIPES, Recipe, get_recipe
+from vitdemo.models import build_model
+from vitdemo.recipes import RECIPES, Recipe, get_recipe, smoke_recipe
+from vitdemo.runs.evaluate import check_classes, evaluation_of, validation_of
+from vitdemo.runs.origin import started_from, teacher_of
+from vitdemo.runs.resume import continue_folder, recipe_to_resume, resumable
+from vitdemo.runs.writer import Saver, check_free, command_line, describe, prepare_folder
 from vitdemo.training import (
-    Teacher,
     Trainer,
     choose_compile,
     join_processes,
     pick_device,
-    predict,
 )
 from vitdemo.training.bar import progress_bar, sentence
 from vitdemo.training.devices import keep_memory
@@ -58,7 +50,6 @@ from vitdemo.training.pictures import preprocessing_of, split
 from vitdemo.training.pretraining import make_trainer
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
-SYNTHETIC = "synthetic"  # name of the data of --smoke
 TUNABLE = tuple(f for f in fields(Recipe) if f.type in (int, float, str) and f.name not in
                 ("name", "summary", "note"))  # fmt: skip
 
@@ -149,13 +140,24 @@ def evaluate(args: argparse.Namespace) -> int:
         raise RunError("evaluate needs a run folder: python train.py evaluate runs/NAME.")
     run = runs.read_run(args.runs[0])
     source = data.open_source(args.data)
-    if source.classes != run.classes:
-        raise RunError(
-            f"'{run.path}' was trained on other classes ({', '.join(run.classes[:4])}, ...): pass "
-            "--data the data set that it was trained on."
-        )
-    write_evaluation(run, source, validation_of(run, source), args)
+    check_classes(run, source)
+    validation = validation_of(run, source)
+    if validation is None:
+        print(f"train.py: the training pictures in '{source.root}' are not those of '{run.path}', "
+              "so its validation pictures are left out.", file=sys.stderr)  # fmt: skip
+    write_evaluation(run, source, validation, args.device)
     return 0
+
+
+def write_evaluation(
+    run: runs.Run, source: data.Source, validation: data.Pictures | None, device: str
+) -> None:
+    """Read the test set, write `evaluation.npz` and print the accuracy."""
+    test = source.load("test", run.spec.image_size)
+    found = evaluation_of(run, test, validation, pick_device(device))
+    runs.write_evaluation(run.path, found)
+    result = {"test_accuracy": accuracy(found.probabilities, found.labels)}
+    print(json.dumps({"run": str(run.path)} | result | {"test_pictures": len(test)}))
 
 
 def write_report(args: argparse.Namespace) -> int:
@@ -183,11 +185,15 @@ def labelled_runs(folders: list[Path]) -> Iterator[runs.Run]:
 
 def train(args: argparse.Namespace, argv: list[str]) -> int:
     started = time.monotonic()
-    recipe, folder = choose_recipe(args), run_folder(args)
+    folder = run_folder(args)
+    recipe = choose_recipe(args, folder)
+    if not args.resume:
+        check_free(folder, smoke=args.smoke)
     device = pick_device(args.device)
     keep_memory()
     compile = choose_compile(device, args.compile)
-    source, pictures, classes = training_pictures(args, recipe)
+    source = data.SYNTHETIC if args.smoke and args.data is None else data.open_source(args.data)
+    pictures, classes = source.load("train", recipe.model.image_size), source.classes
     kept, held = split(pictures, recipe)
     fingerprint = data.fingerprint(pictures, classes)
     saved = resumable(folder, fingerprint, recipe) if args.resume else None
@@ -214,11 +220,10 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
     if saved:
         trainer.load_state_dict(saved)
     if processes.is_first:
-        name = source.name if source else SYNTHETIC
         if saved:
             continue_folder(folder, trainer, argv)
         else:
-            config = describe(trainer, model, classes, name, fingerprint, argv)
+            config = describe(trainer, model, classes, source.name, fingerprint, argv)
             prepare_folder(folder, trainer, config | started_from(args.weights))
     deadline = started + 60 * args.minutes if args.minutes else None
     finished = train_to_the_end(trainer, folder, deadline)
@@ -234,7 +239,7 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
         print(f"The encoder is trained: start a recipe of the same model from it with --weights "
               f"{folder / runs.WEIGHTS}")  # fmt: skip
         return 0
-    write_evaluation(runs.read_run(folder), source, trainer.validation, args)
+    write_evaluation(runs.read_run(folder), source, trainer.validation, args.device)
     return 0
 
 
@@ -245,107 +250,20 @@ def resume_command(args: argparse.Namespace, folder: Path) -> str:
     return command_line([args.recipe, *smoke, *where, "--out", str(folder), "--resume"])
 
 
-def choose_recipe(args: argparse.Namespace) -> Recipe:
-    """The named recipe with the command line's values; with --resume, as the run was begun.
-
-    Only its `epochs` may be others then: the schedule ends where they do.
-    """
-    given = {f.name: getattr(args, f"set_{f.name}") for f in TUNABLE}
+def choose_recipe(args: argparse.Namespace, folder: Path) -> Recipe:
+    """The named recipe with the command line's values; with --resume, as the run was begun."""
+    given = {field.name: getattr(args, f"set_{field.name}") for field in TUNABLE}
     given = {name: value for name, value in given.items() if value is not None}
-    if not args.resume:
-        if args.smoke:
-            whole, rest = get_recipe(args.recipe), given.get("epochs", 2) - 1
-            few = {"epochs": 2, "head_epochs": min(whole.head_epochs, 1)}
-            few |= {f: min(getattr(whole, f), rest, 1) for f in ("unmixed_epochs", "whole_epochs")}
-            few |= {"batch_size": 16, "warmup_epochs": 0.0, "train_pictures": 0, "teacher": ""}
-            given = few | given
-        recipe = get_recipe(args.recipe, **given)
-        size = args.image_size or recipe.model.image_size
-        return replace(recipe, model=replace(recipe.model, image_size=size))
-    folder = run_folder(args)
-    saved = recipe_from(runs.read_config(folder)["recipe"])
-    if saved.name != get_recipe(args.recipe).name:
-        raise RunError(
-            f"'{folder}' was trained with the recipe '{saved.name}', not '{args.recipe}': resume "
-            f"that one, or choose another --out."
-        )
-    begun = asdict(saved) | {"image_size": saved.model.image_size}
-    for name, value in given.items() | {("image_size", args.image_size or begun["image_size"])}:
-        if begun[name] != value and name != "epochs":
-            raise RunError(
-                f"'{folder}' was begun with {name} {begun[name]}, not {value}: leave the option "
-                "out to resume, or choose another --out."
-            )
-    return replace(saved, epochs=given.get("epochs", saved.epochs))
-
-
-def recipe_from(saved: dict) -> Recipe:
-    """A `Recipe` from its JSON form. Raises `RunError` where a field is strange to this version."""
-    known = {f.name for f in fields(Recipe)}
-    strange = sorted(set(saved) - known)
-    if strange:
-        raise RunError(f"The run's recipe has a field '{strange[0]}' that this version lacks.")
-    try:
-        own = {"model": ModelSpec(**saved["model"]), "betas": tuple(saved["betas"])}
-        return Recipe(**saved | own)
-    except (KeyError, TypeError) as error:
-        raise RunError(f"The run's recipe lacks a field or has a strange one: {error}.") from error
+    size = {"image_size": args.image_size} if args.image_size else {}
+    if args.resume:
+        return recipe_to_resume(folder, args.recipe, **given, **size)
+    recipe = (smoke_recipe if args.smoke else get_recipe)(args.recipe, **given)
+    return replace(recipe, model=replace(recipe.model, **size))
 
 
 def run_folder(args: argparse.Namespace) -> Path:
-    """`--out`, or runs/RECIPE. Raises `RunError` where a run is there that is not a `--smoke`."""
-    folder = args.out or Path("runs") / (args.recipe + ("-smoke" if args.smoke else ""))
-    if (folder / runs.CONFIG).exists() and not args.resume and not replaceable(args, folder):
-        raise RunError(
-            f"'{folder}' already holds a run: go on with --resume, or choose another --out."
-        )
-    return folder
-
-
-def replaceable(args: argparse.Namespace, folder: Path) -> bool:
-    """A smoke test may replace the run of another one, and nothing else may replace any."""
-    return args.smoke and runs.read_config(folder).get("data", {}).get("name") == SYNTHETIC
-
-
-def training_pictures(
-    args: argparse.Namespace, recipe: Recipe
-) -> tuple[data.Source | None, data.Pictures, tuple[str, ...]]:
-    """(source, training pictures, classes); the source is None for `--smoke`'s synthetic ones."""
-    if args.smoke and args.data is None:
-        return None, data.synthetic(), ("one", "two", "three", "four")
-    source = data.open_source(args.data)
-    return source, source.load("train", recipe.model.image_size), source.classes
-
-
-def teacher_of(
-    recipe: Recipe, classes: tuple[str, ...], fingerprint: str, device: torch.device
-) -> Teacher | None:
-    """The recipe's teacher. Raises `RunError` where there is none, where it knows other classes, or
-    where it was trained on pictures that this run validates on."""
-    if not recipe.teacher:
-        return None
-    if not (Path(recipe.teacher) / runs.WEIGHTS).is_file():
-        raise RunError(
-            f"There is no teacher in '{recipe.teacher}': train it first, or begin with --teacher "
-            "and the run folder of another."
-        )
-    run = runs.read_run(recipe.teacher)
-    if run.classes != classes:
-        raise RunError(
-            f"The teacher '{run.path}' knows other classes ({', '.join(run.classes[:4])}, ...) "
-            "than the training pictures have."
-        )
-    begun = run.config["recipe"] | run.config.get("data", {})
-    same = {"seed": recipe.seed, "validation_share": recipe.validation_share}
-    if run.spec.image_size == recipe.model.image_size:  # else a folder's pictures differ in size
-        same["fingerprint"] = fingerprint
-    for field, ours in same.items():
-        if begun.get(field) != ours:
-            raise RunError(
-                f"The teacher '{run.path}' was trained with {field} {begun.get(field)}, not {ours},"
-                " so it has seen pictures that this run validates on: choose the same."
-            )
-    return Teacher(runs.load_model(run, device), run.preprocessing, recipe.teacher_share)
+    """`--out`, or runs/RECIPE."""
+    return args.out or Path("runs") / (args.recipe + ("-smoke" if args.smoke else ""))
 
 
 def train_to_the_end(trainer: Trainer, folder: Path, deadline: float | None = None) -> bool:
@@ -384,46 +302,6 @@ def too_late(trainer: Trainer, record: dict, deadline: float) -> bool:
     seconds = record["epoch_seconds"] - trainer.compile_seconds
     late = time.monotonic() + seconds > deadline
     return trainer.processes.agree(late, trainer.device)
-
-
-def validation_of(run: runs.Run, source: data.Source) -> data.Pictures | None:
-    """The pictures that the run held out; None where its training pictures are not at hand."""
-    pictures = source.load("train", run.spec.image_size)
-    begun = run.config.get("data", {}).get("fingerprint")
-    if data.fingerprint(pictures, source.classes) != begun:
-        print(
-            f"train.py: the training pictures in '{source.root}' are not those of '{run.path}', "
-            "so its validation pictures are left out.",
-            file=sys.stderr,
-        )
-        return None
-    recipe = run.config["recipe"]
-    _, held = data.stratified_split(pictures.labels, recipe["validation_share"], recipe["seed"])
-    return pictures.subset(held)
-
-
-def write_evaluation(
-    run: runs.Run,
-    source: data.Source | None,
-    validation: data.Pictures | None,
-    args: argparse.Namespace,
-) -> None:
-    """Read the test set, with the weights as they ship (float16), and write `evaluation.npz`."""
-    test = source.load("test", run.spec.image_size) if source else data.synthetic(seed=1)
-    model = runs.load_model(run, pick_device(args.device))
-
-    def probabilities(pictures: data.Pictures) -> np.ndarray:  # (N, C)
-        return predict(model, pictures.images, run.preprocessing).softmax(1).numpy()
-
-    predict(model, test.images[:1000], run.preprocessing)  # the first pass is slower
-    started = time.perf_counter()
-    found, labels = probabilities(test), test.labels.numpy()
-    seconds = (time.perf_counter() - started) / len(test)
-    held = (probabilities(validation), validation.labels.cpu().numpy()) if validation else ()
-    fingerprint = data.fingerprint(test, run.classes)
-    runs.write_evaluation(run.path, runs.Evaluation(found, labels, fingerprint, seconds, *held))
-    result = {"test_accuracy": accuracy(found, labels), "test_pictures": len(test)}
-    print(json.dumps({"run": str(run.path)} | result))
 
 
 def leave(code: int) -> NoReturn:

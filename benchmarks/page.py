@@ -5,7 +5,7 @@
 A new picture counts from the file's choice until the answers of all models and the large map of
 the chosen one have changed; another model until its map is drawn; a patch taken away ("Hands on")
 until the answers of all models have followed. Pointing counts from a move of the pointer to the
-large map and all thumbnails drawn. README states what it measured.
+large map and all thumbnails drawn. docs/how-fast.md states what it measured.
 """
 
 import argparse

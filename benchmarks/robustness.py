@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from vitdemo.errors import VitdemoError  # noqa: E402
-from vitdemo.explorer.robustness import Robustness, robustness  # noqa: E402
 from vitdemo.perturb import PERTURBATIONS  # noqa: E402
+from vitdemo.robustness import Robustness, robustness  # noqa: E402
 from vitdemo.training import pick_device  # noqa: E402
 from vitdemo.workbench import Workbench  # noqa: E402
 

@@ -5,7 +5,7 @@
 In a real Chromium: each time a new window opens the page, waits for its first maps, and then goes
 from tab to tab. A tab counts from the click until all of its places have been drawn and painted;
 the first one from the address to the answers and maps. The server has seen one window before, so
-that models and evaluations are in memory. README states what it measured.
+that models and evaluations are in memory. docs/how-fast.md states what it measured.
 """
 
 import argparse

@@ -29,8 +29,8 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import usual  # noqa: E402
 from vitdemo import data, runs  # noqa: E402
 from vitdemo.models import build_model, count_macs  # noqa: E402
-from vitdemo.provenance import device_name, package_versions  # noqa: E402
 from vitdemo.recipes import Recipe, get_recipe  # noqa: E402
+from vitdemo.runs.provenance import device_name, package_versions  # noqa: E402
 from vitdemo.training import Preprocessing, autocast_helps, pick_device  # noqa: E402
 from vitdemo.training.devices import keep_memory  # noqa: E402
 from vitdemo.training.pretraining import make_trainer  # noqa: E402

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from vitdemo.explorer.errors import predictions
 from vitdemo.page.confusion import drawing
 from vitdemo.page.confusion.drawing import COUNTS, PREDICTED_SHARES, SHARES
+from vitdemo.predictions import predictions
 from vitdemo.workbench import Workbench
 
 # first: 60 10 0 / 5 25 0 / 4 6 0; second: 66 4 0 / 9 21 0 / 10 0 0

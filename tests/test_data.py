@@ -214,6 +214,12 @@ def test_synthetic_pictures_depend_on_the_seed_alone():
     assert first.labels.bincount().tolist() == [24] * 4
 
 
+def test_synthetic_classes_have_the_same_colours_to_train_and_to_test_on():
+    train, test = (data.SYNTHETIC.load(part).images.float() for part in ("train", "test"))
+    first, second = (images.std((2, 3)).view(4, 24, 3).mean(1) for images in (train, test))
+    assert (first - second).abs().max() < 2  # grey levels; other colours differ by 60
+
+
 def test_pictures_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         data.synthetic().labels = None

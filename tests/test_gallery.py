@@ -9,9 +9,9 @@ import pytest
 import torch
 from PIL import Image
 
-from vitdemo.explorer.errors import Query, find, pictures
 from vitdemo.metrics.errors import Filters
 from vitdemo.page import gallery, html
+from vitdemo.predictions import Query, find, pictures
 from vitdemo.workbench import Workbench
 
 ALL = Query("first", Filters("all", order="data_set"))

@@ -9,19 +9,17 @@ import torch
 from tests.making import RESNET, VIT, evaluation, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
-from vitdemo.explorer import compare
 from vitdemo.explorer.ingredients import (
     Ablation,
     Gain,
-    ablation,
     ablations,
-    bases,
     conclusion,
     differences,
     settings,
 )
 from vitdemo.metrics.paired import McNemar
 from vitdemo.page.compare import ingredients
+from vitdemo.page.compare.ingredients import ablation, bases
 from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
@@ -290,7 +288,7 @@ def test_the_plainest_run_is_offered_first(base):
     untested = make_run(base.path.parent / "untested")
     (untested.path / runs.EVALUATION).unlink()
     workbench = Workbench([base.path.parent], None, CPU)
-    assert compare.tested_names(workbench) == ["worse", "base", "better"]
+    assert [run.name for run in bases(workbench)] == ["worse", "base", "better"]
 
 
 def test_the_table_begins_with_the_run_beside(base):

@@ -7,9 +7,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ORDER = (
-    "errors < provenance < inputs < perturb < data < models < augment < recipes < training < runs"
-    " < bookkeeping < metrics < attention < attributions < faithfulness < figures < timm_models"
-    " < cache < traced < workbench < export < explorer < report < page < app"
+    "errors < inputs < perturb < cifar10 < data < models < augment < recipes < training < runs"
+    " < metrics < attention < attributions < faithfulness < figures < timm_models"
+    " < cache < traced < workbench < export < explorer < robustness < predictions"
+    " < report < page < app"
 )
 LAYERS = ORDER.split(" < ")
 ROOMS = {  # library: the only layers that may import it

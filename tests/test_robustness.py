@@ -6,8 +6,8 @@ import torch
 from PIL import Image
 
 from tests.making import CLASSES, RESNET, VIT, make_run
+from vitdemo import robustness
 from vitdemo.errors import DataError
-from vitdemo.explorer import robustness
 from vitdemo.explorer.sample import test_sample
 from vitdemo.perturb import PERTURBATIONS, apply
 from vitdemo.workbench import Workbench

@@ -1,4 +1,4 @@
-"""The models that ship are what their files say, and what README says of them."""
+"""The models that ship are what their files say, and what README and docs/ say of them."""
 
 import json
 import re
@@ -10,13 +10,14 @@ import pytest
 import torch
 
 from vitdemo import attributions, data, runs
-from vitdemo.explorer.ingredients import ablation, is_near
-from vitdemo.explorer.learning import setting
+from vitdemo.explorer.ingredients import is_near
 from vitdemo.faithfulness.measured import read_measured
 from vitdemo.inputs import load_image
 from vitdemo.metrics import accuracy
+from vitdemo.metrics.learning import setting
 from vitdemo.models import count_macs, count_parameters
 from vitdemo.page.compare import ingredients
+from vitdemo.page.compare.ingredients import ablation
 from vitdemo.page.look.picture import example_files
 from vitdemo.recipes import RECIPES
 from vitdemo.training import predict
@@ -25,6 +26,7 @@ from vitdemo.workbench import Workbench
 ROOT = Path(__file__).parents[1]
 SHIPPED = sorted((ROOT / "assets" / "runs").iterdir())
 TRAINED = [path for path in SHIPPED if (path / runs.WEIGHTS).exists()]  # of others the figures ship
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 AT_LEAST = {"finetune-deit-tiny": 0.965, "conv-baseline": 0.925, "vit-small-pretrained": 0.88}
 
 BASE = "vit-plain-cpu"  # of the ablation
@@ -88,24 +90,29 @@ def test_it_is_as_good_as_promised(run):
     assert right >= AT_LEAST.get(run.name, 0.0)
 
 
-def test_readme_states_the_measured_accuracy_and_time(run):
+def rows_of(name: str) -> dict[str, str]:
+    """The row of each page's table that begins with the run `name`, by the page's name."""
+    lines = ((page.name, line) for page in PAGES for line in page.read_text().splitlines())
+    return {page: line for page, line in lines if line.startswith(f"| `{name}` |")}
+
+
+def test_the_pages_state_the_measured_accuracy_and_time(run):
     right = accuracy(run.evaluation.probabilities, run.evaluation.labels)
-    rows = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("|")]
-    (row,) = [line for line in rows if line.startswith(f"| `{run.name}` |")]
-    assert f"{100 * right:.2f} %" in row
-    assert f"{run.config['parameters'] / 1e6:.2f} M" in row
-    assert f"| {run.train_seconds / 60:.0f} minutes" in row
+    rows = rows_of(run.name)
+    assert set(rows) == {"figures.md"} | (set() if BASE in run.name else {"README.md"})
+    for row in rows.values():
+        assert f"{100 * right:.2f} %" in row
+        assert f"{run.config['parameters'] / 1e6:.2f} M" in row
+        assert f"| {run.train_seconds / 60:.0f} minutes" in row
 
 
-def test_readme_states_what_each_ingredient_bought():
+def test_the_figures_state_what_each_change_bought():
     found = ablation(Workbench([ROOT / "assets" / "runs"], None, torch.device("cpu")), BASE)
     near = [gain for gain in found.gains if is_near(gain.differences)]
     assert {gain.run for gain in near} == {run.name for run in SHIPPED if BASE + "-" in run.name}
-    lines = (ROOT / "README.md").read_text().splitlines()
     for gain in near:
-        (row,) = [line for line in lines if line.startswith(f"| `{gain.run}` |")]
         _, right, gained, interval, *_ = ingredients.row(gain)
-        assert f"| {right} % | {gained} | {interval} |" in row
+        assert f"| {right} % | {gained} | {interval} |" in rows_of(gain.run)["figures.md"]
 
 
 def test_recipes_of_the_ablation_state_what_was_measured(run):
@@ -157,9 +164,14 @@ def test_every_model_knows_the_photo_that_the_page_begins_with(trained):
     assert trained.classes[answer.probabilities.argmax()] == "cat"
 
 
-def test_readme_is_finished_and_its_files_exist():
-    text = (ROOT / "README.md").read_text()
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_is_finished_and_its_files_exist(page):
+    text = page.read_text()
     assert "@@" not in text
     local = re.findall(r"\]\((?!http)([^)#]+)\)", text)
-    assert local
-    assert [name for name in local if not (ROOT / name).is_file()] == []
+    assert [name for name in local if not (page.parent / name).is_file()] == []
+
+
+def test_every_page_is_linked_from_readme():
+    linked = re.findall(r"\]\((docs/[^)#]+)\)", PAGES[0].read_text())
+    assert set(linked) == {f"docs/{page.name}" for page in PAGES[1:]}

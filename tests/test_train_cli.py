@@ -17,9 +17,10 @@ import torch
 from safetensors.torch import load_file
 
 import train
-from vitdemo import bookkeeping, runs, training
+from vitdemo import runs, training
 from vitdemo.data import synthetic
-from vitdemo.recipes import RECIPES
+from vitdemo.recipes import RECIPES, smoke_recipe
+from vitdemo.runs import writer
 from vitdemo.training import Processes, bar
 
 THREE = {f"{part}/{name}": 10 for part in ("train", "test") for name in ("ant", "bee", "cow")}
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("tiny_recipe")
 
 @pytest.fixture(autouse=True)
 def _every_checkpoint(monkeypatch):
-    monkeypatch.setattr(bookkeeping, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(writer, "CHECKPOINT_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -120,10 +121,10 @@ def test_smoke_takes_a_recipe_of_two_stages_and_fewer_pictures(
     assert stages == ["head", "all", "all"]
 
 
-@pytest.mark.parametrize("more", [(), ("--epochs", "1")], ids=["two epochs", "one"])
+@pytest.mark.parametrize("changes", [{}, {"epochs": 1}], ids=["two epochs", "one"])
 @pytest.mark.parametrize("name", RECIPES)
-def test_smoke_tries_each_ingredient_of_a_recipe(name, more):
-    recipe = train.choose_recipe(train.build_parser().parse_args([name, "--smoke", *more]))
+def test_smoke_tries_each_part_of_a_recipe(name, changes):
+    recipe = smoke_recipe(name, **changes)
     rests = (recipe.mixup or recipe.cutmix) and recipe.unmixed_epochs
     rests = max(rests, recipe.patch_dropout and recipe.whole_epochs)
     assert rests <= recipe.epochs - 1 <= 1
@@ -229,7 +230,7 @@ def test_ctrl_c_loses_nothing_finished(
 def test_a_checkpoint_that_waits_is_written_when_the_run_stops(
     cli, smoke, monkeypatch, tmp_path, tiny_run
 ):
-    monkeypatch.setattr(bookkeeping, "CHECKPOINT_SECONDS", 1000.0)
+    monkeypatch.setattr(writer, "CHECKPOINT_SECONDS", 1000.0)
     with monkeypatch.context() as patch:
         interrupt_at(patch, bar, "show", 3, KeyboardInterrupt)
         code, out, _ = smoke()
@@ -252,7 +253,7 @@ def test_nothing_stops_the_writing_of_a_checkpoint(number):
 
 
 def test_short_epochs_share_a_checkpoint(smoke, monkeypatch, tmp_path):
-    monkeypatch.setattr(bookkeeping, "CHECKPOINT_SECONDS", 1000.0)
+    monkeypatch.setattr(writer, "CHECKPOINT_SECONDS", 1000.0)
     written, write = [], runs.write_checkpoint
     monkeypatch.setattr(
         runs, "write_checkpoint", lambda folder, s: written.append(s["epoch"]) or write(folder, s)

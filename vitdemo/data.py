@@ -6,6 +6,7 @@ to be one (N, 3, S, S) uint8 tensor in memory (CIFAR-10: 184 MB), so no loader, 
 
 import hashlib
 import os
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,13 +21,11 @@ from torch import Tensor
 from torchvision.datasets import CIFAR10
 from torchvision.datasets.folder import IMG_EXTENSIONS, make_dataset
 
-from vitdemo.errors import DataError, ImageError
+from vitdemo import cifar10
+from vitdemo.cifar10 import CLASSES as CIFAR10_CLASSES
+from vitdemo.errors import DataError, ImageError, Stopped
 from vitdemo.inputs import load_image, square_crop, to_uint8, visible_square
 
-CIFAR10_CLASSES = (
-    *("airplane", "automobile", "bird", "cat", "deer"),
-    *("dog", "frog", "horse", "ship", "truck"),
-)
 # Over all pixels of the 50,000 training pictures. The std (0.2023, 0.1994, 0.2010) that many
 # repositories carry is the mean of the per-picture stds, which is smaller.
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
@@ -96,10 +95,17 @@ def default_root() -> Path:
     return Path(os.environ.get("VITDEMO_DATA") or "data")
 
 
-def open_source(root: Path | str | None = None, *, download: bool = True) -> Source:
+def open_source(
+    root: Path | str | None = None,
+    *,
+    download: bool = True,
+    on_bytes: cifar10.OnBytes | None = None,
+) -> Source:
     """Find the data set in `root`; an absent or empty `root` gets CIFAR-10, downloaded.
 
-    Raises `DataError` where `root` holds something else, or where the download is not possible.
+    `on_bytes(done, total)` hears of each file's download and may raise `Stopped` to end it: the
+    next one goes on there. Raises `DataError` where `root` holds something else, or where the
+    download is not possible.
     """
     root = Path(root) if root is not None else default_root()
     if (root / "train").is_dir():
@@ -117,7 +123,7 @@ def open_source(root: Path | str | None = None, *, download: bool = True) -> Sou
                 f"The data set is not in '{root}': run `python train.py download` where there is "
                 "a network, or pass --data a folder of train/<class>/ and test/<class>/ pictures."
             )
-        _download_cifar10(root)
+        _download_cifar10(root, on_bytes)
     return Source("cifar10", root, CIFAR10_CLASSES, is_cifar10=True)
 
 
@@ -128,20 +134,40 @@ def is_absent(root: Path | str | None = None) -> bool:
 
 
 def _holds_something_else(root: Path) -> bool:
-    """Whether more lies there than the archive of a download that broke off, to be tried again."""
-    return any(entry.name != CIFAR10.filename for entry in root.iterdir())
+    """Whether more lies there than the parts of a download that broke off, to be gone on with."""
+    return any(entry.name not in (CIFAR10.filename, cifar10.PARTS) for entry in root.iterdir())
 
 
-def _download_cifar10(root: Path) -> None:
+def _download_cifar10(root: Path, on_bytes: cifar10.OnBytes | None) -> None:
+    """From the Hub, and where that cannot be reached from CIFAR-10's own site, which is slow."""
     try:
-        CIFAR10(str(root), download=True)
-    except Exception as error:  # urllib, ssl, tarfile, disk: all end in the same way out
-        if root.is_dir() and not any(root.iterdir()):
-            root.rmdir()
-        raise DataError(
-            f"CIFAR-10 could not be downloaded into '{root}' ({error}): check the network, or pass "
-            "--data a folder that holds it or your own train/<class>/ and test/<class>/ pictures."
-        ) from error
+        cifar10.fetch(root, on_bytes)
+    except (DataError, Stopped):
+        raise
+    except Exception as unreached:  # httpx, huggingface_hub, disk: all end in the same way out
+        try:
+            CIFAR10(str(root), download=True)
+        except Exception as error:  # urllib, ssl, tarfile
+            _remove_empty(root / cifar10.PARTS, root)
+            raise DataError(
+                f"CIFAR-10 could not be downloaded into '{root}', neither from the Hugging Face "
+                f"Hub ({_one_line(unreached)}) nor from its own site ({_one_line(error)}): check "
+                "the network, or pass --data a folder that holds it or your own train/<class>/ and "
+                "test/<class>/ pictures."
+            ) from error
+
+
+def _one_line(error: Exception) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def _remove_empty(*folders: Path) -> None:
+    """Leave no folder behind where nothing was fetched."""
+    for folder in folders:
+        if folder.is_dir() and not any(
+            file.is_file() and file.stat().st_size for file in folder.rglob("*")
+        ):
+            shutil.rmtree(folder)
 
 
 def _load_cifar10(root: Path, part: str) -> Pictures:
@@ -264,8 +290,18 @@ def _grey_levels(channels: tuple[float, ...], device: torch.device) -> Tensor:
     return 255 * torch.tensor(channels, device=device).view(3, 1, 1)
 
 
+class SyntheticSource(Source):
+    """Pictures that are drawn, not read: what `--smoke` learns in seconds."""
+
+    def load(self, part: str, size: int = 32) -> Pictures:
+        return synthetic(len(self.classes), seed=int(part == "test"))
+
+
+SYNTHETIC = SyntheticSource("synthetic", Path(), ("one", "two", "three", "four"))
+
+
 def synthetic(classes: int = 4, each: int = 24, size: int = 32, seed: int = 0) -> Pictures:
-    """Coloured stripes on noise, one angle and colour a class: `--smoke` learns it in seconds."""
+    """Coloured stripes on noise; a class has its angle and colour, and `seed` draws the noise."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.arange(classes).repeat(each)  # (N,)
     rows, columns = torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")
@@ -273,7 +309,7 @@ def synthetic(classes: int = 4, each: int = 24, size: int = 32, seed: int = 0) -
     wave = torch.sin(
         (angle.cos().view(-1, 1, 1) * columns + angle.sin().view(-1, 1, 1) * rows) * 0.8
     )  # (N, S, S)
-    colour = torch.rand(classes, 3, 1, 1, generator=generator)[labels]  # (N, 3, 1, 1)
+    colour = torch.rand(classes, 3, 1, 1, generator=torch.Generator().manual_seed(0))[labels]
     noise = 0.2 * torch.randn(len(labels), 3, size, size, generator=generator)
     images = 255 * (0.5 + 0.4 * wave[:, None] * colour + noise).clamp(0, 1)
     return Pictures(images.to(torch.uint8), labels)

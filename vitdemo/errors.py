@@ -32,3 +32,7 @@ class ModelError(VitdemoError):
 
 class ImageError(VitdemoError):
     """An upload that is not a picture we can show."""
+
+
+class Stopped(Exception):
+    """A person has ended the work: raised from a progress callback, never shown."""

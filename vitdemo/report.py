@@ -20,17 +20,6 @@ from vitdemo import figures
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.explorer.calibration import Calibration, calibration_of
 from vitdemo.explorer.ingredients import ablation_of, ablations, conclusion
-from vitdemo.explorer.learning import (
-    below_validation,
-    gap,
-    images_per_second,
-    milestones,
-    minutes,
-    reached,
-    reasons,
-    record_of_weights,
-    stages,
-)
 from vitdemo.explorer.metrics import (
     COLUMNS,
     TITLES,
@@ -44,6 +33,17 @@ from vitdemo.figures.curves import MANY, Pen, curve_plot, pens
 from vitdemo.metrics import confusion, most_confused, pair_sentence
 from vitdemo.metrics.calibration import two_sides
 from vitdemo.metrics.errors import cells
+from vitdemo.metrics.learning import (
+    below_validation,
+    gap,
+    images_per_second,
+    milestones,
+    minutes,
+    reached,
+    reasons,
+    record_of_weights,
+    stages,
+)
 from vitdemo.metrics.paired import holm, mcnemar_sentence, p_words
 from vitdemo.runs import WEIGHTS, Run
 

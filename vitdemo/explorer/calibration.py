@@ -10,7 +10,6 @@ on which it is then judged.
 from dataclasses import dataclass
 
 from vitdemo.errors import RunError
-from vitdemo.explorer.learning import setting
 from vitdemo.explorer.metrics import sound_evaluation
 from vitdemo.metrics.calibration import (
     Chance,
@@ -21,6 +20,7 @@ from vitdemo.metrics.calibration import (
     reliability,
     with_temperature,
 )
+from vitdemo.metrics.learning import setting
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 

@@ -17,8 +17,8 @@ from vitdemo.errors import RunError
 from vitdemo.explorer.metrics import table_of
 from vitdemo.explorer.sample import test_sample
 from vitdemo.metrics.calibration import reliability
-from vitdemo.provenance import device_name
 from vitdemo.runs import WEIGHTS, Run
+from vitdemo.runs.provenance import device_name
 from vitdemo.workbench import Workbench
 
 BATCHES = (1, 32)
@@ -142,11 +142,6 @@ def trained_rows(workbench: Workbench) -> list[Run]:
     """The runs of the table that have weights, in its order: those that can be timed and tried."""
     names = [row.name for row in model_rows(workbench) if row.file_bytes is not None]
     return [workbench.run(name) for name in names]
-
-
-def tested_names(workbench: Workbench) -> list[str]:
-    """The runs of the table that were tested, the plainest (the lowest accuracy) first."""
-    return [row.name for row in reversed(model_rows(workbench)) if row.tested]
 
 
 def sample_size(workbench: Workbench, run: Run, count: int) -> int:

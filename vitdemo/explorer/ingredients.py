@@ -1,6 +1,6 @@
 """What each recipe has otherwise than that of one run, and what came of it: an ablation.
 
-    found = ablation(workbench, "vit-plain")
+    found = ablation_of(run, others)
     found.gains[0].words, found.gains[0].test.difference  # "augmentation: none → …", 0.031
 
 Both sides answered the same test pictures, so the gain is counted picture by picture.
@@ -12,14 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from vitdemo.explorer.compare import tested_names
-from vitdemo.explorer.errors import predictions
-from vitdemo.explorer.learning import DEFAULTS, mixes, setting
 from vitdemo.explorer.metrics import paired_test_of, sound_evaluation
 from vitdemo.metrics import accuracy
+from vitdemo.metrics.learning import DEFAULTS, mixes, setting
 from vitdemo.metrics.paired import SIGNIFICANT, McNemar, holm, is_right
 from vitdemo.runs import Run
-from vitdemo.workbench import Workbench
 
 NEAR = 2  # settings in which a run of an ablation may differ: MixUp and CutMix are two
 LEAST = 3  # settings in which alone some run differs, which make an ablation
@@ -116,13 +113,6 @@ class Ablation:
         return [gain for gain in self.gains if is_near(gain.differences)]
 
 
-def ablation(workbench: Workbench, name: str) -> Ablation:
-    """All comparable runs beside `name`. Raises `RunError` without a sound evaluation of it."""
-    base, group = workbench.run(name), predictions(workbench, name)
-    others = [run for run in group.runs if run.name != name]
-    return workbench.cache.of(ablation_of, base, others, group.left_out)
-
-
 def ablation_of(base: Run, others: Sequence[Run], left_out: Sequence[str] = ()) -> Ablation:
     """`others`, tested on the same pictures, beside `base`. Raises `RunError` otherwise."""
     tests = [paired_test_of(run, base).overall for run in others]
@@ -203,18 +193,6 @@ def is_near(words: Sequence[str], most: int = NEAR) -> bool:
 
 def _without_seed(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(word for word in words if not word.startswith("seed: "))
-
-
-def bases(workbench: Workbench) -> list[Run]:
-    """The tested runs in the order in which another may stand beside them.
-
-    Bases of ablations come first, that of the largest before all; then the plainest run (the
-    lowest accuracy).
-    """
-    found = {run.name: run for run in workbench.evaluated_runs()}
-    groups = ablations(found.values())
-    plainest = [found[name] for name in tested_names(workbench)]
-    return sorted(plainest, key=lambda run: -len(groups.get(run.name, ())))
 
 
 def differences(base: Run, run: Run) -> list[str]:

@@ -19,8 +19,8 @@ from vitdemo import attention, runs, timm_models
 from vitdemo.attention import ablation, embeddings, lens, statistics
 from vitdemo.attention.ablation import Head, Means
 from vitdemo.errors import DataError, RunError, VitdemoError
-from vitdemo.explorer.learning import record_of_weights
 from vitdemo.explorer.sample import Sample, test_sample
+from vitdemo.metrics.learning import record_of_weights
 from vitdemo.metrics.paired import McNemar, mcnemar
 from vitdemo.models import CONVOLUTIONAL, is_vision_transformer
 from vitdemo.runs import Run

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import gradio as gr
 
+from vitdemo import predictions as choices
 from vitdemo.explorer import augmented, dataset, features, hands, inside, why
-from vitdemo.explorer import errors as choices
 from vitdemo.explorer import metrics as explorer_metrics
 from vitdemo.explorer.calibration import calibration as calibration_by_name
 from vitdemo.explorer.compare import latency, model_rows, sample_size, trained_rows
-from vitdemo.explorer.ingredients import ablation, bases
 from vitdemo.explorer.patches import embed
-from vitdemo.explorer.robustness import measure
 from vitdemo.explorer.side import side_by_side
 from vitdemo.export import save_maps
 from vitdemo.page import (
@@ -30,6 +28,7 @@ from vitdemo.page import (
 )
 from vitdemo.page.components import FOLDER as COMPONENTS
 from vitdemo.page.components import head_script
+from vitdemo.robustness import measure
 from vitdemo.workbench import Workbench
 
 # System fonts: the page is whole without a network.
@@ -122,8 +121,8 @@ def build_page(workbench: Workbench) -> gr.Blocks:
                     trained_runs=partial(trained_rows, workbench),
                     latency=partial(latency, workbench),
                     beside={
-                        "tested": partial(bases, workbench),
-                        "ablation": partial(ablation, workbench),
+                        "tested": partial(compare.ingredients.bases, workbench),
+                        "ablation": partial(compare.ingredients.ablation, workbench),
                     },
                     changed={
                         "measure": partial(measure, workbench),

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import gradio as gr
 
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer.errors import Predictions, Query
 from vitdemo.metrics.errors import Filters, Mutual, mutual_pairs
 from vitdemo.page import gallery, html
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
@@ -21,6 +20,7 @@ from vitdemo.page.kit import (
 from vitdemo.page.look import permalink
 from vitdemo.page.look.opener import Opener
 from vitdemo.page.metrics import NOTHING
+from vitdemo.predictions import Predictions, Query
 from vitdemo.runs import Run
 
 ANY = ""  # the choice of no class in particular

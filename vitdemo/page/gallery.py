@@ -10,10 +10,10 @@ import gradio as gr
 import numpy as np
 
 from vitdemo.errors import DataError, VitdemoError
-from vitdemo.explorer.errors import Query, Selection
 from vitdemo.page import html
 from vitdemo.page.kit import QUIET, PickHTML, picked_numbers
 from vitdemo.page.look.opener import Opener
+from vitdemo.predictions import Query, Selection
 from vitdemo.runs import Run
 
 PAGE = 48

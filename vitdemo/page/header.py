@@ -8,8 +8,8 @@ import torch
 
 from vitdemo.page import html
 from vitdemo.page.kit import QUIET
-from vitdemo.provenance import device_name
 from vitdemo.runs import Run
+from vitdemo.runs.provenance import device_name
 
 
 def build(

@@ -7,7 +7,9 @@ import gradio as gr
 import numpy as np
 
 from vitdemo.explorer.ingredients import ablations
-from vitdemo.explorer.learning import (
+from vitdemo.figures import Curve
+from vitdemo.figures.curves import MANY, Hover, Mark, Pen, curve_plot, hover_svg, pens
+from vitdemo.metrics.learning import (
     below_validation,
     gap,
     images_per_second,
@@ -19,8 +21,6 @@ from vitdemo.explorer.learning import (
     smoothed,
     stages,
 )
-from vitdemo.figures import Curve
-from vitdemo.figures.curves import MANY, Hover, Mark, Pen, curve_plot, hover_svg, pens
 from vitdemo.page import html
 from vitdemo.page.components.run_choice import grouped
 from vitdemo.page.components.run_list import RunList

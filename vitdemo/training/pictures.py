@@ -41,14 +41,12 @@ def with_shuffled_labels(pictures: data.Pictures, seed: int) -> data.Pictures:
     return data.Pictures(pictures.images, pictures.labels[order])
 
 
-def preprocessing_of(
-    recipe: Recipe, source: data.Source | None, pictures: data.Pictures
-) -> Preprocessing:
+def preprocessing_of(recipe: Recipe, source: data.Source, pictures: data.Pictures) -> Preprocessing:
     """The pretrained weights' own normalisation, CIFAR-10's, or that of the training pictures."""
     if recipe.model.family == "timm":
         pretrained = timm.get_pretrained_cfg(recipe.model.name)
         mean, std = tuple(pretrained.mean), tuple(pretrained.std)
-    elif source is not None and source.is_cifar10:
+    elif source.is_cifar10:
         mean, std = data.CIFAR10_MEAN, data.CIFAR10_STD
     else:
         mean, std = data.pixel_statistics(pictures.images)

@@ -6,7 +6,8 @@ import gradio as gr
 
 from vitdemo import figures
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer.ingredients import Ablation, Gain, conclusion
+from vitdemo.explorer.compare import model_rows
+from vitdemo.explorer.ingredients import Ablation, Gain, ablation_of, ablations, conclusion
 from vitdemo.figures import charts
 from vitdemo.metrics.paired import SIGNIFICANT, p_words
 from vitdemo.page import html
@@ -14,7 +15,9 @@ from vitdemo.page.compare.export import exports
 from vitdemo.page.components.run_choice import RunChoice, grouped
 from vitdemo.page.kit import QUIET
 from vitdemo.page.metrics.tables import explanations, signed
+from vitdemo.predictions import predictions
 from vitdemo.runs import Run
+from vitdemo.workbench import Workbench
 
 INTRO = (
     "## What an ingredient buys: the ablation\nEach run beside one of them: what differs in their "
@@ -37,6 +40,25 @@ HEADER = ["Run", "Test accuracy (%)", *WORDS]
 SIGNS = f"● better, ■ worse, ○ could be chance: p (Holm) is not below {SIGNIFICANT:g}."
 NOTHING = "No run has been tested yet: nothing to compare."
 ALONE = "No other run was tested on the same pictures."
+
+
+def ablation(workbench: Workbench, name: str) -> Ablation:
+    """All comparable runs beside `name`. Raises `RunError` without a sound evaluation of it."""
+    base, group = workbench.run(name), predictions(workbench, name)
+    others = [run for run in group.runs if run.name != name]
+    return workbench.cache.of(ablation_of, base, others, group.left_out)
+
+
+def bases(workbench: Workbench) -> list[Run]:
+    """The tested runs in the order in which another may stand beside them.
+
+    Bases of ablations come first, that of the largest before all; then the plainest run (the
+    lowest accuracy).
+    """
+    found = {run.name: run for run in workbench.evaluated_runs()}
+    groups = ablations(found.values())
+    plainest = [found[row.name] for row in reversed(model_rows(workbench)) if row.tested]
+    return sorted(plainest, key=lambda run: -len(groups.get(run.name, ())))
 
 
 def build(

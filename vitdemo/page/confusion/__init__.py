@@ -5,7 +5,6 @@ from collections.abc import Callable
 import gradio as gr
 
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer.errors import Predictions, Query
 from vitdemo.metrics.errors import Filters
 from vitdemo.page import gallery, html
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
@@ -14,6 +13,7 @@ from vitdemo.page.confusion.drawing import COUNTS, UNITS, Matrix
 from vitdemo.page.kit import LIGHT_QUEUE, QUIET, PickHTML, for_people, picked_numbers
 from vitdemo.page.look.opener import Opener
 from vitdemo.page.metrics import NOBODY, NOTHING
+from vitdemo.predictions import Predictions, Query
 from vitdemo.runs import Run
 
 # As little as is needed, so that the cell stays in sight.

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitdemo.explorer.errors import Predictions
 from vitdemo.figures.matrix import matrix_figure, png
 from vitdemo.metrics import WORDS, most_confused, pair_sentence
 from vitdemo.metrics.errors import cells, difference
 from vitdemo.page import html
+from vitdemo.predictions import Predictions
 
 COUNTS, SHARES, PREDICTED_SHARES = (
     "Counts",

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.making import VIT, make_run, record
-from vitdemo.explorer import learning
+from vitdemo.metrics import learning
 from vitdemo.models import ModelSpec
 
 

@@ -1,6 +1,6 @@
 """What a training writes down: its run folder from the first moment up to the last epoch.
 
-`runs.py` knows the files; here is what a training puts into them, and when.
+`vitdemo.runs` knows the files; here is what a training puts into them, and when.
 """
 
 import os
@@ -12,14 +12,23 @@ from pathlib import Path
 
 import torch
 
-from vitdemo import runs
+from vitdemo import data, runs
 from vitdemo.errors import RunError
 from vitdemo.models import count_macs, count_parameters
-from vitdemo.provenance import device_name, git_commit, package_versions
-from vitdemo.recipes import Recipe
+from vitdemo.runs.provenance import device_name, git_commit, package_versions
 from vitdemo.training import Trainer
 
 CHECKPOINT_SECONDS = 20.0  # between two checkpoints, where epochs are shorter than that
+
+
+def check_free(folder: Path, *, smoke: bool) -> None:
+    """Raises `RunError` where `folder` holds a run, unless a smoke test replaces another one."""
+    if not (folder / runs.CONFIG).exists():
+        return
+    if not smoke or runs.read_config(folder).get("data", {}).get("name") != data.SYNTHETIC.name:
+        raise RunError(
+            f"'{folder}' already holds a run: go on with --resume, or choose another --out."
+        )
 
 
 def prepare_folder(folder: Path, trainer: Trainer, config: dict) -> None:
@@ -32,45 +41,6 @@ def prepare_folder(folder: Path, trainer: Trainer, config: dict) -> None:
     runs.rewrite_history(folder, ())
     runs.write_checkpoint(folder, trainer.state_dict())
     runs.write_config(folder, config)  # last: a folder that has it can be resumed
-
-
-def continue_folder(folder: Path, trainer: Trainer, argv: list[str]) -> None:
-    """Drop what was not saved of a run that goes on, and write down with what it does."""
-    history = [r for r in runs.read_history(folder) if r["epoch"] <= trainer.epoch]
-    runs.rewrite_history(folder, history)
-    if not trainer.finished:
-        config = runs.read_config(folder)
-        before, epochs = config["recipe"]["epochs"], trainer.recipe.epochs
-        changed = {"epochs_before": before} if before != epochs else {}
-        resumed = [
-            *config.get("resumed", ()),
-            {"after_epoch": trainer.epoch} | changed | made_with(trainer, argv),
-        ]
-        recipe = config["recipe"] | {"epochs": epochs}
-        runs.write_config(folder, config | {"recipe": recipe, "resumed": resumed})
-
-
-def resumable(folder: Path, fingerprint: str, recipe: Recipe) -> dict:
-    """The checkpoint of `folder`, to go on with as `recipe` has it.
-
-    Raises `RunError` where it was begun on other data, where it is to end before the epoch that it
-    has reached, or where a finished one is to go on.
-    """
-    config = runs.read_config(folder)
-    begun, begun_with = config.get("data", {}).get("fingerprint"), config["recipe"]
-    if begun != fingerprint:
-        raise RunError(
-            f"'{folder}' was begun on other training pictures (fingerprint {begun}, now "
-            f"{fingerprint}): pass its --data, or choose another --out."
-        )
-    state = runs.read_checkpoint(folder)
-    total = begun_with["head_epochs"] + begun_with["epochs"]
-    if recipe.total_epochs != total and not state["epoch"] < min(total, recipe.total_epochs):
-        raise RunError(
-            f"'{folder}' has {state['epoch']} of {total} epochs and cannot end after "
-            f"{recipe.total_epochs}: choose more where it is not finished, or another --out."
-        )
-    return state
 
 
 def describe(
@@ -110,30 +80,6 @@ def made_with(trainer: Trainer, argv: list[str]) -> dict:
         "packages": package_versions(),
         "git_commit": git_commit(),
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-    }
-
-
-def started_from(weights: Path | None) -> dict:
-    """{"started_from": the run that left `weights`, if any, and the seconds up to it}."""
-    source = runs.source_of(weights) if weights else None
-    if not source:
-        return {}
-    folder, epoch = source
-    try:
-        config, history = runs.read_config(folder), runs.read_history(folder)
-    except RunError:  # a model of the hub's lies beside a config.json, too
-        return {}
-    before = config.get("started_from", {}).get("seconds", 0)
-    history = [record for record in history if not epoch or record["epoch"] <= epoch]
-    words = ("command", "device", "processes", "git_commit", "started")
-    return {
-        "started_from": {
-            "run": folder.name,
-            "recipe": config["recipe"].get("name"),
-            "epochs": len(history),
-            "seconds": before + sum(record["epoch_seconds"] for record in history),
-        }
-        | {word: config.get(word) for word in words}
     }
 
 

@@ -10,8 +10,8 @@ import torch
 from tests.making import ANSWERS, INSECTS, VIT, make_run
 from vitdemo import data, runs
 from vitdemo.errors import DataError, RunError
-from vitdemo.explorer.errors import Query, counts, find, panel, pictures, predictions
 from vitdemo.metrics.errors import KINDS, Filters
+from vitdemo.predictions import Query, counts, find, panel, pictures, predictions
 from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")

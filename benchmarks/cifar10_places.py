@@ -1,0 +1,34 @@
+"""Write the tables of `vitdemo.cifar10` anew from the official files: places.bin and names.xz.
+
+python benchmarks/cifar10_places.py data
+"""
+
+import lzma
+import pickle
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from torchvision.datasets import CIFAR10  # noqa: E402
+
+from vitdemo.cifar10 import BATCHES, HERE, digest  # noqa: E402
+
+
+def main() -> None:
+    digests, names = [], []
+    for batch in BATCHES:
+        with (Path(sys.argv[1]) / CIFAR10.base_folder / batch).open("rb") as file:
+            content = pickle.load(file, encoding="latin1")
+        pictures = content["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)  # (N, 32, 32, 3)
+        digests += map(digest, pictures)
+        names += content["filenames"]
+    (HERE / "places.bin").write_bytes(b"".join(digests))
+    packed = lzma.compress("\n".join(names).encode(), preset=9 | lzma.PRESET_EXTREME)
+    (HERE / "names.xz").write_bytes(packed)
+    print(f"{len(set(digests)):,} different digests of {len(digests):,} pictures")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""CIFAR-10 from the Hugging Face Hub, rebuilt into the official files byte by byte.
+
+Its own site has been slow since 2026-06 (https://github.com/pytorch/vision/issues/9536); the Hub's
+copy takes seconds. It is parquet in an order that nobody promises, so each picture finds its
+official place by its content: `places.bin` has four bytes of the BLAKE2b digest of every picture,
+`names.xz` its file name, both in the official order. What is built counts only if all its MD5 sums
+are the official ones.
+
+    fetch(Path("data"))  # data/cifar-10-batches-py, as `torchvision.datasets.CIFAR10` reads it
+
+Letters: N pictures.
+"""
+
+import hashlib
+import io
+import lzma
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from torchvision.datasets import CIFAR10
+
+from vitdemo.cifar10.pickled import batch_bytes, meta_bytes
+from vitdemo.errors import DataError
+
+CLASSES = (
+    *("airplane", "automobile", "bird", "cat", "deer"),
+    *("dog", "frog", "horse", "ship", "truck"),
+)
+REPOSITORY = "uoft-cs/cifar10"
+FILES = ("plain_text/train-00000-of-00001.parquet", "plain_text/test-00000-of-00001.parquet")
+BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
+EACH = 10_000  # pictures of a batch
+SHAPE = (32, 32, 3)
+PARTS = ".cifar10-parts"  # below the root, until the data set is whole: a download goes on there
+TIMEOUT = 20  # seconds without a byte
+CHUNK = 2**20
+DIGEST_BYTES = 4  # enough to tell all 60,000 apart
+HERE = Path(__file__).parent
+
+OnBytes = Callable[[int, int], None]  # (done, total) of one file; may raise to end the download
+
+
+def fetch(root: Path, on_bytes: OnBytes | None = None) -> None:
+    """Download and rebuild CIFAR-10 below `root`; a download that broke off goes on.
+
+    Nothing is at its place until all of it is. Raises `DataError` for a copy that differs from the
+    official data set, naming a picture, and what huggingface_hub and httpx
+    raise without a network.
+    """
+    parts = root / PARTS
+    files = [download(name, parts, on_bytes) for name in FILES]
+    whole = parts / CIFAR10.base_folder
+    shutil.rmtree(whole, ignore_errors=True)
+    whole.mkdir()
+    rebuild((row for file in files for row in rows(file)), whole)
+    os.replace(whole, root / CIFAR10.base_folder)
+    shutil.rmtree(parts)
+
+
+def download(name: str, folder: Path, on_bytes: OnBytes | None = None) -> Path:
+    """A file of the Hub's data set, below `folder`; a part of it that is there is gone on with.
+
+    (`hf_hub_download` of huggingface_hub 1.0 and later begins anew, whatever is there.)
+    """
+    # Late: a training that has its data needs none of these.
+    import httpx
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+    from tqdm.auto import tqdm
+
+    endpoint = os.environ.get("HF_ENDPOINT")
+    remote = get_hf_file_metadata(
+        hf_hub_url(REPOSITORY, name, repo_type="dataset", endpoint=endpoint), timeout=TIMEOUT
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    whole = folder / f"{name.partition('/')[2]}-{remote.etag}"  # another version begins anew
+    part = whole.with_name(f"{whole.name}.part")
+    if whole.exists():
+        return whole
+    done = part.stat().st_size if part.exists() else 0
+    stream = httpx.stream(
+        "GET",
+        remote.location,
+        headers={"Range": f"bytes={done}-"} if done else {},
+        follow_redirects=True,
+        timeout=TIMEOUT,
+    )
+    with stream as answer:
+        answer.raise_for_status()
+        done = done if answer.status_code == httpx.codes.PARTIAL_CONTENT else 0
+        bar = {"unit": "B", "unit_scale": True, "desc": f"CIFAR-10 from the Hub, {whole.stem[:5]}"}
+        with (
+            part.open("ab" if done else "wb") as file,
+            tqdm(total=remote.size, initial=done, **bar) as shown,
+        ):
+            for chunk in answer.iter_bytes(CHUNK):
+                file.write(chunk)
+                shown.update(len(chunk))
+                if on_bytes is not None:
+                    on_bytes(file.tell(), remote.size)
+    if part.stat().st_size != remote.size:
+        raise OSError(f"the connection ended after {part.stat().st_size:,} of {remote.size:,} B")
+    os.replace(part, whole)
+    return whole
+
+
+def rows(file: Path) -> Iterator[tuple[np.ndarray, int]]:
+    """Each picture (32, 32, 3) uint8 of a parquet file, and its label. Raises `DataError`."""
+    import pyarrow
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        for batch in ParquetFile(file).iter_batches(columns=["img", "label"]):
+            labels = batch.column("label").to_pylist()
+            for cell, label in zip(batch.column("img"), labels, strict=True):
+                with Image.open(io.BytesIO(cell["bytes"].as_py())) as image:
+                    yield np.asarray(image.convert("RGB")), label
+    except (pyarrow.ArrowException, OSError, KeyError, TypeError) as error:
+        file.unlink(missing_ok=True)  # so that the next try fetches it whole
+        raise DataError(f"The Hub's '{file.name}' is damaged ({error}): try again.") from error
+
+
+def rebuild(pictures: Iterator[tuple[np.ndarray, int]], folder: Path) -> None:
+    """Write the official files into `folder` from all pictures in any order.
+
+    Raises `DataError` naming a picture that CIFAR-10 does not have, or that is missing.
+    """
+    places, names = known_places(), file_names()
+    pixels = np.zeros((len(names), *SHAPE), np.uint8)
+    labels, found = np.zeros(len(names), np.uint8), np.zeros(len(names), bool)
+    stranger = None
+    for number, (picture, label) in enumerate(pictures):
+        free = [i for i in places.get(digest(picture), ()) if not found[i]]
+        if not free:
+            stranger = number if stranger is None else stranger
+            continue
+        pixels[free[0]], labels[free[0]], found[free[0]] = picture, label, True
+    if stranger is not None or not found.all():
+        raise DataError(_difference(stranger, np.flatnonzero(~found), names))
+    for b, batch in enumerate(BATCHES):
+        own = slice(b * EACH, (b + 1) * EACH)
+        planes = np.ascontiguousarray(pixels[own].transpose(0, 3, 1, 2))  # (N, 3, 32, 32)
+        content = batch_bytes(batch, planes.tobytes(), labels[own].tolist(), names[own])
+        _write_checked(folder / batch, content)
+    _write_checked(folder / CIFAR10.meta["filename"], meta_bytes(CLASSES))
+
+
+def _difference(stranger: int | None, missing: np.ndarray, names: list[str]) -> str:
+    words = []
+    if stranger is not None:
+        words.append(f"its picture number {stranger} is not of CIFAR-10")
+    if len(missing):
+        first = missing[0]
+        words.append(
+            f"'{names[first]}' of {BATCHES[first // EACH]} is missing"
+            + (f", and {len(missing) - 1:,} more" if len(missing) > 1 else "")
+        )
+    return f"The Hub's copy of CIFAR-10 differs from the official one: {'; '.join(words)}."
+
+
+def _write_checked(file: Path, content: bytes) -> None:
+    official = dict([*CIFAR10.train_list, *CIFAR10.test_list])
+    official[CIFAR10.meta["filename"]] = CIFAR10.meta["md5"]
+    if hashlib.md5(content, usedforsecurity=False).hexdigest() != official[file.name]:
+        raise DataError(f"The Hub's copy of CIFAR-10 differs from the official one: {file.name}.")
+    file.write_bytes(content)
+
+
+def digest(picture: np.ndarray) -> bytes:
+    """Of one picture (32, 32, 3) uint8."""
+    return hashlib.blake2b(np.ascontiguousarray(picture).data, digest_size=DIGEST_BYTES).digest()
+
+
+def known_places() -> dict[bytes, list[int]]:
+    """Digest -> the official places 0..59,999 (training batches, then test) of that content."""
+    raw, places = (HERE / "places.bin").read_bytes(), {}
+    for place in range(len(raw) // DIGEST_BYTES):
+        key = raw[DIGEST_BYTES * place : DIGEST_BYTES * (place + 1)]
+        places.setdefault(key, []).append(place)
+    return places
+
+
+def file_names() -> list[str]:
+    """Of all 60,000 pictures, in the official order."""
+    return lzma.decompress((HERE / "names.xz").read_bytes()).decode().split("\n")

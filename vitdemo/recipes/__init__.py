@@ -1,0 +1,174 @@
+"""Recipes: everything that decides a training, by name.
+
+A variant is one more entry in `vitdemo/recipes/table.py`; `train.py --list` prints them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from vitdemo.augment import POLICIES
+from vitdemo.errors import RecipeError
+from vitdemo.models import ModelSpec
+from vitdemo.recipes import table
+
+OPTIMIZERS = ("adamw", "adam", "sgd", "muon")
+SCHEDULES = ("cosine", "linear", "constant", "one-cycle")
+
+
+_NOT_NEGATIVE = (
+    *("weight_decay", "warmup_epochs", "clip_norm", "head_epochs", "crop_padding", "mixup"),
+    *("cutmix", "unmixed_epochs", "whole_epochs", "patience", "train_pictures", "seed", "cutout"),
+)
+# What rests in the last epochs, and for how many.
+_RESTS = {"mixup": "unmixed_epochs", "cutmix": "unmixed_epochs", "patch_dropout": "whole_epochs"}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One training. Times are in epochs, rates are per step, chances and shares in 0..1."""
+
+    name: str
+    summary: str
+    model: ModelSpec
+    note: str = ""
+    pretrained: bool = False
+
+    epochs: int = 50  # of the whole model, after head_epochs
+    batch_size: int = 128
+    optimizer: str = "adamw"
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.05  # never on biases, norms, class token, positions; decoupled in
+    # adamw and muon, part of the gradient in adam and sgd
+    momentum: float = 0.9  # of sgd (Nesterov) and muon
+    betas: tuple[float, float] = (0.9, 0.999)  # of adam and adamw
+    warmup_epochs: float = 0.0  # linear from 0
+    schedule: str = "cosine"
+    layer_decay: float = 1.0  # learning rate times this for each layer below the head
+    clip_norm: float = 0.0  # 0: none
+
+    head_epochs: int = 0  # first stage: the head alone, the rest frozen
+    head_learning_rate: float = 1e-3
+
+    flip: bool = True
+    alternating_flip: bool = False  # each picture in every other epoch, not by chance (Jordan 2024)
+    crop_padding: int = 4  # pixels at the data's own resolution
+    policy: str = "none"  # "trivial" (TrivialAugmentWide), "rand" (RandAugment, 2 at 9 of 30) or
+    # "auto" (AutoAugment, as found for CIFAR-10)
+    erasing: float = 0.0  # chance
+    cutout: int = 0  # side in pixels; 0: none
+    mixup: float = 0.0  # alpha
+    cutmix: float = 0.0  # alpha
+    unmixed_epochs: int = 0  # MixUp and CutMix rest for the last ones
+    label_smoothing: float = 0.0
+    patch_dropout: float = 0.0  # share of its patches that a picture trains without, others in
+    # every epoch; all are there for an answer
+    whole_epochs: int = 0  # no patch is dropped in the last ones
+
+    teacher: str = ""  # run folder of a model whose answers are a part of the targets
+    teacher_share: float = 0.5  # that part; the label has the rest
+    mask_ratio: float = 0.0  # above 0: a training without labels, which reconstructs this share of
+    # the patches from the rest (a masked autoencoder); another recipe starts from its --weights
+
+    ema_decay: float = 0.0  # 0: none; averages 1 / (1 - decay) steps, less in the first thousands
+    patience: int = 0  # epochs without a better validation loss before stopping; 0: never stop
+    keep: str = ""  # epochs whose weights stay in the run folder, as "1,2,4,8"
+
+    validation_share: float = 0.1
+    train_pictures: int = 0  # a stratified subset of the rest; 0: all
+    shuffled_labels: bool = False  # of the training pictures: there is nothing left to learn but
+    # each picture by itself (Zhang et al. 2017)
+    seed: int = 0
+
+    def __post_init__(self):
+        _choose("optimizer", self.optimizer, OPTIMIZERS)
+        _choose("schedule", self.schedule, SCHEDULES)
+        _choose("policy", self.policy, tuple(POLICIES))
+        for field in ("epochs", "batch_size"):
+            if getattr(self, field) < 1:
+                raise RecipeError(f"{field} is {getattr(self, field)}: it must be at least 1.")
+        for field in ("learning_rate", "head_learning_rate"):
+            if not getattr(self, field) > 0:
+                raise RecipeError(f"{field} is {getattr(self, field)}: it must be above 0.")
+        for field in ("erasing", "label_smoothing", "patch_dropout", "ema_decay", "mask_ratio"):
+            if not 0 <= getattr(self, field) < 1:
+                raise RecipeError(f"{field} is {getattr(self, field)}: it must be in [0, 1).")
+        if not 0 <= self.teacher_share <= 1:
+            raise RecipeError(f"teacher_share is {self.teacher_share}: it must be in [0, 1].")
+        if self.mask_ratio:
+            self._refuse_labels()
+        if self.alternating_flip and not self.flip:
+            raise RecipeError("alternating_flip says how pictures are flipped, and flip is off.")
+        if not 0 < self.validation_share < 1:
+            raise RecipeError(
+                f"validation_share is {self.validation_share}: it must be between 0 and 1."
+            )
+        for field in _NOT_NEGATIVE:
+            if not getattr(self, field) >= 0:
+                raise RecipeError(f"{field} is {getattr(self, field)}: it cannot be negative.")
+        for field, rest in _RESTS.items():
+            if getattr(self, field) and getattr(self, rest) >= self.total_epochs:
+                raise RecipeError(
+                    f"{field} is {getattr(self, field)} and {rest} {getattr(self, rest)}, which "
+                    f"leaves none of {self.total_epochs} epochs for it: choose fewer, or 0."
+                )
+        _ = self.kept_epochs  # raises
+
+    def _refuse_labels(self) -> None:
+        labelled = ("teacher", "mixup", "cutmix", "patch_dropout", "head_epochs", "pretrained")
+        useless = [name for name in labelled if getattr(self, name)]
+        useless += ["layer_decay"] if self.layer_decay < 1 else []
+        if useless:
+            raise RecipeError(
+                f"mask_ratio {self.mask_ratio} trains without labels and from nothing, so it has "
+                f"no use for {', '.join(f'{name} {getattr(self, name)}' for name in useless)}."
+            )
+
+    @property
+    def kept_epochs(self) -> frozenset[int]:
+        words = self.keep.replace(",", " ").split()
+        if not all(word.isdecimal() and 0 < int(word) < 10_000 for word in words):
+            raise RecipeError(f"keep is '{self.keep}': it must be epochs from 1 on, as 1,2,4,8.")
+        return frozenset(map(int, words))
+
+    @property
+    def total_epochs(self) -> int:
+        return self.head_epochs + self.epochs
+
+
+def _choose(field: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise RecipeError(f"Unknown {field} '{value}': choose one of {', '.join(choices)}.")
+
+
+def _build(entries: Mapping[str, Mapping]) -> dict[str, Recipe]:
+    """The recipes that `entries` describe; see `vitdemo.recipes.table`."""
+    recipes: dict[str, Recipe] = {}
+    for name, entry in entries.items():
+        fields = {key: value for key, value in entry.items() if key not in ("base", "options")}
+        if "base" not in entry:
+            recipes[name] = Recipe(name, **fields)
+            continue
+        base = recipes[entry["base"]]
+        options = base.model.options | entry.get("options", {})
+        fields = {"model": replace(base.model, options=options)} | fields
+        recipes[name] = replace(base, name=name, **fields)
+    return recipes
+
+
+RECIPES: dict[str, Recipe] = _build(table.RECIPES)
+
+
+def get_recipe(name: str, **changes) -> Recipe:
+    """The recipe `name`, with fields replaced. Raises `RecipeError` naming the choices."""
+    if name not in RECIPES:
+        raise RecipeError(f"Unknown recipe '{name}': choose one of {', '.join(RECIPES)}.")
+    return replace(RECIPES[name], **changes)
+
+
+def smoke_recipe(name: str, **changes) -> Recipe:
+    """The recipe `name` in seconds: each part of it is tried in two epochs of small batches."""
+    whole, rest = get_recipe(name), changes.get("epochs", 2) - 1
+    few = {"epochs": 2, "head_epochs": min(whole.head_epochs, 1)}
+    few |= {field: min(getattr(whole, field), rest, 1) for field in _RESTS.values()}
+    few |= {"batch_size": 16, "warmup_epochs": 0.0, "train_pictures": 0, "teacher": ""}
+    return replace(whole, **few | changes)

@@ -1,0 +1,357 @@
+"""Every recipe as data: its fields, or those in which it differs from another one, its `base`.
+
+Fields are those of `Recipe`; which are not named have its defaults, or the base's values. `options`
+changes some of the base's model's. A base stands above what builds on it, and `train.py --list`
+prints the recipes in this order. A `note` states the origin of a recipe and what it measured, on
+what hardware.
+"""
+
+from collections.abc import Mapping
+
+from vitdemo.models import ModelSpec
+
+
+def vit(embed_dim: int, depth: int, num_heads: int, **options) -> ModelSpec:
+    """Our own Vision Transformer, with patches of 4 px."""
+    sizes = {"patch_size": 4, "embed_dim": embed_dim, "depth": depth, "num_heads": num_heads}
+    return ModelSpec("vit", options=sizes | options)
+
+
+def timm(name: str, image_size: int) -> ModelSpec:
+    return ModelSpec("timm", image_size=image_size, name=name)
+
+
+def recipe_ablation(base: str, epochs: int, measured: Mapping[str, str]) -> dict[str, dict]:
+    """`base`, of `epochs` epochs, with one part of the recipe more, or another one, each.
+
+    `measured` has the test accuracy in percent of those that were trained (2026-11-22).
+    """
+    changes = {
+        "augmented": ("with TrivialAugment", {"policy": "trivial"}),
+        "longer": ("for three times as long", {"epochs": 3 * epochs}),
+        "decay": ("with a weight decay of 0.05", {"weight_decay": 0.05}),
+        "rate": ("at a learning rate of 1e-3", {"learning_rate": 1e-3}),
+        "one-cycle": ("with a one-cycle schedule", {"schedule": "one-cycle"}),
+        "ema": ("with averaged weights", {"ema_decay": 0.998}),
+        "mixed": ("with MixUp and CutMix", {"mixup": 0.2, "cutmix": 1.0}),
+        "muon": ("with Muon", {"optimizer": "muon", "learning_rate": 2e-3, "momentum": 0.95}),
+        "mimetic": ("with mimetic initialisation", {"options": {"init": "mimetic"}}),
+    }
+    notes = {n: f"{p} % of CIFAR-10's test pictures, 2026-11-22." for n, p in measured.items()}
+    return {
+        f"{base}-{name}": {
+            "base": base,
+            "summary": f"{base} {how}",
+            "note": f"One change beside {base}, for the ablation. "
+            + notes.get(name, "Not measured here yet."),
+        }
+        | fields
+        for name, (how, fields) in changes.items()
+    }
+
+
+MEASURED_CPU = {  # percent of CIFAR-10's test pictures, 2026-11-22
+    "muon": "79.69",
+    "longer": "76.20",
+    "rate": "66.38",
+    "ema": "66.29",
+    "decay": "66.07",
+    "one-cycle": "64.03",
+    "mixed": "61.50",
+    "augmented": "60.81",
+}
+
+RECIPES: dict[str, dict] = {
+    "vit-small-cpu": {
+        "summary": "a small ViT from scratch, for a plain CPU",
+        "model": vit(128, 6, 4, init="mimetic"),
+        "note": "82.56 % of CIFAR-10's test pictures (82.73 % in float32 on a 2.5 GHz Xeon); "
+        "about an hour of work on one core and then two of an AMD EPYC (Genoa), 2026-11-21. Its "
+        "curves and answers ship.",
+        "epochs": 10,
+        "optimizer": "muon",
+        "learning_rate": 2e-3,
+        "momentum": 0.95,
+        "warmup_epochs": 0.5,
+        "clip_norm": 1.0,
+        "label_smoothing": 0.1,
+        "ema_decay": 0.998,
+    },
+    "vit-small-masked": {
+        "base": "vit-small-cpu",
+        "summary": "vit-small-cpu's model without labels, as a masked autoencoder",
+        "note": "He et al. 2022: three quarters of the patches hidden, flip and crop alone. 15 "
+        "minutes on two cores of an AMD EPYC (Genoa), 2026-11-21.",
+        "epochs": 16,
+        "batch_size": 256,
+        "learning_rate": 3e-3,
+        "warmup_epochs": 1,
+        "label_smoothing": 0.0,
+        "ema_decay": 0.0,
+        "mask_ratio": 0.75,
+    },
+    "vit-small-pretrained": {
+        "base": "vit-small-cpu",
+        "summary": "our own small ViT from scratch: first without labels, then with AutoAugment",
+        "note": "Half of the patches at a time (PatchDropout, Liu et al. 2022), all of them in "
+        "the last epochs. 90.40 % of CIFAR-10's test pictures; 67 minutes on two cores of an AMD "
+        "EPYC (Genoa), 2026-11-21, after 15 without labels. It ships.",
+        "pretrained": True,
+        "epochs": 50,
+        "batch_size": 256,
+        "learning_rate": 3e-3,
+        "warmup_epochs": 1,
+        "policy": "auto",
+        "patch_dropout": 0.5,
+        "whole_epochs": 8,
+    },
+    "vit-scratch": {
+        "base": "vit-small-cpu",
+        "summary": "our own small ViT from scratch, gone on with from where vit-small-pretrained "
+        "ends",
+        "note": "The same pictures, policy and optimizer, begun again at a lower rate (warm "
+        "restart, Loshchilov & Hutter 2017) from "
+        "assets/runs/vit-small-pretrained/model.safetensors. Not measured here yet.",
+        "pretrained": True,
+        "epochs": 24,
+        "batch_size": 256,
+        "learning_rate": 2e-3,
+        "warmup_epochs": 1,
+        "policy": "auto",
+        "patch_dropout": 0.5,
+        "whole_epochs": 4,
+    },
+    "vit-best": {
+        "summary": "meant to be the best plain ViT from scratch on CIFAR-10 alone, for a GPU",
+        "model": vit(192, 12, 3, drop_path_rate=0.1, init="mimetic"),
+        "note": "DeiT's sizes with CIFAR-10's AutoAugment; made to end within 10 minutes on one "
+        "H200 from 80,000 pictures a second on. 93.58 % reported elsewhere for width 192, depth "
+        "9, 100 epochs of 3 views (its repository's default). Not measured here yet.",
+        "epochs": 600,
+        "batch_size": 1024,
+        "learning_rate": 2e-3,
+        "warmup_epochs": 10,
+        "clip_norm": 1.0,
+        "policy": "auto",
+        "mixup": 0.8,
+        "cutmix": 1.0,
+        "unmixed_epochs": 90,
+        "label_smoothing": 0.1,
+        "ema_decay": 0.998,
+    },
+    "vit-best-masked": {
+        "summary": "vit-best's model without labels, as a masked autoencoder; where another begins",
+        "model": vit(192, 12, 3, init="mimetic"),
+        "note": "He et al. 2022: three quarters of the patches hidden, flip and crop alone. Not "
+        "measured here yet.",
+        "epochs": 1600,
+        "batch_size": 2048,
+        "learning_rate": 1.5e-3,
+        "betas": (0.9, 0.95),
+        "warmup_epochs": 40,
+        "clip_norm": 1.0,
+        "mask_ratio": 0.75,
+    },
+    "vit-best-pretrained": {
+        "base": "vit-best",
+        "summary": "vit-best from the weights of vit-best-masked, for half as long",
+        "note": "Self-supervision on the training pictures alone, in DINO's manner, is reported "
+        "elsewhere to lift 93.58 % to 96.41 %. Not measured here yet.",
+        "pretrained": True,
+        "epochs": 300,
+        "unmixed_epochs": 45,
+        "layer_decay": 0.85,
+    },
+    "vit-best-distilled": {
+        "base": "vit-best",
+        "summary": "vit-best with resnet18 as its teacher",
+        "note": "Half of each target is what runs/resnet18 answers to the same pixels (Hinton et "
+        "al. 2015; Beyer et al. 2022). Not measured here yet.",
+        "teacher": "runs/resnet18",
+    },
+    "vit-conv-stem": {
+        "base": "vit-best",
+        "summary": "vit-best with two convolution-and-pool stages before the tokens",
+        "note": "The stem of CCT-7/3x2, of which 95.04 % is reported elsewhere. Not measured here "
+        "yet.",
+        "options": {"stem": "conv"},
+        "epochs": 400,
+        "unmixed_epochs": 60,
+    },
+    "vit-plain": {
+        "summary": "what a basic training gives: crop and flip, AdamW, cosine",
+        "model": vit(256, 6, 8),
+        "note": "As student notebooks train it; 76.23 % reported elsewhere. Not measured here yet.",
+        "epochs": 50,
+        "learning_rate": 3e-4,
+        "weight_decay": 1e-4,
+    },
+    **recipe_ablation("vit-plain", 50, {}),
+    "vit-plain-cpu": {
+        "base": "vit-plain",
+        "summary": "vit-plain with half the width, 8 px patches and 20 epochs, for a plain CPU",
+        "model": vit(128, 6, 4, patch_size=8),
+        "note": "So small that a lesson can repeat it and its ablation. 66.24 % of CIFAR-10's "
+        "test pictures; 26 minutes on one core of an AMD EPYC (Genoa) that had other work too, "
+        "2026-11-22. Its curves and answers ship.",
+        "epochs": 20,
+    },
+    **recipe_ablation("vit-plain-cpu", 20, MEASURED_CPU),
+    "vit-plain-cpu-no-positions": {
+        "base": "vit-plain-cpu",
+        "summary": "vit-plain-cpu without position embeddings: it cannot tell where a patch was",
+        "note": "Made to fail, for a lesson. Not measured here yet.",
+        "options": {"pos_embed": "none"},
+    },
+    "vit-plain-cpu-shuffled-labels": {
+        "base": "vit-plain-cpu",
+        "summary": "vit-plain-cpu on 2,000 pictures with shuffled labels: learnt, and worth "
+        "nothing",
+        "note": "Made to fail, for a lesson, after Zhang et al. 2017: training accuracy rises, "
+        "the rest stays at chance. Not measured here yet.",
+        "epochs": 150,
+        "learning_rate": 1e-3,
+        "flip": False,
+        "crop_padding": 0,
+        "train_pictures": 2_000,
+        "shuffled_labels": True,
+    },
+    "vit-plain-cpu-too-fast": {
+        "base": "vit-plain-cpu",
+        "summary": "vit-plain-cpu at a learning rate far too high",
+        "note": "Made to fail, for a lesson. Not measured here yet.",
+        "learning_rate": 0.1,
+        "epochs": 5,
+    },
+    "vit-nine-blocks": {
+        "summary": "nine blocks with RandAugment, dropout and Adam",
+        "model": vit(192, 9, 8, drop_rate=0.1),
+        "note": "86.39 % reported elsewhere. Not measured here yet.",
+        "epochs": 100,
+        "optimizer": "adam",
+        "weight_decay": 0.0,
+        "warmup_epochs": 5,
+        "policy": "rand",
+    },
+    "vit-tiny-regularised": {
+        "summary": "TrivialAugment, MixUp, CutMix, erasing and label smoothing together",
+        "model": vit(192, 12, 3),
+        "note": "86.70 % reported elsewhere. Not measured here yet.",
+        "epochs": 100,
+        "warmup_epochs": 10,
+        "clip_norm": 1.0,
+        "policy": "trivial",
+        "mixup": 0.2,
+        "cutmix": 1.0,
+        "erasing": 0.25,
+        "label_smoothing": 0.1,
+    },
+    "vit-deit-tiny": {
+        "summary": "DeiT's recipe on small pictures, for a GPU",
+        "model": vit(192, 12, 3, drop_rate=0.1),
+        "note": "90.9 % reported elsewhere. Not measured here yet.",
+        "epochs": 300,
+        "batch_size": 1024,
+        "schedule": "one-cycle",
+        "policy": "rand",
+        "mixup": 0.8,
+        "cutmix": 1.0,
+    },
+    "conv-baseline": {
+        "summary": "the convolutional baseline: a small network with frozen whitening, Muon, "
+        "alternating flips",
+        "model": ModelSpec("convnet", options={"widths": (64, 256, 256)}),
+        "note": "After Jordan 2024 (airbench), of which 94.0 % is reported elsewhere after 8 "
+        "epochs of 50,000 pictures, with six views of each test picture. One view here, and "
+        "45,000 pictures: 93.07 % of CIFAR-10's test pictures; 70 minutes on two cores of an AMD "
+        "EPYC (Genoa) that had more other work than this, 2026-11-22. It ships.",
+        "epochs": 13,
+        "batch_size": 512,
+        "optimizer": "muon",
+        "learning_rate": 3e-2,
+        "weight_decay": 0.1,
+        "momentum": 0.9,
+        "warmup_epochs": 2,
+        "schedule": "linear",
+        "alternating_flip": True,
+        "crop_padding": 2,
+        "label_smoothing": 0.2,
+    },
+    "resnet18": {
+        "summary": "the convolutional baseline: SGD with Nesterov momentum, cutout",
+        "model": ModelSpec("resnet18"),
+        "note": "He et al. 2016 with DeVries & Taylor's cutout. Not measured here yet.",
+        "epochs": 60,
+        "batch_size": 512,
+        "optimizer": "sgd",
+        "learning_rate": 0.4,
+        "weight_decay": 5e-4,
+        "warmup_epochs": 5,
+        "cutout": 8,
+        "label_smoothing": 0.1,
+    },
+    "resnet18-cpu": {
+        "base": "resnet18",
+        "summary": "the convolutional baseline in 12 epochs, for a plain CPU",
+        "note": "One cycle of the learning rate (Smith & Topin 2017) on flip and crop alone. "
+        "91.11 % of CIFAR-10's test pictures; 107 minutes on two cores of an AMD EPYC (Genoa) "
+        "that had other work too, 2026-11-22. Its curves and answers ship.",
+        "epochs": 12,
+        "batch_size": 128,
+        "learning_rate": 0.1,
+        "warmup_epochs": 0,
+        "schedule": "one-cycle",
+        "cutout": 0,
+    },
+    "finetune-deit-tiny": {
+        "summary": "DeiT-Tiny from ImageNet-1k, fine-tuned at 128 px",
+        "model": timm("deit_tiny_patch16_224", 128),
+        "note": "96.22 % of CIFAR-10's test pictures; 74 minutes on two cores of an AMD EPYC "
+        "(Genoa) that had other work too, 2026-11-21 (94.32 % at 96 px after 3 epochs, the day "
+        "before).",
+        "pretrained": True,
+        "epochs": 6,
+        "batch_size": 64,
+        "learning_rate": 5e-4,
+        "warmup_epochs": 0.5,
+        "layer_decay": 0.75,
+        "clip_norm": 1.0,
+        "label_smoothing": 0.1,
+        "ema_decay": 0.998,
+    },
+    "finetune-two-stage": {
+        "base": "finetune-deit-tiny",
+        "summary": "DeiT-Tiny from ImageNet-1k at 96 px: the head first, then all, on 20,000 "
+        "pictures",
+        "model": timm("deit_tiny_patch16_224", 96),
+        "note": "95.24 % of CIFAR-10's test pictures; 71 minutes on two cores of an AMD EPYC "
+        "(Genoa) that had other work too, 2026-11-22. 94.98 % reported elsewhere for ViT-S/8 at "
+        "32 px. Its curves and answers ship.",
+        "head_epochs": 2,
+        "epochs": 30,
+        "mixup": 0.2,
+        "cutmix": 1.0,
+        "ema_decay": 0.0,
+        "patience": 8,
+        "train_pictures": 20_000,
+    },
+    "finetune-deit-tiny-224": {
+        "base": "finetune-deit-tiny",
+        "summary": "DeiT-Tiny from ImageNet-1k, fine-tuned at its own 224 px, for a GPU",
+        "model": timm("deit_tiny_patch16_224", 224),
+        "note": "Four epochs at batch 64, the first three with half of the patches: 96.95 % of "
+        "CIFAR-10's test pictures; 90 minutes on two cores of an AMD EPYC (Genoa) that had other "
+        "work too, 2026-11-22. That ships; ten epochs, as the recipe stands, were not run.",
+        "epochs": 10,
+        "batch_size": 128,
+    },
+    "finetune-vit-small": {
+        "base": "finetune-deit-tiny",
+        "summary": "ViT-S/16 from ImageNet-21k, fine-tuned at 224 px, for a GPU",
+        "model": timm("vit_small_patch16_224", 224),
+        "note": "98.4 to 98.8 % reported elsewhere after 3 epochs. Not measured here yet.",
+        "epochs": 5,
+        "batch_size": 128,
+        "learning_rate": 2e-4,
+    },
+}
