@@ -20,6 +20,7 @@ from vitdemo.inputs import load_image, square_crop, to_uint8
 
 COLOUR = (200, 100, 50)
 HAS_AVIF = "AVIF" in inputs.FORMATS
+HAS_HEIF = "HEIF" in inputs.FORMATS
 
 
 @pytest.fixture
@@ -310,6 +311,18 @@ def test_exif_orientation(put, orientation, name):
     assert got.shape == upright.shape and abs(got - upright).max() <= 5
 
 
+@pytest.mark.skipif(not HAS_HEIF, reason="pillow-heif is not here")
+@pytest.mark.parametrize("orientation", STORED)
+def test_a_photo_of_a_phone_stands_upright(put, orientation):
+    upright = np.kron(CORNERS, np.ones((32, 32, 1), np.uint8))
+    stored = Image.fromarray(np.ascontiguousarray(STORED[orientation](upright)))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stored.info["exif"] = exif.tobytes()  # written as `irot` and `imir`
+    got = pixels(put(stored, "a.heic", quality=100, chroma=444))
+    assert got.shape == upright.shape and abs(got - upright).max() <= 10
+
+
 def test_broken_exif_does_not_spoil_a_picture(put):
     path = put(plain(), "a.png", exif=b"Exif\0\0II*\0\xff\xff")
     assert (pixels(path) == COLOUR).all()
@@ -564,6 +577,7 @@ def fuzzed():
         encoded(colour.convert("F"), "TIFF"),
         encoded(colour.convert("I"), "PPM"),
     ] + ([encoded(alpha, "AVIF", exif=exif)] if HAS_AVIF else [])
+    wholes += [encoded(alpha, "HEIF", exif=exif)] if HAS_HEIF else []
     for case in range(300):
         content = bytearray(wholes[case % len(wholes)])
         reach = len(content) if dice.random() < 0.5 else 64  # headers matter most

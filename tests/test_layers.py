@@ -17,6 +17,7 @@ ROOMS = {  # library: the only layers that may import it
     "gradio": {"page", "app"},
     "captum": {"attributions"},
     "matplotlib": {"figures"},
+    "jinja2": {"report"},
 }
 # What a function may import from above it, where the top of its module may not. `train.py report`
 # draws what trainings left: it is a reader of runs, and no training needs what it needs.

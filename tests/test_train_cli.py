@@ -550,7 +550,8 @@ def test_download_tells_where_the_data_is(cli, put_pictures):
 
 
 def test_training_needs_no_library_of_the_page():
-    code = "import sys, train; print(*{'gradio', 'captum', 'matplotlib'} & set(sys.modules))"
+    libraries = {"gradio", "captum", "matplotlib", "sklearn", "scipy", "pandas"}
+    code = f"import sys, train; print(*{libraries} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() == ""

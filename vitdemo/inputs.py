@@ -28,6 +28,13 @@ MAX_PIXELS = 40_000_000
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 if "avif" in features.modules and features.check("avif"):  # Pillow 11.0 to 11.2 know no AVIF
     FORMATS += ("AVIF",)
+try:  # what phones take; the bare machine of a training does without
+    from pillow_heif import register_heif_opener
+except ImportError:
+    pass
+else:
+    register_heif_opener(thumbnails=False)
+    FORMATS += ("HEIF",)
 
 _UPRIGHT = {  # EXIF orientation -> what undoes it
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -184,7 +191,7 @@ def _screen(data: bytes) -> bytes:
         return _screen_jpeg(data)
     if data[4:8] == b"ftyp":
         # Pillow parses the EXIF block of an AVIF of any size, at the cost told in `_screen_jpeg`.
-        # It is not needed: an AVIF turns its picture by `irot` and `imir`.
+        # It is not needed: AVIF and HEIC turn their picture by `irot` and `imir`.
         return re.sub(rb"(infe.{8,10})Exif", rb"\1Exix", data, flags=re.DOTALL)
     if data.startswith((b"II", b"MM")):
         _check_tiff(data)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import scipy
 import torch
 from PIL import Image
 from torch import Tensor, nn
@@ -19,8 +20,8 @@ from vitdemo.attention import ablation, embeddings, lens, statistics
 from vitdemo.attention.ablation import Head, Means
 from vitdemo.errors import DataError, RunError, VitdemoError
 from vitdemo.explorer.sample import Sample, test_sample
-from vitdemo.metrics.change import Change, accuracy_change
 from vitdemo.metrics.learning import record_of_weights
+from vitdemo.metrics.paired import McNemar, mcnemar
 from vitdemo.models import CONVOLUTIONAL, is_vision_transformer
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
@@ -74,16 +75,18 @@ class Effects:
     @property
     def probability_change(self) -> np.ndarray:
         """Of the target's probability, (L, H)."""
-        return softmax(self.without)[..., self.target] - softmax(self.logits)[self.target]
+        without = scipy.special.softmax(self.without, axis=-1)[..., self.target]
+        return without - scipy.special.softmax(self.logits)[self.target]
 
 
 @dataclass(frozen=True)
 class Step:
-    """`done` of `total` pictures; `change` is there with the last one."""
+    """`done` of `total` pictures; with the last one comes the `test` of the model without the
+    heads (first) against the model with all of them (second)."""
 
     done: int
     total: int
-    change: Change | None = None
+    test: McNemar | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +167,7 @@ def answer_without(
     check_attention(run, model)
     _, pixels = workbench.input(run.preprocessing, image)
     means, _ = head_means(workbench, run, image, instead)
-    return softmax(numpy(ablation.logits_without(model, pixels, heads, means))[0])
+    return scipy.special.softmax(numpy(ablation.logits_without(model, pixels, heads, means))[0])
 
 
 @torch.inference_mode()
@@ -203,7 +206,7 @@ def accuracy_without(
     instead: str = "mean",
     count: int = ACCURACY_PICTURES,
 ) -> Iterator[Step]:
-    """A `Step` for each batch of test pictures; the last one has the change in accuracy.
+    """A `Step` for each batch of test pictures; the last one has the test.
 
     Up to `count` pictures, each class in proportion, the same at every call; what the whole model
     answers to them is kept, and `instead` is as in `head_effects`. Raises `DataError` where they
@@ -226,7 +229,7 @@ def accuracy_without(
     for part in _right_answers(workbench, run, sample, heads, means):
         after.append(part)
         yield Step(work - total + sum(map(len, after)), work)
-    yield Step(work, work, accuracy_change(before, np.concatenate(after)))
+    yield Step(work, work, mcnemar(np.concatenate(after), before))
 
 
 def distances(
@@ -336,12 +339,6 @@ def thinned(epochs: list[int], most: int) -> list[int]:
     return [epochs[place] for place in places]
 
 
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Over the last axis."""
-    shares = np.exp(logits - logits.max(-1, keepdims=True))
-    return shares / shares.sum(-1, keepdims=True)
-
-
 def numpy(tensor: Tensor) -> np.ndarray:
     return tensor.float().cpu().numpy()
 
@@ -368,7 +365,7 @@ def _epoch_map(
     rows = attention.answer_rows(model)
     maps = attention.answer_map(trace.attention[layer, 0], model.num_prefix_tokens, rows)  # (H, P)
     values = numpy(maps.mean(0)).reshape(model.patch_embed.grid_size)
-    return EpochMap(epoch, values, softmax(numpy(trace.logits[0])))
+    return EpochMap(epoch, values, scipy.special.softmax(numpy(trace.logits[0])))
 
 
 def _right_answers(

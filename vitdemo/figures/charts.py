@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from vitdemo.figures import INK, Curve
 from vitdemo.metrics.calibration import Reliability
+from vitdemo.metrics.paired import McNemar
 
 RIGHT, WRONG, BETTER = "#2f86c9", "#d97706", "#17876a"
 UNSURE = "#7a8594"
@@ -147,46 +148,35 @@ def _style(axes: Axes, x_label: str, y_label: str) -> None:
         spine.set_color(INK)
 
 
-@dataclass(frozen=True)
-class Change:
-    """A difference of two shares and its interval; `sure` where it is more than chance."""
+def gain_plot(words: Sequence[str], tests: Sequence[McNemar], clear: Sequence[bool]) -> Figure:
+    """Differences in accuracy with their intervals around a line at 0, the first at the top.
 
-    words: str
-    gain: float
-    low: float
-    high: float
-    sure: bool
-
-
-def gain_plot(changes: Sequence[Change]) -> Figure:
-    """Differences with their intervals around a line at 0, the first at the top.
-
-    The marker says what the colour does: a filled dot is surely above 0, a square surely below it,
-    an empty dot could be chance.
+    `words` say what each is of; one that is not `clear` could be chance. The marker says what the
+    colour does: a filled dot is clearly above 0, a square clearly below it, an empty dot is not.
     """
-    texts = [textwrap.fill(change.words, LETTERS) for change in changes]
+    texts = [textwrap.fill(each, LETTERS) for each in words]
     heights = [1.6 + text.count("\n") for text in texts]  # in lines, the interval's own included
     places = np.cumsum(heights) - 0.3
     figure = Figure(figsize=(5, 0.7 + 0.24 * sum(heights)), layout="constrained")
     axes = figure.subplots()
     axes.axvline(0, color=INK, linewidth=0.8, alpha=0.6)
     across = axes.get_yaxis_transform()
-    for number, (place, text, change) in enumerate(zip(places, texts, changes, strict=True)):
-        colour = UNSURE if not change.sure else BETTER if change.gain > 0 else WRONG
-        ends = [100 * change.low, 100 * change.high]
-        axes.plot(ends, [place, place], color=colour, linewidth=1.8)
+    rows = zip(places, texts, tests, clear, strict=True)
+    for number, (place, text, test, is_clear) in enumerate(rows):
+        colour = UNSURE if not is_clear else BETTER if test.difference > 0 else WRONG
+        axes.plot(100 * test.interval, [place, place], color=colour, linewidth=1.8)
         axes.plot(
-            100 * change.gain,
+            100 * test.difference,
             place,
             color=colour,
-            marker="s" if change.sure and change.gain < 0 else "o",
-            markerfacecolor=colour if change.sure else "none",
+            marker="s" if is_clear and test.difference < 0 else "o",
+            markerfacecolor=colour if is_clear else "none",
             markersize=6,
             gid=f"gain-{number}",
         )
-        words = axes.text(0.01, place - 0.4, text, transform=across, color=INK, va="bottom")
-        words.set_parse_math(False)  # names of people's own
-        words.set_in_layout(False)
+        label = axes.text(0.01, place - 0.4, text, transform=across, color=INK, va="bottom")
+        label.set_parse_math(False)  # names of people's own
+        label.set_in_layout(False)
     axes.set_yticks([])
     axes.set_ylim(sum(heights) + 0.2, -0.1)
     _style(axes, "gain in test accuracy, percentage points", "")
