@@ -5,7 +5,6 @@ from pathlib import Path
 
 import gradio as gr
 
-from vitdemo import predictions as choices
 from vitdemo.explorer import augmented, dataset, features, hands, inside, why
 from vitdemo.explorer import metrics as explorer_metrics
 from vitdemo.explorer.calibration import calibration as calibration_by_name
@@ -90,24 +89,9 @@ def build_page(workbench: Workbench) -> gr.Blocks:
                     ranking=partial(explorer_metrics.ranking, workbench),
                 )
             with gr.Tab("Confusion matrix", id="confusion") as tab:
-                confusion.build(
-                    tab,
-                    evaluated_runs=workbench.evaluated_runs,
-                    predictions=partial(choices.predictions, workbench),
-                    find=partial(choices.find, workbench),
-                    pictures=partial(choices.pictures, workbench),
-                    opener=opener,
-                )
+                confusion.build(tab, workbench, opener)
             with gr.Tab("Errors", id="errors") as tab:
-                errors.build(
-                    tab,
-                    evaluated_runs=workbench.evaluated_runs,
-                    predictions=partial(choices.panel, workbench),
-                    counts=partial(choices.counts, workbench),
-                    find=partial(choices.find, workbench),
-                    pictures=partial(choices.pictures, workbench),
-                    opener=opener,
-                )
+                errors.build(tab, workbench, opener)
             with gr.Tab("Calibration", id="calibration") as tab:
                 calibration.build(
                     tab,

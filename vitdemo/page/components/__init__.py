@@ -55,16 +55,19 @@ def served(component: Component, folder: str, name: str, content: Callable[[], b
     return {"path": str(path), "orig_name": name, "meta": {"_type": "gradio.FileData"}}
 
 
-def served_picture(component: Component, picture: np.ndarray) -> dict:
-    """A picture (height, width, 3) uint8 as a PNG that the browser may fetch, see `served`."""
+def served_picture(component: Component, picture: np.ndarray, *, exact: bool = True) -> dict:
+    """A picture (height, width, 3) uint8 that the browser may fetch, see `served`: a PNG, or a
+    small JPEG where it need not be `exact`."""
     pixels = np.ascontiguousarray(picture)
     key = hashlib.blake2b(repr(pixels.shape).encode() + pixels.tobytes(), digest_size=12)
-    return served(component, "pictures", f"{key.hexdigest()}.png", lambda: _png(pixels))
+    name = f"{key.hexdigest()}.{'png' if exact else 'jpg'}"
+    return served(component, "pictures", name, lambda: _encoded(pixels, exact))
 
 
-def _png(picture: np.ndarray) -> bytes:
+def _encoded(picture: np.ndarray, exact: bool) -> bytes:
     buffer = io.BytesIO()
-    Image.fromarray(picture).save(buffer, format="PNG", compress_level=1)
+    options = {"format": "PNG", "compress_level": 1} if exact else {"format": "JPEG", "quality": 85}
+    Image.fromarray(picture).save(buffer, **options)
     return buffer.getvalue()
 
 
