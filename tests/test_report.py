@@ -12,12 +12,12 @@ import pytest
 from tests.making import CLASSES, RESNET, evaluation, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
-from vitdemo.explorer.calibration import calibration_of
-from vitdemo.explorer.metrics import paired_test_of
 from vitdemo.figures.curves import COLOURS
 from vitdemo.metrics import accuracy, confusion, per_class
+from vitdemo.metrics.calibrated_runs import calibration
 from vitdemo.metrics.curves import average_precision, macro_mean
 from vitdemo.metrics.intervals import bootstrap
+from vitdemo.metrics.tested_runs import paired_test
 from vitdemo.report import flat, report, report_name
 
 NOW = datetime(2026, 5, 4, 3, 2, tzinfo=timezone.utc)
@@ -96,7 +96,7 @@ def test_two_models_are_compared_picture_by_picture(run, tmp_path):
     other = make_run(tmp_path / "other", tested=wrong)
     elsewhere = make_run(tmp_path / "elsewhere", tested=replace(evaluation(2), fingerprint="?"))
     page = report([run, other, elsewhere])
-    found = paired_test_of(run, other)
+    found = paired_test(run, other)
     assert (found.overall.first_only, found.overall.second_only) == (30, 0)
     assert found.sentence() in words_of(page)
     assert {"vit, other", "+15.00", "30"} <= set(Reader(page).cells)
@@ -105,14 +105,14 @@ def test_two_models_are_compared_picture_by_picture(run, tmp_path):
 
 
 def test_calibration_is_told_with_and_without_a_temperature(run, tmp_path):
-    found = calibration_of(run)
+    found = calibration(run)
     page = words_of(report([run]))
     assert f"Its calibration error is {100 * found.before.error:.2f} %" in page
     assert "No temperature was fitted" in page
     asked = evaluation(1)
     held_out = {"validation_probabilities": asked.probabilities, "validation_labels": asked.labels}
     scaled = make_run(tmp_path / "scaled", tested=replace(evaluation(0), **held_out))
-    temperature = calibration_of(scaled).scaled.temperature
+    temperature = calibration(scaled).scaled.temperature
     page = words_of(report([scaled]))
     assert f"Divided by a temperature of {temperature:.3f}, fitted on 200 validation" in page
 
@@ -183,7 +183,7 @@ def test_chances_are_corrected_for_the_number_of_pairs(run, tmp_path):
     worse = evaluation(0)
     worse.probabilities[:6] = np.roll(worse.probabilities[:6], 1, axis=1)
     others = [make_run(tmp_path / name, tested=worse) for name in ("b", "c")]
-    assert paired_test_of(run, others[0]).overall.p == pytest.approx(2 / 2**6)  # 0.031, before
+    assert paired_test(run, others[0]).overall.p == pytest.approx(2 / 2**6)  # 0.031, before
     page = report([run, *others])
     assert "vit is right on 6 pictures that b gets wrong, 0 the other way round: could be" in page
     assert Reader(page).cells.count("p = 0.094") == 2  # three times that

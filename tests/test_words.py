@@ -12,10 +12,10 @@ from PIL import Image
 from tests.making import CLASSES, VIT, evaluation, make_run
 from vitdemo.errors import DataError
 from vitdemo.explorer import why
-from vitdemo.explorer.metrics import table_of
 from vitdemo.explorer.patches import embed
 from vitdemo.metrics.calibration import Reliability
 from vitdemo.metrics.errors import Filters
+from vitdemo.metrics.tested_runs import class_table
 from vitdemo.page.calibration import rest_words, sides_words, verdict
 from vitdemo.page.compare.robustness import doubt, least
 from vitdemo.page.data import similar
@@ -23,7 +23,7 @@ from vitdemo.page.data.patches import patches_html
 from vitdemo.page.errors import kind_words
 from vitdemo.page.kit import cache_folder
 from vitdemo.page.look.why_drawing import panel
-from vitdemo.page.metrics.tables import point_words
+from vitdemo.page.metrics.classes import point_words
 from vitdemo.predictions import Query, predictions
 from vitdemo.workbench import Workbench
 
@@ -63,8 +63,8 @@ def test_the_verdict_of_calibration_names_the_side_only_where_there_is_one(bins,
 
 def test_both_sides_of_a_calibration_are_told():
     words = sides_words(reliability_of(b9=(600, 0.7, 0.59), b13=(9000, 0.9, 0.97)))
-    assert "its 600 answers are <strong>too sure</strong> (70.0 % sure on average, 59.0" in words
-    assert "its 9,000 answers are <strong>not sure enough</strong> (90.0 % sure" in words
+    assert "its 600 answers are **too sure** (70.0 % sure on average, 59.0" in words
+    assert "its 9,000 answers are **not sure enough** (90.0 % sure" in words
     assert sides_words(reliability_of(b13=(9000, 0.9, 0.97))) == ""
     after = rest_words(reliability_of(b13=(500, 0.9, 0.586), b14=(9000, 0.97, 0.97)))
     assert "the 500 answers with 87 to 93 % confidence are right 58.6 % of the time" in after
@@ -74,7 +74,7 @@ def test_both_sides_of_a_calibration_are_told():
 def test_a_model_that_is_always_right_is_not_known_exactly(tmp_path):
     found = evaluation(0)
     found.probabilities[:] = np.eye(len(CLASSES))[found.labels]
-    words = point_words(table_of(make_run(tmp_path / "vit", tested=found)))
+    words = point_words(class_table(make_run(tmp_path / "vit", tested=found)))
     # Wilson's intervals of 200 of 200 and of 20 of 20
     assert "known to about ±0.9 points: 1 point more or less says something" in words
     assert "known to about ±8.1 points: there 1 point says nothing" in words

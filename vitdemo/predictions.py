@@ -11,9 +11,9 @@ from functools import cached_property
 import numpy as np
 
 from vitdemo.errors import DataError, RunError, VitdemoError
-from vitdemo.explorer.metrics import sound_evaluation
 from vitdemo.metrics import confusion
 from vitdemo.metrics.errors import KINDS, Filters, select
+from vitdemo.metrics.tested_runs import sound_evaluation
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 

@@ -20,19 +20,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from vitdemo import figures
 from vitdemo.errors import RunError, VitdemoError
-from vitdemo.explorer.calibration import Calibration, calibration_of
 from vitdemo.explorer.ingredients import ablation_of, ablations, conclusion
-from vitdemo.explorer.metrics import (
-    COLUMNS,
-    TITLES,
-    ClassTable,
-    paired_test_of,
-    table_of,
-    three_decimals,
-)
 from vitdemo.figures import Curve, charts
 from vitdemo.figures.curves import MANY, LineStyle, curve_plot, line_styles
-from vitdemo.metrics import confusion, most_confused, pair_sentence
+from vitdemo.metrics import calibrated_runs, confusion, most_confused, pair_sentence, tested_runs
+from vitdemo.metrics.calibrated_runs import Calibration
 from vitdemo.metrics.calibration import two_sides
 from vitdemo.metrics.errors import cells
 from vitdemo.metrics.learning import (
@@ -47,6 +39,13 @@ from vitdemo.metrics.learning import (
     stages,
 )
 from vitdemo.metrics.paired import holm, mcnemar_sentence, p_words
+from vitdemo.metrics.tested_runs import (
+    COLUMNS,
+    TITLES,
+    ClassTable,
+    paired_test,
+    three_decimals,
+)
 from vitdemo.runs import WEIGHTS, Run
 
 DASH = "–"
@@ -136,7 +135,7 @@ def model_row(run: Run) -> list[str]:
 def answers_of(run: Run) -> list[str]:
     """Accuracy, macro F1 and ROC-AUC, calibration error and the class with the lowest F1."""
     try:
-        found, calibration = table_of(run), calibration_of(run)
+        found, calibration = tested_runs.class_table(run), calibrated_runs.calibration(run)
     except VitdemoError:
         return [DASH] * 5
     worst = found.worst_first[0]
@@ -229,7 +228,7 @@ def pairs_of(runs: Sequence[Run]) -> dict:
     tests, sentences = [], []
     for pair in itertools.combinations(runs, 2):
         try:
-            tests.append(paired_test_of(*pair))
+            tests.append(paired_test(*pair))
         except VitdemoError as error:
             sentences.append(str(error))
     rows = []
@@ -295,7 +294,7 @@ def recipe_ablation(base: Run, others: Sequence[Run]) -> dict:
 def tested(run: Run) -> dict:
     """Per-class metrics, confusion matrix, most confused pairs, calibration; or why not."""
     try:
-        found, calibration = table_of(run), calibration_of(run)
+        found, calibration = tested_runs.class_table(run), calibrated_runs.calibration(run)
     except VitdemoError as error:
         return {"run": run.name, "problem": str(error)}
     matrix = confusion(run.evaluation.probabilities, run.evaluation.labels)

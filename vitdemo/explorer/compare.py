@@ -14,9 +14,9 @@ import torch
 from torch import nn
 
 from vitdemo.errors import RunError
-from vitdemo.explorer.metrics import table_of
 from vitdemo.explorer.sample import test_sample
 from vitdemo.metrics.calibration import reliability
+from vitdemo.metrics.tested_runs import class_table
 from vitdemo.runs import WEIGHTS, Run
 from vitdemo.runs.provenance import device_name
 from vitdemo.workbench import Workbench
@@ -174,7 +174,7 @@ def _row(run: Run) -> ModelRow:
 
 
 def _tested(run: Run) -> Tested:
-    table, found = table_of(run), run.evaluation
+    table, found = class_table(run), run.evaluation
     worst = table.worst_first[0]
     low, high = map(float, table.accuracy_interval)
     return Tested(

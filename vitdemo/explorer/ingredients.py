@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from vitdemo.explorer.metrics import paired_test_of, sound_evaluation
 from vitdemo.metrics import accuracy
 from vitdemo.metrics.learning import DEFAULTS, mixes, setting
 from vitdemo.metrics.paired import SIGNIFICANT, McNemar, holm, is_right
+from vitdemo.metrics.tested_runs import paired_test, sound_evaluation
 from vitdemo.runs import Run
 
 NEAR = 2  # settings in which a run of an ablation may differ: MixUp and CutMix are two
@@ -115,7 +115,7 @@ class Ablation:
 
 def ablation_of(base: Run, others: Sequence[Run], left_out: Sequence[str] = ()) -> Ablation:
     """`others`, tested on the same pictures, beside `base`. Raises `RunError` otherwise."""
-    tests = [paired_test_of(run, base).overall for run in others]
+    tests = [paired_test(run, base).overall for run in others]
     chances = holm([test.p for test in tests])
     found = [
         Gain(run.name, tuple(differences(base, run)), test, float(p), validation_gain(run, base))

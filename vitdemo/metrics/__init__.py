@@ -181,3 +181,9 @@ def top_k(probabilities: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"k must be 1 or more, not {k}")
     indices = np.argsort(-row, kind="stable")[:k]  # (C,) -> (k,)
     return indices, row[indices]
+
+
+def signed(points: float) -> str:
+    """ "+1.3", "−0.4", "0.0": a minus as wide as the plus."""
+    text = f"{points:+.1f}".replace("-", "−")
+    return "0.0" if text in ("+0.0", "−0.0") else text

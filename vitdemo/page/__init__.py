@@ -6,8 +6,6 @@ from pathlib import Path
 import gradio as gr
 
 from vitdemo.explorer import augmented, dataset, features, hands, inside, why
-from vitdemo.explorer import metrics as explorer_metrics
-from vitdemo.explorer.calibration import calibration as calibration_by_name
 from vitdemo.explorer.compare import latency, model_rows, sample_size, trained_rows
 from vitdemo.explorer.patches import embed
 from vitdemo.explorer.side import side_by_side
@@ -82,23 +80,13 @@ def build_page(workbench: Workbench) -> gr.Blocks:
             with gr.Tab("Training progress", id="training") as tab:
                 progress.build(tab, runs=workbench.runs)
             with gr.Tab("Per-class metrics", id="metrics") as tab:
-                metrics.build(
-                    tab,
-                    evaluated_runs=workbench.evaluated_runs,
-                    class_table=partial(explorer_metrics.class_table, workbench),
-                    paired_test=partial(explorer_metrics.paired_test, workbench),
-                    ranking=partial(explorer_metrics.ranking, workbench),
-                )
+                metrics.build(tab, workbench)
             with gr.Tab("Confusion matrix", id="confusion") as tab:
                 confusion.build(tab, workbench, opener)
             with gr.Tab("Errors", id="errors") as tab:
                 errors.build(tab, workbench, opener)
             with gr.Tab("Calibration", id="calibration") as tab:
-                calibration.build(
-                    tab,
-                    evaluated_runs=workbench.evaluated_runs,
-                    calibration=partial(calibration_by_name, workbench),
-                )
+                calibration.build(tab, workbench)
             with gr.Tab("Compare models", id="compare") as tab:
                 compare.build(
                     tab,

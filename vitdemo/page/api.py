@@ -11,10 +11,10 @@ from PIL import Image
 
 from vitdemo.attention import FUSIONS
 from vitdemo.errors import ImageError, RunError
-from vitdemo.explorer.metrics import class_table
 from vitdemo.explorer.why import maps as maps_of_class
 from vitdemo.export import save_maps
 from vitdemo.inputs import load_image, visible_square
+from vitdemo.metrics.tested_runs import class_table
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
     LONG_QUEUE,
@@ -88,7 +88,7 @@ def build(workbench: Workbench) -> None:
     @for_people
     def metrics(run) -> dict:
         """Accuracy and per-class metrics on the test set, with 95 % intervals, and their means."""
-        table = class_table(workbench, run)
+        table = workbench.cache.of(class_table, workbench.run(run))
         classes = {
             name: {"support": int(table.support[c])}
             | {column: _json_number(values[c]) for column, values in table.columns.items()}

@@ -1,21 +1,20 @@
 """The Calibration tab: whether a model is as often right as it is sure."""
 
-from collections.abc import Callable
-
 import gradio as gr
 import numpy as np
 
 from vitdemo import figures
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer.calibration import Calibration, TemperatureScaled
 from vitdemo.figures import charts
+from vitdemo.metrics import signed
+from vitdemo.metrics.calibrated_runs import Calibration, TemperatureScaled, calibration
 from vitdemo.metrics.calibration import TEMPERATURES, Reliability, Side, two_sides, widest_gap
-from vitdemo.page import html
+from vitdemo.page.components.article import Article, Figure, Line, Notice, Piece, Plots, Text
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
+from vitdemo.page.components.table import Cell, Row, Table
 from vitdemo.page.kit import QUIET
 from vitdemo.page.metrics import NOTHING
-from vitdemo.page.metrics.tables import explanations, signed
-from vitdemo.runs import Run
+from vitdemo.workbench import Workbench
 
 INTRO = (
     "Does a model know how sure it may be? Its **confidence** in an answer is the probability that "
@@ -34,37 +33,28 @@ WORDS = {
 }
 
 
-def build(
-    tab: gr.Tab,
-    *,
-    evaluated_runs: Callable[[], list[Run]],
-    calibration: Callable[[str], Calibration],
-) -> None:
-    """Lay out and wire the tab, which draws when it is opened; `calibration` takes a run's name."""
+def build(tab: gr.Tab, workbench: Workbench) -> None:
+    """Lay out and wire the tab, which draws when it is opened."""
     gr.Markdown(INTRO)
-    model = RunChoice(grouped(evaluated_runs()), elem_id="calibration-model")
-    view = gr.HTML(elem_id="calibration", apply_default_css=False)
+    model = RunChoice(grouped(workbench.evaluated_runs()), elem_id="calibration-model")
+    view = Article(elem_id="calibration")
 
     def draw(name):
-        found = evaluated_runs()
-        update, name = renewed_runs(found, name)
+        update, name = renewed_runs(workbench.evaluated_runs(), name)
         if name is None:
-            return update, html.notice(NOTHING)
+            return update, [Notice(NOTHING)]
         try:
-            path = next(run.path for run in found if run.name == name)
-            return update, calibration_html(calibration(name), str(path))
+            run = workbench.run(name)
+            return update, pieces(workbench.cache.of(calibration, run), str(run.path))
         except VitdemoError as error:
-            return update, html.notice(str(error))
+            return update, [Notice(str(error))]
 
     gr.on([tab.select, model.input], draw, inputs=model, outputs=[model, view], **QUIET)
 
 
-def calibration_html(found: Calibration, path: str) -> str:
+def pieces(found: Calibration, path: str) -> list[Piece]:
     """The verdict, both figures, their table; `path` is the run's folder."""
-    return (
-        f"<p>{verdict(found)}</p>{temperature_html(found, path)}{plots(found)}{bins_table(found)}"
-        f"{explanations(WORDS)}"
-    )
+    return [Text(verdict(found)), temperature(found, path), plots(found), bins_table(found)]
 
 
 def verdict(found: Calibration) -> str:
@@ -73,15 +63,15 @@ def verdict(found: Calibration) -> str:
     if error <= luck:
         words = "chance alone could do that: nothing speaks against its probabilities"
     elif two_sides(found.before) or 2 * abs(sure - right) < error:
-        words = "so it is <strong>too sure of some answers and not sure enough of others</strong>"
+        words = "so it is **too sure of some answers and not sure enough of others**"
     elif sure > right:
-        words = "so it is <strong>surer than it may be</strong> (overconfident)"
+        words = "so it is **surer than it may be** (overconfident)"
     else:
-        words = "so it is <strong>less sure than it may be</strong> (underconfident)"
+        words = "so it is **less sure than it may be** (underconfident)"
     return (
-        f"{html.escape(found.run)} is {sure:.1f} % sure of its answers on average, and "
-        f"{right:.1f} % of them are right. Its calibration error is <strong>{error:.2f} points"
-        f"</strong>; a perfectly calibrated model would stay below {luck:.2f} points on as many "
+        f"{found.run} is {sure:.1f} % sure of its answers on average, and "
+        f"{right:.1f} % of them are right. Its calibration error is **{error:.2f} points"
+        f"**; a perfectly calibrated model would stay below {luck:.2f} points on as many "
         f"pictures, {words}. Its loss is {found.loss:.3f} nats."
         f"{sides_words(found.before)}{smoothing_words(found)}"
     )
@@ -101,7 +91,7 @@ def sides_words(found: Reliability) -> str:
 def side_words(side: Side) -> str:
     kind = "too sure" if side.gap < 0 else "not sure enough"
     return (
-        f"its {side.count:,} answers are <strong>{kind}</strong> ({percent(side.confidence)} % "
+        f"its {side.count:,} answers are **{kind}** ({percent(side.confidence)} % "
         f"sure on average, {percent(side.accuracy)} % right)"
     )
 
@@ -116,22 +106,22 @@ def smoothing_words(found: Calibration) -> str:
     )
 
 
-def temperature_html(found: Calibration, path: str) -> str:
+def temperature(found: Calibration, path: str) -> Text | Notice:
     """What one number mends; or how to get it."""
     if found.scaled is None:
-        return html.notice(
+        return Notice(
             f"No temperature: the files of '{found.run}' hold no answers on validation pictures, "
             "and one that is fitted on the test set would flatter it. "
             f"`python train.py evaluate {path}` adds them (it needs the data set)."
         )
     scaled = found.scaled
-    return (
-        f"<p>With a <strong>temperature of {scaled.temperature:.3f}</strong>, fitted on the "
+    return Text(
+        f"With a **temperature of {scaled.temperature:.3f}**, fitted on the "
         f"{scaled.validation_pictures:,} validation pictures (never on the test set), the "
         f"calibration error on the test set goes from {100 * found.before.error:.2f} to "
-        f"<strong>{100 * scaled.reliability.error:.2f} points</strong>, the loss from "
+        f"**{100 * scaled.reliability.error:.2f} points**, the loss from "
         f"{found.loss:.3f} to {scaled.loss:.3f} nats. {temperature_words(scaled)}"
-        f"{rest_words(scaled.reliability)}</p>"
+        f"{rest_words(scaled.reliability)}"
     )
 
 
@@ -155,68 +145,72 @@ def rest_words(found: Reliability) -> str:
     )
 
 
-def plots(found: Calibration) -> str:
+def plots(found: Calibration) -> Plots:
     before, scaled = found.before, found.scaled
-    after = scaled.reliability if scaled else None
-    key = f'<span><i style="color: {charts.RIGHT}"></i>as it is</span>'
+    lines = [Line("as it is", charts.RIGHT)]
     if scaled:
-        line = f'<i class="vd-dashed" style="color: {charts.BETTER}"></i>'
-        key += f"<span>{line}with the temperature</span>"
-    drawn = (
-        (
-            "Reliability diagram",
-            f"{key}<span>dotted: as right as sure; grey: what chance allows a calibrated model; "
-            "larger dots: more answers</span>",
-            charts.reliability_plot(before, found.chance.band, after),
-        ),
-        (
-            "Confidence of right and of wrong answers",
-            f'<span><i style="color: {charts.RIGHT}"></i>right answers</span>'
-            f'<span><i style="color: {charts.WRONG}"></i>wrong answers</span>'
-            "<span>each 100 % together</span>",
-            charts.confidence_plot(before.edges, before.right, before.wrong),
-        ),
+        lines.append(Line("with the temperature", charts.BETTER, dashed=True))
+    dots = (
+        "dotted: as right as sure; grey: what chance allows a calibrated model; larger dots: more "
+        "answers"
     )
-    cells = (
-        f'<figure aria-label="{title} of {html.escape(found.run)}; its numbers are in '
-        f'the table below"><figcaption>{title}</figcaption><p class="vd-curves">{words}</p>'
-        f"{figures.svg(figure)}</figure>"
-        for title, words, figure in drawn
+    diagram = charts.reliability_plot(
+        before, found.chance.band, scaled.reliability if scaled else None
     )
-    return f'<div class="vd-plots">{"".join(cells)}</div>'
+    right, wrong = Line("right answers", charts.RIGHT), Line("wrong answers", charts.WRONG)
+    return Plots(
+        [
+            plot("Reliability diagram", [*lines, Line(dots)], figures.svg(diagram), found.run),
+            plot(
+                "Confidence of right and of wrong answers",
+                [right, wrong, Line("each 100 % together")],
+                figures.svg(charts.confidence_plot(before.edges, before.right, before.wrong)),
+                found.run,
+            ),
+        ]
+    )
 
 
-def bins_table(found: Calibration) -> str:
-    """One row a bin that holds answers, and the same as CSV."""
-    header = ["Confidence", "Answers", "Right", "Wrong", "Mean confidence, %", "Right, %"]
-    header += ["Chance allows, %", "Gap, points"]
+def plot(title: str, lines: list[Line], svg: str, run: str) -> Figure:
+    label = f"{title} of {run}; its numbers are in the table below"
+    return Figure(title, label, svg, lines)
+
+
+def bins_table(found: Calibration) -> Table:
+    """One row a bin that holds answers."""
+    columns = ["Confidence", "Answers", "Right", "Wrong", "Mean confidence, %", "Right, %"]
+    columns += ["Chance allows, %", "Gap, points"]
     scaled = found.scaled.reliability if found.scaled else None
     if scaled:
-        header += ["Answers with the temperature", "Right of those, %"]
+        columns += ["Answers with the temperature", "Right of those, %"]
     rows = []
     for b in range(len(found.before.count)):
         if found.before.count[b] or (scaled is not None and scaled.count[b]):
             row = bin_row(found, b)
             if scaled is not None:
-                row += (f"{scaled.count[b]:,}", percent(scaled.accuracy[b]))
+                row += [f"{scaled.count[b]:,}", percent_cell(scaled.accuracy[b])]
             rows.append(row)
-    link = html.csv_link(header, rows, f"{found.run}-calibration.csv")
-    return html.table(header, rows) + f"<p>{link}</p>"
+    return Table(columns, rows, file=f"{found.run}-calibration", words=WORDS)
 
 
-def bin_row(found: Calibration, b: int) -> tuple[str, ...]:
-    before, (low, high) = found.before, found.chance.band[:, b]
+def bin_row(found: Calibration, b: int) -> Row:
+    before, band = found.before, 100 * found.chance.band[:, b]
     gap = 100 * (before.accuracy[b] - before.confidence[b])
-    return (
+    unknown = np.isnan(band[0])
+    return [
         f"{100 * before.edges[b]:.0f} to {100 * before.edges[b + 1]:.0f} %",
         f"{before.count[b]:,}",
         f"{before.right[b]:,}",
         f"{before.wrong[b]:,}",
-        percent(before.confidence[b]),
-        percent(before.accuracy[b]),
-        "–" if np.isnan(low) else f"{100 * low:.1f} to {100 * high:.1f}",
-        "–" if np.isnan(gap) else signed(gap),
-    )
+        percent_cell(before.confidence[b]),
+        percent_cell(before.accuracy[b]),
+        Cell("–" if unknown else f"{band[0]:.1f} to {band[1]:.1f}", interval=band),
+        Cell("–" if np.isnan(gap) else signed(gap), gap),
+    ]
+
+
+def percent_cell(share: float) -> Cell:
+    return Cell(percent(share), 100 * share)
 
 
 def percent(share: float) -> str:

@@ -12,7 +12,6 @@ from vitdemo.page import html
 from vitdemo.page.compare import ingredients, robustness
 from vitdemo.page.compare.export import exports
 from vitdemo.page.kit import LONG_QUEUE, QUIET
-from vitdemo.page.metrics.tables import explanations
 from vitdemo.runs import Run
 
 INTRO = (
@@ -79,7 +78,8 @@ def models_html(rows: list[ModelRow], measured: dict[str, list[Latency]]) -> str
     shown, cells, same = compare.told_once(header, texts)
     words = "; ".join(f"{title}: {text}" for title, text in same.items() if text != compare.DASH)
     note = f'<p class="vd-quiet">The same for all: {html.escape(words)}.</p>' if words else ""
-    return f"{problems}{html.table(shown, cells)}{note}<p>{links}</p>{explanations(compare.HEADER)}"
+    said = html.explanations(compare.HEADER)
+    return f"{problems}{html.table(shown, cells)}{note}<p>{links}</p>{said}"
 
 
 def reported_html(known: set[str]) -> str:

@@ -9,12 +9,12 @@ from vitdemo.errors import VitdemoError
 from vitdemo.explorer.compare import model_rows
 from vitdemo.explorer.ingredients import Ablation, Gain, ablation_of, ablations, conclusion
 from vitdemo.figures import charts
+from vitdemo.metrics import signed
 from vitdemo.metrics.paired import SIGNIFICANT, p_words
 from vitdemo.page import html
 from vitdemo.page.compare.export import exports
 from vitdemo.page.components.run_choice import RunChoice, grouped
 from vitdemo.page.kit import QUIET
-from vitdemo.page.metrics.tables import explanations, signed
 from vitdemo.predictions import predictions
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
@@ -103,7 +103,7 @@ def ablation_html(ablation: Callable[[str], Ablation], name: str | None) -> str:
     return (
         f"{told}{gains_figure(name, near) if near else ''}"
         f"{html.table(HEADER, texts)}<p>{exports(HEADER, texts, f'beside-{name}')}</p>"
-        f"{explanations(words)}{html.notices(found.left_out)}"
+        f"{html.explanations(words)}{html.notices(found.left_out)}"
     )
 
 

@@ -1,18 +1,17 @@
 """The Per-class metrics tab: how well a model knows each class, and which of two is better."""
 
-from collections.abc import Callable
-
 import gradio as gr
 
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer.metrics import ClassTable, PairedTest, Ranking
-from vitdemo.page import html
+from vitdemo.metrics.tested_runs import class_table, paired_test
+from vitdemo.page.components.article import Article, Notice, Piece
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.page.kit import QUIET
-from vitdemo.page.metrics import curves, tables
-from vitdemo.runs import Run
+from vitdemo.page.metrics.classes import class_pieces
+from vitdemo.page.metrics.curves import MOST, curve_pieces
+from vitdemo.page.metrics.pair import pair_pieces
+from vitdemo.workbench import Workbench
 
-CLASS_ORDER, WORST_FIRST = "Class order", "Worst F1 first"
 NOBODY = "no other model"
 INTRO = (
     "How well a model knows each class, on test pictures it was not trained on. They are but a "
@@ -33,21 +32,11 @@ NOTHING = (
 )
 
 
-def build(
-    tab: gr.Tab,
-    *,
-    evaluated_runs: Callable[[], list[Run]],
-    class_table: Callable[[str], ClassTable],
-    paired_test: Callable[[str, str], PairedTest],
-    ranking: Callable[[str, str], Ranking],
-) -> None:
-    """Lay out and wire the tab, which draws when it is opened.
-
-    `evaluated_runs` reads the run folders as they are now; the others take names of runs.
-    """
+def build(tab: gr.Tab, workbench: Workbench) -> None:
+    """Lay out and wire the tab, which draws when it is opened."""
     gr.Markdown(INTRO)
     with gr.Row():
-        tested = grouped(evaluated_runs())
+        tested = grouped(workbench.evaluated_runs())
         with gr.Column(min_width=260):
             model = RunChoice(tested, elem_id="metrics-model")
         with gr.Column(min_width=260):
@@ -58,61 +47,65 @@ def build(
                 nobody=NOBODY,
                 elem_id="metrics-other",
             )
-        order = gr.Radio(
-            [CLASS_ORDER, WORST_FIRST], value=CLASS_ORDER, label="Order", min_width=300
-        )
-    table = gr.HTML(elem_id="per-class", apply_default_css=False)
-    pair = gr.HTML(elem_id="paired-test", apply_default_css=False)
+    table = Article(elem_id="per-class")
+    pair = Article(elem_id="paired-test")
     gr.Markdown(CURVES)
     classes = gr.Dropdown(
         [],
         value=[],
         multiselect=True,
-        max_choices=curves.MOST,
+        max_choices=MOST,
         label="Classes",
-        info=f"up to {curves.MOST}; at first the worst one",
+        info=f"up to {MOST}; at first the worst one",
         elem_id="curve-classes",
     )
-    plots = gr.HTML(elem_id="ranking", apply_default_css=False)
+    plots = Article(elem_id="ranking")
 
-    def show(name, other, order):
-        """The table, and the two models beside each other."""
-        if name is None:
-            return html.notice(NOTHING), ""
-        try:
-            text = tables.metrics_html(class_table(name), order == WORST_FIRST)
-        except VitdemoError as error:
-            return html.notice(str(error)), ""
-        return text, tables.paired_html(paired_test, name, other) if other else ""
-
-    def draw(name, other, order, chosen):
+    def draw(name, other, chosen):
         """All that another model changes: whom it can be compared with, and its classes."""
-        found = evaluated_runs()
+        found = workbench.evaluated_runs()
         model, name = renewed_runs(found, name)
         rest = [run for run in found if run.name != name]
         others, other = renewed_runs(rest, other, optional=True)
-        return model, others, *show(name, other, order), classes_update(class_table, name, chosen)
+        update = classes_update(workbench, name, chosen)
+        return model, others, *said_of(workbench, name, other), update
 
     def draw_curves(name, other, chosen):
-        names = [run for run in (name, other) if run]
-        return curves.curves_html(ranking, names, chosen or [])
+        return curve_pieces(workbench, [run for run in (name, other) if run], chosen or [])
 
-    settings = [model, other, order, classes]
+    settings = [model, other, classes]
     drawn = [model, other, table, pair, classes]
-    drawing = {"fn": draw_curves, "inputs": [model, other, classes], "outputs": plots, **QUIET}
+    drawing = {"fn": draw_curves, "inputs": settings, "outputs": plots, **QUIET}
     # One event for the three, so that of quick clicks the last one is answered last.
     events = [tab.select, model.input, other.input]
     gr.on(events, draw, inputs=settings, outputs=drawn, **QUIET).then(**drawing)
-    order.input(show, inputs=settings[:3], outputs=[table, pair], **QUIET)
     classes.input(**drawing)
 
 
-def classes_update(
-    class_table: Callable[[str], ClassTable], name: str | None, chosen: list[str] | None
-) -> dict:
+def said_of(
+    workbench: Workbench, name: str | None, other: str | None
+) -> tuple[list[Piece], list[Piece]]:
+    """What is said of the run `name`, and of it beside the run `other`."""
+    if name is None:
+        return [Notice(NOTHING)], []
+    try:
+        run = workbench.run(name)
+        table = class_pieces(workbench.cache.of(class_table, run))
+    except VitdemoError as error:
+        return [Notice(str(error))], []
+    if other is None:
+        return table, []
+    try:
+        test = workbench.cache.of(paired_test, run, workbench.run(other))
+    except VitdemoError as error:
+        return table, [Notice(str(error))]
+    return table, pair_pieces(test)
+
+
+def classes_update(workbench: Workbench, name: str | None, chosen: list[str] | None) -> dict:
     """The run's classes that can be ranked, with those chosen before, or the worst one."""
     try:
-        table = class_table(name) if name else None
+        table = workbench.cache.of(class_table, workbench.run(name)) if name else None
     except VitdemoError:
         table = None
     if table is None:

@@ -1,22 +1,24 @@
 """ROC and precision-recall curves of chosen classes, of one model or of two."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from vitdemo import figures
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer.metrics import Ranking, three_decimals
 from vitdemo.figures import charts
 from vitdemo.metrics.curves import RankingCurve, precision_at
-from vitdemo.page import html
-from vitdemo.page.metrics.tables import explanations
+from vitdemo.metrics.tested_runs import Ranking, ranking
+from vitdemo.page.components.article import Figure, Folded, Legend, Line, Notice, Piece, Plots
+from vitdemo.page.components.table import Cell, Column, Row, Table
+from vitdemo.page.metrics.classes import number_cell
+from vitdemo.workbench import Workbench
 
 # One hue a class: 2.9 : 1 or more on white and on the dark theme, apart for the colour-blind too.
 COLOURS = ("#0a78c2", "#c45f10", "#17876a", "#a2559a", "#96740a", "#64748b")
 MOST = len(COLOURS)
 RECALLS = (0.5, 0.8, 0.9, 0.95, 0.99)
-POINTS = 201  # of a curve that go into the CSV
+POINTS = 201  # of a curve that go into its table
 WORDS = {
     "ROC curve": "For every threshold, the true positive rate (up: the share of the cats that is "
     "found) and the false positive rate (to the right: the share of all other pictures that is "
@@ -32,96 +34,91 @@ WORDS = {
 }
 
 
-def curves_html(
-    ranking: Callable[[str, str], Ranking], runs: Sequence[str], classes: Sequence[str]
-) -> str:
-    """Both figures, their table and their points as CSV; or why there is nothing to draw."""
+def curve_pieces(workbench: Workbench, runs: Sequence[str], classes: Sequence[str]) -> list[Piece]:
+    """Both figures, their table and their points; or why there is nothing to draw."""
     if not runs:
-        return ""
+        return []
     if not classes:
-        return html.notice("Choose a class above to see its curves.")
+        return [Notice("Choose a class above to see its curves.")]
     found, problems = [], []
     for class_name in classes[:MOST]:
         for run in runs:
             try:
-                found.append(ranking(run, class_name))
+                found.append(workbench.cache.of(ranking, workbench.run(run), class_name))
             except VitdemoError as error:
-                problems.append(str(error))
+                problems.append(Notice(str(error)))
     if not found:
-        return html.notices(problems)
+        return problems
     hue = dict(zip(classes, COLOURS, strict=False))
-    return html.notices(problems) + legend(runs, hue) + plots(found, runs, hue) + numbers(found)
+    points = Folded("The curves in numbers", [points_table(found)])
+    return [*problems, legend(runs, hue), plots(found, runs, hue), numbers(found), points]
 
 
-def legend(runs: Sequence[str], hue: dict[str, str]) -> str:
-    dashes = ["", ' class="vd-dashed"']
-    items = (
-        f"<span><strong>{html.escape(name)}</strong>"
-        + "".join(
-            f'<i{dash} style="color: {colour}"></i>{html.escape(run)}'
-            for run, dash in zip(runs, dashes, strict=False)
-        )
-        + "</span>"
-        for name, colour in hue.items()
+def legend(runs: Sequence[str], hue: dict[str, str]) -> Legend:
+    return Legend(
+        {
+            name: [Line(run, colour, dashed=run != runs[0]) for run in runs]
+            for name, colour in hue.items()
+        }
     )
-    return f'<div class="vd-curves">{"".join(items)}</div>'
 
 
-def plots(found: Sequence[Ranking], runs: Sequence[str], hue: dict[str, str]) -> str:
+def plots(found: Sequence[Ranking], runs: Sequence[str], hue: dict[str, str]) -> Plots:
     def line(ranking: Ranking, curve: RankingCurve) -> figures.Curve:
         return figures.Curve(curve.x, curve.y, hue[ranking.name], dashed=ranking.run != runs[0])
 
-    roc = [line(r, r.roc) for r in found if r.roc]
-    precision = [line(r, r.precision_recall) for r in found]
-    drawn = (
-        ("ROC curve", charts.square_plot(
-            roc, "false positive rate, %", "true positive rate, %", diagonal=True)),
-        ("Precision-recall curve", charts.square_plot(
-            precision, "recall, %", "precision, %",
-            steps=True, diagonal=False)),
-    )  # fmt: skip
-    of = f"of {', '.join(hue)}, by {' and '.join(runs)}; its numbers are in the table below"
-    cells = (
-        f'<figure aria-label="{html.escape(f"{title} {of}")}">'
-        f"<figcaption>{title}</figcaption>{figures.svg(figure)}</figure>"
-        for title, figure in drawn
+    roc = charts.square_plot(
+        [line(r, r.roc) for r in found if r.roc],
+        "false positive rate, %",
+        "true positive rate, %",
+        diagonal=True,
     )
-    return f'<div class="vd-plots">{"".join(cells)}</div>'
+    precision = charts.square_plot(
+        [line(r, r.precision_recall) for r in found],
+        "recall, %",
+        "precision, %",
+        steps=True,
+        diagonal=False,
+    )
+    of = f"of {', '.join(hue)}, by {' and '.join(runs)}; its numbers are in the table below"
+    drawn = {"ROC curve": roc, "Precision-recall curve": precision}
+    return Plots(
+        [Figure(title, f"{title} {of}", figures.svg(plot)) for title, plot in drawn.items()]
+    )
 
 
-def numbers(found: Sequence[Ranking]) -> str:
+def numbers(found: Sequence[Ranking]) -> Table:
     """Areas with intervals, and the precision at some recalls."""
     at = [f"{'… ' if i else 'Precision at recall '}{100 * r:.0f} %" for i, r in enumerate(RECALLS)]
-    header = ["Class", "Model", "ROC-AUC", "95 % interval", "Average precision", "95 % interval"]
-    rows = [
-        (
-            r.name,
-            r.run,
-            three_decimals(r.roc.area if r.roc else np.nan),
-            interval(r.area_interval),
-            three_decimals(r.precision_recall.area),
-            interval(r.precision_interval),
-            *(three_decimals(precision_at(r.precision_recall, recall)) for recall in RECALLS),
-        )
-        for r in found
+    columns = ["Class", Column("Model", numeric=False), "ROC-AUC", "Average precision", *at]
+    rows = [ranking_row(r) for r in found]
+    return Table(columns, rows, file="vitdemo-areas", words=WORDS)
+
+
+def ranking_row(found: Ranking) -> Row:
+    area = found.roc.area if found.roc else np.nan
+    precision = found.precision_recall
+    at = [number_cell(precision_at(precision, recall)) for recall in RECALLS]
+    return [
+        found.name,
+        found.run,
+        number_cell(area, found.area_interval),
+        number_cell(precision.area, found.precision_interval),
+        *at,
     ]
-    return html.table(header + at, rows) + explanations(WORDS) + f"<p>{points_csv(found)}</p>"
 
 
-def interval(values: np.ndarray) -> str:
-    return "–" if np.isnan(values).any() else f"{values[0]:.3f} to {values[1]:.3f}"
-
-
-def points_csv(found: Sequence[Ranking]) -> str:
+def points_table(found: Sequence[Ranking]) -> Table:
+    """What the figures are drawn from, at most `POINTS` of each curve."""
     rows = [
-        (r.name, r.run, name, f"{x:.6f}", f"{y:.6f}", f"{threshold:.6g}")
+        [r.name, r.run, name, *(Cell(f"{value:.4f}", value) for value in point)]
         for r in found
-        for name, curve in (("roc", r.roc), ("precision-recall", r.precision_recall))
+        for name, curve in (("ROC", r.roc), ("precision-recall", r.precision_recall))
         if curve
-        for x, y, threshold in thinned(curve)
+        for point in thinned(curve)
     ]
-    header = ("class", "model", "curve", "x", "y", "threshold")
-    return html.csv_link(header, rows, "vitdemo-curves.csv")
+    words = [Column(label, numeric=False) for label in ("class", "model", "curve")]
+    return Table([*words, "x", "y", "threshold"], rows, file="vitdemo-curves", tall=True)
 
 
 def thinned(curve: RankingCurve) -> list[tuple[float, float, float]]:

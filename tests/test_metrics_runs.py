@@ -1,21 +1,16 @@
-"""`explorer.metrics` and `explorer.calibration`: from run folders to figures, and what is kept."""
+"""From run folders to figures: their metrics, their calibration and how two of them compare."""
 
-import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from sklearn import metrics as sk
 
 from tests.making import evaluation, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
-from vitdemo.explorer import metrics
-from vitdemo.explorer.calibration import calibration
-from vitdemo.workbench import Workbench
-
-CPU = torch.device("cpu")
+from vitdemo.metrics import tested_runs as metrics
+from vitdemo.metrics.calibrated_runs import calibration
 
 
 @pytest.fixture(scope="module")
@@ -32,23 +27,23 @@ def root(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def workbench(root):
-    return Workbench([root], None, CPU)
+def a(root):
+    return runs.read_run(root / "a")
 
 
 def put(root, name, **changes):
-    """An workbench over one run `name` whose evaluation has these fields in place of its own."""
+    """A run `name` whose evaluation has these fields in place of its own."""
     run = make_run(root / name)
     runs.write_evaluation(run.path, replace(run.evaluation, **changes))
-    return Workbench([root], None, CPU)
+    return runs.read_run(run.path)
 
 
 # --- the table -----------------------------------------------------------------------------------
 
 
-def test_the_table_equals_scikit_learn(workbench):
-    table = metrics.class_table(workbench, "a")
-    found = workbench.run("a").evaluation
+def test_the_table_equals_scikit_learn(a):
+    table = metrics.class_table(a)
+    found = a.evaluation
     predicted, truth = found.probabilities.argmax(1), np.eye(10)[found.labels]
     for average in ("macro", "weighted"):
         wanted = sk.precision_recall_fscore_support(found.labels, predicted, average=average)[:3]
@@ -63,8 +58,8 @@ def test_the_table_equals_scikit_learn(workbench):
     assert table.accuracy == 0.975
 
 
-def test_every_interval_holds_its_metric(workbench):
-    table = metrics.class_table(workbench, "a")
+def test_every_interval_holds_its_metric(a):
+    table = metrics.class_table(a)
     for name, (low, high) in table.intervals.items():
         assert (low <= table.columns[name]).all() and (table.columns[name] <= high).all()
         for means, spread in (
@@ -74,12 +69,12 @@ def test_every_interval_holds_its_metric(workbench):
     assert table.accuracy_interval[0] < 0.975 < table.accuracy_interval[1]
 
 
-def test_the_worst_class_comes_first(workbench):
-    assert metrics.class_table(workbench, "a").worst_first[:2] == [3, 5]  # cat, dog
+def test_the_worst_class_comes_first(a):
+    assert metrics.class_table(a).worst_first[:2] == [3, 5]  # cat, dog
 
 
-def test_top_k_grows_to_one(workbench):
-    top = metrics.class_table(workbench, "a").top
+def test_top_k_grows_to_one(a):
+    top = metrics.class_table(a).top
     assert [found.k for found in top] == [1, 2, 3, 5]
     assert top[0].share == 0.975
     assert np.all(np.diff([found.share for found in top]) >= 0)
@@ -89,44 +84,44 @@ def test_top_k_grows_to_one(workbench):
 def test_nan_is_refused_by_name(tmp_path):
     broken = evaluation(0).probabilities.copy()
     broken[7, 2] = np.nan
-    workbench = put(tmp_path, "bad", probabilities=broken)
-    for ask in (metrics.class_table, calibration, lambda e, n: metrics.ranking(e, n, "cat")):
+    bad = put(tmp_path, "bad", probabilities=broken)
+    for ask in (metrics.class_table, calibration, lambda run: metrics.ranking(run, "cat")):
         with pytest.raises(RunError, match=r"'bad' cannot be used: NaN .* in 1 of 200 rows.*row 7"):
-            ask(workbench, "bad")
+            ask(bad)
 
 
 # --- curves --------------------------------------------------------------------------------------
 
 
-def test_ranking_has_both_curves_with_intervals(workbench):
-    found = metrics.ranking(workbench, "a", "cat")
+def test_ranking_has_both_curves_with_intervals(a):
+    found = metrics.ranking(a, "cat")
     assert found.name == "cat"
     assert found.area_interval[0] <= found.roc.area <= found.area_interval[1]
     low, high = found.precision_interval
     assert low <= found.precision_recall.area <= high
 
 
-def test_a_class_without_pictures_or_of_another_run_is_named(tmp_path, workbench):
+def test_a_class_without_pictures_or_of_another_run_is_named(tmp_path, a):
     labels = evaluation(0).labels.copy()
     labels[labels == 9] = 0
     with pytest.raises(RunError, match="tested on no picture of 'truck'"):
-        metrics.ranking(put(tmp_path, "few", labels=labels), "few", "truck")
+        metrics.ranking(put(tmp_path, "few", labels=labels), "truck")
     with pytest.raises(RunError, match="knows no class 'fox': it has airplane"):
-        metrics.ranking(workbench, "a", "fox")
+        metrics.ranking(a, "fox")
 
 
 def test_pictures_of_one_class_have_no_roc_curve(tmp_path):
-    workbench = put(tmp_path, "one", labels=np.zeros(200, dtype=np.int64))
-    found = metrics.ranking(workbench, "one", "airplane")
+    one = put(tmp_path, "one", labels=np.zeros(200, dtype=np.int64))
+    found = metrics.ranking(one, "airplane")
     assert found.roc is None and np.isnan(found.area_interval).all()
-    assert np.isnan(metrics.class_table(workbench, "one").macro["roc_auc"])
+    assert np.isnan(metrics.class_table(one).macro["roc_auc"])
 
 
 # --- two runs ------------------------------------------------------------------------------------
 
 
-def test_two_runs_by_hand(workbench):
-    found = metrics.paired_test(workbench, "b", "a")
+def test_two_runs_by_hand(root, a):
+    found = metrics.paired_test(runs.read_run(root / "b"), a)
     assert (found.overall.first_only, found.overall.second_only) == (5, 0)
     assert found.overall.p == pytest.approx(2 * 0.5**5)
     assert (found.by_class[3].first_only, found.by_class[3].n) == (5, 20)
@@ -151,17 +146,16 @@ def test_two_runs_by_hand(workbench):
     ],
 )
 def test_runs_tested_on_different_pictures_are_not_compared(tmp_path, changes):
-    make_run(tmp_path / "a")
-    workbench = put(tmp_path, "other", **changes)
+    one, other = make_run(tmp_path / "a"), put(tmp_path, "other", **changes)
     with pytest.raises(RunError, match="'a' and 'other' were tested on different pictures"):
-        metrics.paired_test(workbench, "a", "other")
+        metrics.paired_test(one, other)
 
 
 # --- calibration ---------------------------------------------------------------------------------
 
 
-def test_without_validation_answers_there_is_no_temperature(workbench):
-    found = calibration(workbench, "a")
+def test_without_validation_answers_there_is_no_temperature(a):
+    found = calibration(a)
     assert found.scaled is None
     assert found.accuracy == pytest.approx(0.975)
     assert found.before.error == pytest.approx(abs(found.mean_confidence - 0.975), abs=0.02)
@@ -173,22 +167,9 @@ def test_the_temperature_is_of_the_validation_pictures_alone(tmp_path):
     shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     labels = np.array([rng.choice(10, p=row) for row in shares])
     sure = np.exp(3 * logits) / np.exp(3 * logits).sum(1, keepdims=True)  # three times too sure
-    workbench = put(tmp_path, "sure", validation_probabilities=sure, validation_labels=labels)
-    found = calibration(workbench, "sure")
+    run = put(tmp_path, "sure", validation_probabilities=sure, validation_labels=labels)
+    found = calibration(run)
     assert found.scaled.temperature == pytest.approx(3, rel=0.1)
     assert found.scaled.validation_pictures == 3000
     assert np.array_equal(found.scaled.reliability.right.sum(), found.before.right.sum())
     assert found.scaled.reliability.error > found.before.error  # of a test set unlike it
-
-
-# --- memory --------------------------------------------------------------------------------------
-
-
-def test_answers_are_kept_until_the_files_change(root, tmp_path):
-    folder = shutil.copytree(root / "a", tmp_path / "a")
-    workbench = Workbench([tmp_path], None, CPU)
-    first = metrics.class_table(workbench, "a")
-    assert metrics.class_table(workbench, "a") is first
-    found = runs.read_evaluation(folder)
-    runs.write_evaluation(folder, replace(found, labels=np.roll(found.labels, 20)))
-    assert metrics.class_table(workbench, "a").accuracy < 0.2

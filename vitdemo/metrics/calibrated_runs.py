@@ -1,7 +1,7 @@
 """How far a run's probabilities can be trusted, before and after a temperature.
 
-    found = calibration(workbench, "vit-small-pretrained")
-    found.before.error, found.temperature  # None where the run has no validation answers
+    found = calibration(read_run("assets/runs/vit-small-pretrained"))
+    found.before.error, found.scaled  # None where the run has no validation answers
 
 The temperature is fitted on the validation pictures that the run held out, never on the test set,
 on which it is then judged.
@@ -10,7 +10,6 @@ on which it is then judged.
 from dataclasses import dataclass
 
 from vitdemo.errors import RunError
-from vitdemo.explorer.metrics import sound_evaluation
 from vitdemo.metrics.calibration import (
     Chance,
     Reliability,
@@ -21,8 +20,8 @@ from vitdemo.metrics.calibration import (
     with_temperature,
 )
 from vitdemo.metrics.learning import setting
+from vitdemo.metrics.tested_runs import sound_evaluation
 from vitdemo.runs import Run
-from vitdemo.workbench import Workbench
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,13 +61,8 @@ class Calibration:
         return float(self.before.right.sum() / self.before.count.sum())
 
 
-def calibration(workbench: Workbench, name: str) -> Calibration:
-    """Raises `RunError` where the run `name` has no sound evaluation."""
-    return workbench.cache.of(calibration_of, workbench.run(name))
-
-
-def calibration_of(run: Run) -> Calibration:
-    """`calibration` of a run at hand."""
+def calibration(run: Run) -> Calibration:
+    """How far the `run` can be trusted. Raises `RunError` without a sound evaluation."""
     found = sound_evaluation(run)
     probabilities, labels = found.probabilities, found.labels
     return Calibration(

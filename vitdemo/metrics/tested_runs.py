@@ -1,11 +1,10 @@
 """Every metric of a run by class, with its interval; its curves; and two runs beside each other.
 
-    table = class_table(workbench, "vit-small-pretrained")
+    table = class_table(read_run("assets/runs/vit-small-pretrained"))
     table.columns["f1"], table.intervals["f1"]  # (C,), (2, C)
-    paired_test(workbench, "finetune-deit-tiny", "vit-small-pretrained").sentences()
+    paired_test(one_run, another).sentences()
 
-All of it is worked out from `evaluation.npz`, once for each version of a run's files. Letters: N
-pictures, C classes.
+All of it is worked out from `evaluation.npz`. Letters: N pictures, C classes.
 """
 
 import math
@@ -26,7 +25,6 @@ from vitdemo.metrics import (
 from vitdemo.metrics.curves import RankingCurve
 from vitdemo.metrics.paired import McNemar
 from vitdemo.runs import Evaluation, Run
-from vitdemo.workbench import Workbench
 
 TOP = (1, 2, 3, 5)  # the k of top-k accuracy, where there are more classes than that
 TITLES = {
@@ -144,13 +142,8 @@ def three_decimals(value: float) -> str:
     return "> 0.999" if 0.9995 <= value < 1 else f"{value:.3f}"
 
 
-def class_table(workbench: Workbench, name: str) -> ClassTable:
-    """All metrics of the run `name`. Raises `RunError` without a sound evaluation."""
-    return workbench.cache.of(table_of, workbench.run(name))
-
-
-def table_of(run: Run) -> ClassTable:
-    """`class_table` of a run at hand."""
+def class_table(run: Run) -> ClassTable:
+    """All metrics of the `run`. Raises `RunError` without a sound evaluation."""
     found = sound_evaluation(run)
     probabilities, labels = found.probabilities, found.labels
     metrics = per_class(probabilities, labels)
@@ -181,18 +174,15 @@ def top_k(found: Evaluation, k: int) -> TopK:
     return TopK(k, share, intervals.wilson(round(share * n), n))
 
 
-def ranking(workbench: Workbench, name: str, class_name: str) -> Ranking:
-    """Curves of one class of the run `name`, with the intervals of their areas.
+def ranking(run: Run, class_name: str) -> Ranking:
+    """Curves of one class of the `run`, with the intervals of their areas.
 
     Raises `RunError` where the run does not know the class or was tested on no picture of it.
     """
-    run = workbench.run(name)
     if class_name not in run.classes:
-        raise RunError(f"'{name}' knows no class '{class_name}': it has {', '.join(run.classes)}.")
-    return workbench.cache.of(_ranking, run, run.classes.index(class_name))
-
-
-def _ranking(run: Run, c: int) -> Ranking:
+        known = ", ".join(run.classes)
+        raise RunError(f"'{run.name}' knows no class '{class_name}': it has {known}.")
+    c = run.classes.index(class_name)
     found = sound_evaluation(run)
     probabilities, labels = found.probabilities, found.labels
     if not (labels == c).any():
@@ -207,13 +197,8 @@ def _ranking(run: Run, c: int) -> Ranking:
     )
 
 
-def paired_test(workbench: Workbench, first: str, second: str) -> PairedTest:
+def paired_test(first: Run, second: Run) -> PairedTest:
     """McNemar's test of two runs. Raises `RunError` where their test pictures are not the same."""
-    return workbench.cache.of(paired_test_of, workbench.run(first), workbench.run(second))
-
-
-def paired_test_of(first: Run, second: Run) -> PairedTest:
-    """`paired_test` of two runs at hand."""
     one, two = sound_evaluation(first), sound_evaluation(second)
     same = one.fingerprint == two.fingerprint and np.array_equal(one.labels, two.labels)
     if not same or first.classes != second.classes:
