@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from vitdemo.page.confusion import drawing
-from vitdemo.page.confusion.drawing import COUNTS, PREDICTED_SHARES, SHARES
+from vitdemo.page.confusion import matrix as drawing
+from vitdemo.page.confusion.matrix import COUNTS, PREDICTED_SHARES, SHARES
 from vitdemo.predictions import predictions
 from vitdemo.workbench import Workbench
 
@@ -22,21 +22,17 @@ def read(tested_runs):
     return read
 
 
-def texts(matrix):
-    return [[matrix.text(i, j) for j in range(3)] for i in range(3)]
-
-
 def test_counts_shares_and_differences_as_texts(read):
-    assert texts(read(COUNTS)) == [["60", "10", "0"], ["5", "25", "0"], ["4", "6", "0"]]
-    assert texts(read(SHARES))[2] == ["40.0 %", "60.0 %", "0.0 %"]
-    assert texts(read(PREDICTED_SHARES))[0] == ["87.0 %", "24.4 %", "–"]
-    assert texts(read(COUNTS, "second")) == [
+    assert drawing.texts(read(COUNTS)) == [["60", "10", "0"], ["5", "25", "0"], ["4", "6", "0"]]
+    assert drawing.texts(read(SHARES))[2] == ["40.0 %", "60.0 %", "0.0 %"]
+    assert drawing.texts(read(PREDICTED_SHARES))[0] == ["87.0 %", "24.4 %", "–"]
+    assert drawing.texts(read(COUNTS, "second")) == [
         ["−6", "+6", "0"],
         ["−4", "+4", "0"],
         ["−6", "+6", "0"],
     ]
-    assert texts(read(SHARES, "second"))[2] == ["−60.0 %", "+60.0 %", "0.0 %"]
-    assert texts(read(COUNTS, errors_only=True))[1] == ["5", "", "0"]
+    assert drawing.texts(read(SHARES, "second"))[2] == ["−60.0 %", "+60.0 %", "0.0 %"]
+    assert drawing.texts(read(COUNTS, errors_only=True))[1] == ["5", "", "0"]
 
 
 def test_the_worst_error_has_the_strongest_colour(read):
@@ -68,8 +64,7 @@ def test_a_cell_is_told_in_words(read):
     assert drawing.plural("cat") == "cats"
 
 
-def test_names_from_folders_are_escaped(read):
-    matrix = read(COUNTS)
-    found = drawing.confusion_html(matrix, ("<b>ant", "bee"))
-    assert "<b>ant" not in found + drawing.cell_title(matrix, "<b>ant", "bee")
-    assert found.count('aria-pressed="true"') == 1
+def test_the_chosen_cell_and_the_pairs_have_the_same_names(read):
+    found = drawing.drawn(read(COUNTS), ("<b>ant", "bee"))
+    assert found.cell == (0, 1)
+    assert list(found.pairs) == ["0-1", "2-1", "1-0", "2-0"]

@@ -214,7 +214,7 @@ def test_a_sentence_of_the_confused_pairs_chooses_its_cell(page):
 def test_csv_and_png_of_the_matrix(page):
     open_tab(page, "Confusion matrix")
     with page.expect_download() as download:
-        page.locator("#confusion-matrix").get_by_role("link", name="Download CSV").click()
+        page.locator("#confusion-matrix").get_by_role("button", name="Download CSV").click()
     rows = list(csv.reader(download.value.path().read_text().splitlines()))
     assert rows[:2] == [["true \\ predicted", "<b>ant", "bee", "fly"], ["<b>ant", "60", "10", "0"]]
     with page.expect_download() as download:

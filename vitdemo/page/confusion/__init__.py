@@ -4,12 +4,20 @@ import gradio as gr
 
 from vitdemo.errors import VitdemoError
 from vitdemo.metrics.errors import Filters
-from vitdemo.page import html
+from vitdemo.page.components.article import Article
 from vitdemo.page.components.gallery import Gallery, page_of
+from vitdemo.page.components.matrix import MatrixView
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
-from vitdemo.page.confusion import drawing
-from vitdemo.page.confusion.drawing import COUNTS, UNITS, Matrix
-from vitdemo.page.kit import KEPT_SECONDS, LIGHT_QUEUE, QUIET, PickHTML, for_people, picked_numbers
+from vitdemo.page.confusion.matrix import (
+    COUNTS,
+    UNITS,
+    Matrix,
+    cell_title,
+    drawn,
+    read_matrix,
+    write_png,
+)
+from vitdemo.page.kit import KEPT_SECONDS, LIGHT_QUEUE, QUIET, offer_download, picked_numbers
 from vitdemo.page.look.opener import Opener
 from vitdemo.page.metrics import NOBODY, NOTHING
 from vitdemo.predictions import Query, predictions
@@ -44,30 +52,33 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Opener) -> None:
             unit = gr.Radio(list(UNITS), value=COUNTS, label="Cells show")
         with gr.Column(min_width=300):
             errors_only = gr.Checkbox(False, label="Errors only")
-    view = PickHTML(elem_id="confusion-matrix")
-    with gr.Row():
-        keep = gr.Button("Draw as PNG", size="sm", scale=0, min_width=160)
-        kept = gr.HTML(elem_id="confusion-png", apply_default_css=False)
-    title = gr.HTML(elem_id="cell-title", apply_default_css=False)
+    view = MatrixView(elem_id="confusion-matrix")
+    settings = [model, other, unit, errors_only]
+
+    def save_png(folder, *chosen):
+        return write_png(folder, matrix(*chosen))
+
+    offer_download("Draw as PNG", "confusion-png", save_png, settings, LIGHT_QUEUE)
+    title = Article(elem_id="cell-title")
     shown = Gallery(elem_id="cell-pictures")
     cell = gr.State(None, time_to_live=KEPT_SECONDS)  # (true, predicted) class names
 
     def matrix(name, other, unit, errors_only):
-        return drawing.read_matrix(predictions(workbench, name), name, other, unit, errors_only)
+        return read_matrix(predictions(workbench, name), name, other, unit, errors_only)
 
     def draw(name, other, unit, errors_only, cell):
-        """Values of `drawn`; a cell stays chosen as long as its classes are there."""
+        """Values of `outputs`; a cell stays chosen as long as its classes are there."""
         if name is None:
-            return html.notice(NOTHING), "", None, "", None
+            return NOTHING, None, None, None
         try:
             found = matrix(name, other, unit, errors_only)
         except VitdemoError as error:
-            return html.notice(str(error)), "", None, "", None
+            return str(error), None, None, None
         if cell is not None and not set(cell) <= set(found.classes):
             cell = None
-        words = drawing.cell_title(found, *cell) if cell else ""
+        words = cell_title(found, *cell) if cell else None
         pictures = page_of(workbench, query(found, *cell) if cell else None)
-        return drawing.confusion_html(found, cell), "", cell, words, pictures
+        return drawn(found, cell), cell, words, pictures
 
     def query_of(name, other, unit, errors_only, cell):
         return query(matrix(name, other, unit, errors_only), *cell) if name and cell else None
@@ -75,8 +86,8 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Opener) -> None:
     def pick(name, other, unit, errors_only, event: gr.EventData):
         try:
             classes = predictions(workbench, name).classes
-            pick = str(event.pick).removeprefix("pair-")
-            cell = tuple(classes[i] for i in picked_numbers(pick, len(classes), len(classes)))
+            picked = picked_numbers(event.pick, len(classes), len(classes))
+            cell = tuple(classes[i] for i in picked)
         except VitdemoError:  # the runs changed under the page
             cell = None
         return draw(name, other, unit, errors_only, cell)
@@ -86,22 +97,13 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Opener) -> None:
         others, other = renewed_runs(comparable(workbench, name), other, optional=True)
         return models, others, *draw(name, other, *settings)
 
-    @for_people
-    def draw_png(name, other, unit, errors_only):
-        return drawing.png_link(matrix(name, other, unit, errors_only)) if name else ""
-
-    settings = [model, other, unit, errors_only]
     inputs = [*settings, cell]
-    drawn = [view, kept, cell, title, shown]
+    outputs = [view, cell, title, shown]
     # One event for them all, so that of quick clicks the last one is answered last.
     events = [tab.select, *(setting.input for setting in settings)]
-    gr.on(events, draw_fresh, inputs=inputs, outputs=[model, other, *drawn], **QUIET)
-    picked = view.pick(pick, inputs=settings, outputs=drawn, **QUIET)
+    gr.on(events, draw_fresh, inputs=inputs, outputs=[model, other, *outputs], **QUIET)
+    picked = view.pick(pick, inputs=settings, outputs=outputs, **QUIET)
     picked.success(None, js=SHOW_PICTURES)
-    made = keep.click(
-        draw_png, inputs=settings, outputs=kept, api_visibility="private", **LIGHT_QUEUE
-    )
-    made.success(None, js="() => document.querySelector('#confusion-png a')?.click()")
     shown.wire(workbench, query_of, inputs, opener)
 
 

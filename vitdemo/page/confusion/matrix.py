@@ -1,17 +1,18 @@
-"""A confusion matrix as HTML: cells that are real buttons, in words for who hears them.
+"""What the cells of a confusion matrix say and show, and the picture of it to keep.
 
 Letters: C classes; a cell (i, j) holds the pictures of class i that were predicted to be j.
 """
 
-import base64
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from vitdemo.figures.matrix import matrix_figure, png
 from vitdemo.metrics import WORDS, most_confused, pair_sentence
 from vitdemo.metrics.errors import cells, difference
-from vitdemo.page import html
+from vitdemo.page.components.article import Heading, Piece, Text
+from vitdemo.page.components.matrix import Drawn
 from vitdemo.predictions import Predictions
 
 COUNTS, SHARES, PREDICTED_SHARES = (
@@ -25,7 +26,6 @@ KEY = "Blue is right; orange is wrong, stronger where it is more frequent."
 DIFFERENCE_KEY = (
     "Orange is more with {first}, purple is more with {second}, stronger where they differ more."
 )
-BLUE, ORANGE, PURPLE = "#1d4ed8", "#c2410c", "#7c4fd0"
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,10 @@ class Matrix:
     @property
     def classes(self) -> tuple[str, ...]:
         return self.group.classes
+
+    @property
+    def file(self) -> str:
+        return "-less-".join(filter(None, (self.run, self.other))) + "-confusion"
 
     @property
     def title(self) -> str:
@@ -69,65 +73,33 @@ def read_matrix(
     return Matrix(group, run, other, unit, errors_only, counts, others, values)
 
 
-def confusion_html(matrix: Matrix, cell: tuple[str, str] | None) -> str:
-    """The matrix with its CSV; beside it, the most confused pairs, which choose their cell."""
+def drawn(matrix: Matrix, cell: tuple[str, str] | None) -> Drawn:
+    """The matrix with the chosen `cell`, and its most confused pairs, which choose theirs."""
     key = KEY
     if matrix.other:
         key = DIFFERENCE_KEY.format(first=matrix.run, second=matrix.other)
-    rows = [(name, *row) for name, row in zip(matrix.classes, matrix.values.tolist(), strict=True)]
-    stem = "-less-".join(filter(None, (matrix.run, matrix.other)))
-    link = html.csv_link(("true \\ predicted", *matrix.classes), rows, f"{stem}-confusion.csv")
-    left_out = "".join(
-        f'<p class="vd-quiet">{html.escape(sentence)}</p>' for sentence in matrix.group.left_out
-    )
-    return (
-        f'<div class="vd-beside"><div>{matrix_html(matrix, cell)}'
-        f'<p class="vd-quiet">{html.escape(key)}</p>{left_out}<p>{link}</p></div>'
-        f"<div>{pairs_html(matrix)}</div></div>"
-    )
-
-
-def pairs_html(matrix: Matrix) -> str:
-    items = "".join(
-        f'<li><button type="button" data-pick="pair-{pair.true}-{pair.predicted}">'
-        f"{html.escape(pair_sentence(pair, matrix.classes))}</button></li>"
-        for pair in most_confused(matrix.counts, PAIRS)
-    )
-    sentences = (
-        f'<ol class="vd-pairs">{items}</ol>'
-        if items
-        else "<p>No picture was taken for another class.</p>"
-    )
-    return f"<h2>Most confused pairs of {html.escape(matrix.run)}</h2>{sentences}"
-
-
-def matrix_html(matrix: Matrix, cell: tuple[str, str] | None) -> str:
-    """A table of real buttons, in which the arrow keys move."""
-    strengths = shades(matrix)  # (C, C)
-    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in matrix.classes)
-    body = []
-    for i, name in enumerate(matrix.classes):
-        row = "".join(
-            _cell(matrix, i, j, strengths[i, j], cell == (name, predicted))
-            for j, predicted in enumerate(matrix.classes)
-        )
-        body.append(f'<tr><th scope="row">{html.escape(name)}</th>{row}</tr>')
-    columns = len(matrix.classes)
-    return (
-        '<div class="vd-scroll"><table class="vd-table vd-matrix"><thead><tr>'
-        f'<th scope="col">true \\ predicted</th>{head}</tr></thead>'
-        f'<tbody data-columns="{columns}">{"".join(body)}</tbody></table></div>'
+    c = range(len(matrix.classes))
+    return Drawn(
+        matrix.run,
+        matrix.classes,
+        matrix.values,
+        shades(matrix),
+        texts(matrix),
+        [[spoken(matrix, i, j) for j in c] for i in c],
+        signed=matrix.other is not None,
+        cell=tuple(map(matrix.classes.index, cell)) if cell else None,
+        pairs={
+            f"{pair.true}-{pair.predicted}": pair_sentence(pair, matrix.classes)
+            for pair in most_confused(matrix.counts, PAIRS)
+        },
+        words=[key, *matrix.group.left_out],
+        file=matrix.file,
     )
 
 
-def _cell(matrix: Matrix, i: int, j: int, strength: float, pressed: bool) -> str:
-    words = html.escape(spoken(matrix, i, j))
-    colour = (ORANGE if strength > 0 else PURPLE) if matrix.other or i != j else BLUE
-    return (
-        f'<td style="{shade(colour, abs(strength))}"><button type="button" class="vd-cell" '
-        f'data-pick="{i}-{j}" aria-pressed="{str(pressed).lower()}" aria-label="{words}" '
-        f'title="{words}">{matrix.text(i, j)}</button></td>'
-    )
+def texts(matrix: Matrix) -> list[list[str]]:
+    c = range(len(matrix.classes))
+    return [[matrix.text(i, j) for j in c] for i in c]
 
 
 def shades(matrix: Matrix) -> np.ndarray:
@@ -171,38 +143,25 @@ def plural(name: str) -> str:
     return WORDS[name][1] if name in WORDS else f'pictures of "{name}"'
 
 
-def cell_title(matrix: Matrix, true: str, predicted: str) -> str:
+def cell_title(matrix: Matrix, true: str, predicted: str) -> list[Piece]:
     """What the pictures below are, and with two models how many of whom."""
     words = spoken(matrix, matrix.classes.index(true), matrix.classes.index(predicted))
     order = "Most confident first."
     if matrix.other:
         order = f"Those of {matrix.run} come first, then those of {matrix.other} alone."
-    return f'<h2>{html.escape(words)}</h2><p class="vd-quiet">{html.escape(order)}</p>'
+    return [Heading(words), Text(order, quiet=True)]
 
 
-def png_link(matrix: Matrix) -> str:
-    """A link that saves the matrix as a picture with twice a screen's pixels."""
-    c = range(len(matrix.classes))
+def write_png(folder: Path, matrix: Matrix) -> str:
+    """The path of the matrix as a picture with twice a screen's pixels, in `folder`."""
     figure = matrix_figure(
-        np.where(np.eye(len(c)) * matrix.errors_only, 0, matrix.values),
-        [[matrix.text(i, j) for j in c] for i in c],
+        np.where(np.eye(len(matrix.classes)) * matrix.errors_only, 0, matrix.values),
+        texts(matrix),
         matrix.classes,
         matrix.title,
         "pictures" if matrix.unit == COUNTS else matrix.unit.lower(),
         signed=matrix.other is not None,
     )
-    content = base64.b64encode(png(figure)).decode()
-    name = html.escape(f"{matrix.title.replace(' ', '-')}-confusion.png")
-    return (
-        f'<a class="vd-download" download="{name}" href="data:image/png;base64,{content}">'
-        "Download PNG</a>"
-    )
-
-
-def shade(colour: str, strength: float) -> str:
-    """Background of a cell for a strength in 0..1: never so strong that its number is hard to read.
-
-    At 55 % the page's own text colour keeps a contrast above 5 : 1 in light and dark.
-    """
-    percent = round(55 * min(float(strength), 1.0))
-    return f"background: color-mix(in srgb, {colour} {percent}%, transparent)"
+    path = folder / f"{matrix.file.replace('/', '-')}.png"
+    path.write_bytes(png(figure))
+    return str(path)
