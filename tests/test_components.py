@@ -13,8 +13,7 @@ from tests.making import KINDS, make_run, timm_spec
 from vitdemo.attention.packed import unpack
 from vitdemo.errors import ImageError
 from vitdemo.explorer.hands import Changes, Removed
-from vitdemo.figures import SEQUENTIAL
-from vitdemo.figures.truth import DIVERGING
+from vitdemo.figures import DIVERGING, SEQUENTIAL
 from vitdemo.inputs import load_image
 from vitdemo.page.components import FOLDER, colours
 from vitdemo.page.components.answers import Answered, Answers, notes

@@ -18,8 +18,7 @@ import numpy as np
 from gradio.components import Component
 from PIL import Image
 
-from vitdemo.figures import SEQUENTIAL, colour_table
-from vitdemo.figures.truth import DIVERGING
+from vitdemo.figures import DIVERGING, SEQUENTIAL, colour_table
 
 FOLDER = Path(__file__).parent
 
