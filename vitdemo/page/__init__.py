@@ -5,7 +5,8 @@ from pathlib import Path
 
 import gradio as gr
 
-from vitdemo.explorer import augmented, dataset, features, hands, inside, why
+from vitdemo import features
+from vitdemo.explorer import augmented, dataset, hands, inside, why
 from vitdemo.explorer import metrics as explorer_metrics
 from vitdemo.explorer.calibration import calibration as calibration_by_name
 from vitdemo.explorer.compare import latency, model_rows, sample_size, trained_rows
