@@ -128,13 +128,6 @@ window.vitdemo = (() => {
     return settle;
   }
 
-  function table(head, body) {
-    const cells = (row, tag) => row.map((text, i) => make(i ? tag : "th", { text, scope: i ? null : "row" }));
-    const made = make("table", {}, make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { text, scope: "col" })))),
-      make("tbody", {}, ...body.map((row) => make("tr", {}, ...cells(row, "td")))));
-    return make("div", { className: "scroll", tabIndex: 0 }, made);
-  }
-
   // Maps as they are seen, `cells` (canvases) each over `image`, as a PNG of twice the size.
   function saveOver(image, cells, box, name) {
     const scale = 2;
@@ -153,6 +146,6 @@ window.vitdemo = (() => {
   }
 
   return {
-    address, csv, largest, make, notice, paint, percent, plainName, ramp, rove, saveAs, saveOver, saveText, table,
+    address, csv, largest, make, notice, paint, percent, plainName, ramp, rove, saveAs, saveOver, saveText,
   };
 })();
