@@ -18,7 +18,7 @@ from vitdemo.page.kit import (
     renewed,
 )
 from vitdemo.page.look import permalink
-from vitdemo.page.look.opener import Opener
+from vitdemo.page.look.tab import Look
 from vitdemo.page.metrics import NOTHING
 from vitdemo.predictions import Predictions, Query
 from vitdemo.runs import Run
@@ -71,7 +71,7 @@ def build(
     counts: Callable[[Query], dict[str, int]],
     find: gallery.Find,
     pictures: gallery.Pictures,
-    opener: Opener,
+    opener: Look,
 ) -> None:
     """Lay out and wire the `tab`; `evaluated_runs` reads the run folders as they are now."""
     gr.Markdown(INTRO)

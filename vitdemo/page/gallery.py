@@ -12,7 +12,7 @@ import numpy as np
 from vitdemo.errors import DataError, VitdemoError
 from vitdemo.page import html
 from vitdemo.page.kit import QUIET, PickHTML, picked_numbers
-from vitdemo.page.look.opener import Opener
+from vitdemo.page.look.tab import Look
 from vitdemo.predictions import Query, Selection
 from vitdemo.runs import Run
 
@@ -102,7 +102,7 @@ def lay_out(name: str, *, find: Find, pictures: Pictures) -> Gallery:
     return Gallery(find, pictures, query, start, every, head, view, earlier, later)
 
 
-def wire(gallery: Gallery, opener: Opener) -> None:
+def wire(gallery: Gallery, opener: Look) -> None:
     """Turn pages, and open a picture that is picked in Look, with the model that was asked."""
     inputs = [gallery.query, gallery.start, gallery.every]
 

@@ -11,7 +11,7 @@ from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.page.confusion import drawing
 from vitdemo.page.confusion.drawing import COUNTS, UNITS, Matrix
 from vitdemo.page.kit import LIGHT_QUEUE, QUIET, PickHTML, for_people, picked_numbers
-from vitdemo.page.look.opener import Opener
+from vitdemo.page.look.tab import Look
 from vitdemo.page.metrics import NOBODY, NOTHING
 from vitdemo.predictions import Predictions, Query
 from vitdemo.runs import Run
@@ -33,7 +33,7 @@ def build(
     predictions: Callable[[str], Predictions],
     find: gallery.Find,
     pictures: gallery.Pictures,
-    opener: Opener,
+    opener: Look,
 ) -> None:
     """Lay out and wire the tab; `evaluated_runs` reads the run folders as they are now."""
     gr.Markdown(INTRO)
