@@ -1,5 +1,7 @@
 """`figures.charts`: what is drawn are the numbers that went in."""
 
+import math
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
@@ -7,6 +9,7 @@ from matplotlib.colors import to_hex
 from vitdemo import figures
 from vitdemo.figures import charts
 from vitdemo.metrics.calibration import Reliability
+from vitdemo.metrics.paired import McNemar
 
 NAN = float("nan")
 
@@ -78,18 +81,15 @@ def test_charts_take_the_pages_text_colour():
 
 def test_gains_are_drawn_in_points_and_a_doubtful_one_is_empty():
     long = "weights of a run " * 9
-    changes = [
-        charts.Change("better", 0.02, 0.01, 0.03, True),
-        charts.Change(r"worse $\x$ $a$", -0.01, -0.02, -0.001, True),
-        charts.Change(long, 0.001, -0.01, 0.012, False),
-    ]
-    figure = charts.gain_plot(changes)
+    words = ["better", r"worse $\x$ $a$", long]
+    tests = [McNemar(500, a, b, 1000, math.nan) for a, b in ((30, 10), (10, 20), (11, 10))]
+    figure = charts.gain_plot(words, tests, [True, True, False])
     dots = [line for gid, line in lines(figure).items() if gid]
     assert [dot.get_xdata()[0] for dot in dots] == pytest.approx([2, -1, 0.1])
     assert [dot.get_marker() for dot in dots] == ["o", "s", "o"]
     assert [dot.get_markerfacecolor() != "none" for dot in dots] == [True, True, False]
     texts = [text.get_text() for text in figure.axes[0].texts]
-    assert [text.replace("\n", " ") for text in texts] == [c.words.strip() for c in changes]
+    assert [text.replace("\n", " ") for text in texts] == [each.strip() for each in words]
     assert texts[2].count("\n") == 2
     drawn = figures.svg(figure)  # in which no word of a stranger is taken for a formula
     assert r"worse $\x$ $a$" in drawn

@@ -11,7 +11,7 @@ from tests.making import RESNET, VIT, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.explorer import compare
-from vitdemo.metrics import expected_calibration_error
+from vitdemo.metrics.calibration import reliability
 from vitdemo.recipes import RECIPES
 from vitdemo.workbench import Workbench
 
@@ -41,7 +41,7 @@ def test_a_row_says_what_the_files_say(workbench):
     assert row.file_bytes == (run.path / runs.WEIGHTS).stat().st_size
     assert (row.epochs, row.train_seconds) == (3, 90)
     assert (row.tested.accuracy, row.tested.pictures) == (0.975, 200)
-    wanted = expected_calibration_error(found.probabilities, found.labels)
+    wanted = reliability(found.probabilities, found.labels).error
     assert row.tested.calibration_error == wanted
     assert (row.tested.worst_class, row.tested.worst_f1) == ("cat", pytest.approx(6 / 7))
 

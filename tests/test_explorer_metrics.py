@@ -134,7 +134,7 @@ def test_two_runs_by_hand(workbench):
     assert found.adjusted[3] == pytest.approx(11 * 2 * 0.5**5)
     assert found.adjusted_overall == pytest.approx(11 * 2 * 0.5**5)
     assert found.adjusted[0] == 1
-    low, high = found.difference_interval
+    low, high = found.overall.interval
     assert 0 < low < 5 / 200 < high
     assert found.sentence(3) == (
         "b is right on 5 cats that a gets wrong, 0 the other way round: could be chance (p = 0.69)."

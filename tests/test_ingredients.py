@@ -17,6 +17,7 @@ from vitdemo.explorer.ingredients import (
     differences,
     settings,
 )
+from vitdemo.metrics.paired import McNemar
 from vitdemo.page.compare import ingredients
 from vitdemo.page.compare.ingredients import ablation, bases
 from vitdemo.workbench import Workbench
@@ -164,8 +165,8 @@ def test_a_gain_is_counted_picture_by_picture(base):
     add(base, "better", cats=4, dogs=1, policy="trivial")
     (gain,) = beside(base).gains
     assert gain.run == "better" and gain.differences == ("augmentation: none → TrivialAugment",)
-    assert (gain.accuracy, gain.gained) == pytest.approx((198 / 200, 3 / 200))
-    assert gain.low < 3 / 200 < gain.high
+    assert (gain.test.first_accuracy, gain.test.difference) == (198 / 200, 3 / 200)
+    assert gain.test.interval[0] < 3 / 200 < gain.test.interval[1]
     assert gain.p == pytest.approx(2 * (1 + 5) / 2**5)  # at most one of five coins falls so
 
 
@@ -178,12 +179,13 @@ def test_ingredients_come_first_and_the_best_of_them(base):
 
 
 def test_an_ablation_ends_in_a_conclusion(base):
-    def gain(run, gained, p):
-        return Gain(run, (f"{run}: none → 1",), 0.5, gained, 0, 0, p, None)
+    def gain(run, gained, p):  # in pictures of 1,000
+        test = McNemar(500, max(gained, 0), max(-gained, 0), 1000, p)
+        return Gain(run, (f"{run}: none → 1",), test, p, None)
 
-    far = Gain("far", ("x", "y", "z"), 1, 0.5, 0, 0, 0, None)
-    gains = (gain("a", 0.1, 0.001), gain("b", 0.01, 0.3), gain("c", -0.01, 0.01),
-             gain("d", -0.054, 0.001), far)  # fmt: skip
+    far = Gain("far", ("x", "y", "z"), McNemar(0, 500, 0, 1000, 0.0), 0, None)
+    gains = (gain("a", 100, 0.001), gain("b", 10, 0.3), gain("c", -10, 0.01),
+             gain("d", -54, 0.001), far)  # fmt: skip
     assert conclusion(Ablation("base", 0.5, gains, ())) == [
         "More accurate than base: a: none → 1 (+10.0 points).",
         "Less accurate: d: none → 1 (−5.4 points); c: none → 1 (−1.0 points).",

@@ -12,7 +12,7 @@ from vitdemo import attention, runs
 from vitdemo.attention import ablation, statistics
 from vitdemo.errors import DataError, RunError
 from vitdemo.explorer import inside
-from vitdemo.metrics.change import accuracy_change
+from vitdemo.metrics.paired import mcnemar
 from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
@@ -97,7 +97,7 @@ def test_heads_hand_on_their_mean_over_test_pictures_or_tokens(workbench, with_p
         "tokens": 0,
         "zero": None,
     }
-    sample = inside.test_sample(with_pictures, run, inside.MEAN_PICTURES).pictures.images
+    sample = with_pictures.sample(run, inside.MEAN_PICTURES).images
     model = with_pictures.model(run)
     means = ablation.mean_outputs(model, run.preprocessing(sample))
     _, pixels = with_pictures.input(run.preprocessing, picture(1))
@@ -120,7 +120,7 @@ def test_accuracy_without_heads_counts_the_same_pictures(with_pictures):
     steps = list(inside.accuracy_without(with_pictures, run, {(0, 0), (2, 1)}))
     assert [step.done for step in steps] == [50, 80, 130, 160, 160]
     assert {step.total for step in steps} == {160}
-    assert all(step.change is None for step in steps[:-1])
+    assert all(step.test is None for step in steps[:-1])
     before, after = [], []
     for number in range(80):
         test = with_pictures.test_picture(number)
@@ -129,7 +129,7 @@ def test_accuracy_without_heads_counts_the_same_pictures(with_pictures):
         without = inside.answer_without(with_pictures, run, test.image, {(0, 0), (2, 1)}).argmax()
         before.append(predicted == label)
         after.append(without == label)
-    assert steps[-1].change == accuracy_change(np.array(before), np.array(after))
+    assert steps[-1].test == mcnemar(np.array(after), np.array(before))
     assert before != after and 0 < sum(after) < 80
 
 
@@ -138,7 +138,7 @@ def test_the_whole_models_accuracy_is_kept(with_pictures):
     first = list(inside.accuracy_without(with_pictures, run, {(0, 0)}))
     again = list(inside.accuracy_without(with_pictures, run, {(0, 0)}))
     assert (first[-1].total, again[-1].total) == (160, 80)
-    assert first[-1].change == again[-1].change
+    assert first[-1].test == again[-1].test
 
 
 def test_a_diverged_model_is_named(tmp_path):

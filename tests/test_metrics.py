@@ -1,11 +1,8 @@
 """`vitdemo.metrics` against scikit-learn, hand-worked examples and degenerate test sets."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from sklearn import metrics as sk
-from sklearn.calibration import calibration_curve
 
 from vitdemo import metrics as ev
 
@@ -76,9 +73,7 @@ def test_negative_probabilities_are_refused_although_the_row_sums_to_one():
         ev.check(broken, LABELS)
 
 
-@pytest.mark.parametrize(
-    "metric", [ev.accuracy, ev.confusion, ev.per_class, ev.expected_calibration_error]
-)
+@pytest.mark.parametrize("metric", [ev.accuracy, ev.confusion, ev.per_class])
 def test_every_metric_refuses_nan(metric):
     with pytest.raises(ValueError, match="NaN"):
         metric(PROBABILITIES * np.nan, LABELS)
@@ -95,15 +90,6 @@ def test_confusion_by_hand_has_true_classes_as_rows():
     assert ev.confusion(PROBABILITIES, LABELS).tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 1]]
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_accuracy_and_confusion_equal_scikit_learn(seed):
-    probabilities, labels = draw(seed)
-    predicted, matrix = probabilities.argmax(axis=1), ev.confusion(probabilities, labels)
-    assert matrix.dtype == np.int64
-    np.testing.assert_array_equal(matrix, sk.confusion_matrix(labels, predicted, labels=range(7)))
-    assert ev.accuracy(probabilities, labels) == sk.accuracy_score(labels, predicted)
-
-
 def test_confusion_of_uint8_labels_does_not_overflow():
     probabilities, labels = draw(0, n=500, c=200)
     expected = ev.confusion(probabilities, labels)
@@ -114,16 +100,9 @@ def test_tie_goes_to_the_lower_class():
     assert ev.confusion(np.array([[0.2, 0.4, 0.4]]), np.array([2]))[2].tolist() == [0, 1, 0]
 
 
-def test_rows_are_shares_and_a_class_without_pictures_is_zeros():
-    shares = ev.row_normalised(np.array([[3, 1, 0], [0, 0, 0], [2, 0, 2]]))
-    assert shares.dtype == np.float64
-    assert shares.tolist() == [[0.75, 0.25, 0], [0, 0, 0], [0.5, 0, 0.5]]
-
-
-@pytest.mark.parametrize("function", [ev.row_normalised, ev.most_confused])
-def test_matrix_that_is_not_square_is_refused(function):
+def test_matrix_that_is_not_square_is_refused():
     with pytest.raises(ValueError, match=r"\(C, C\), not \(2, 3\)"):
-        function(np.ones((2, 3), dtype=int))
+        ev.most_confused(np.ones((2, 3), dtype=int))
 
 
 # --- per class -----------------------------------------------------------------------------------
@@ -138,16 +117,14 @@ def test_per_class_by_hand():
     assert metrics.support.tolist() == [2, 1, 2]
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_per_class_equals_scikit_learn(seed):
-    probabilities, labels = draw(seed)
-    metrics = ev.per_class(probabilities, labels)
-    predicted, truth = probabilities.argmax(axis=1), one_hot(labels, 7)
+def test_per_class_equals_scikit_learn():
+    probabilities, labels = draw(0)
+    metrics, predicted = ev.per_class(probabilities, labels), probabilities.argmax(axis=1)
     expected = sk.precision_recall_fscore_support(labels, predicted, labels=range(7))
     got = (metrics.precision, metrics.recall, metrics.f1, metrics.support)
     np.testing.assert_allclose(got, expected)
-    areas = sk.roc_auc_score(truth, probabilities, average=None)
-    np.testing.assert_allclose(metrics.roc_auc, areas)
+    matrix = sk.confusion_matrix(labels, predicted, labels=range(7))
+    np.testing.assert_array_equal(ev.confusion(probabilities, labels), matrix)
 
 
 def test_class_never_predicted_scores_zero_but_keeps_its_roc_auc():
@@ -176,20 +153,10 @@ def test_class_that_all_pictures_belong_to_has_no_roc_auc():
     assert metrics.recall[0] == 0.5
 
 
-def test_two_pictures():
-    metrics = ev.per_class(one_hot([1, 0], 2), np.array([0, 1]))
-    assert not any(getattr(metrics, name).any() for name in NAMES)
-
-
 def test_one_picture_a_class_does_not_warn():
     labels = np.arange(30)
     metrics = ev.per_class(one_hot(labels, 30), labels)
     assert all((getattr(metrics, name) == 1).all() for name in NAMES)
-
-
-def test_metrics_are_frozen():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        ev.per_class(PROBABILITIES, LABELS).f1 = 1
 
 
 # --- confused pairs ------------------------------------------------------------------------------
@@ -301,46 +268,3 @@ def test_top_k_is_clipped_to_the_classes():
 def test_top_k_refuses(row, k, message):
     with pytest.raises(ValueError, match=message):
         ev.top_k(np.array(row), k)
-
-
-# --- calibration ---------------------------------------------------------------------------------
-
-
-def test_calibration_error_by_hand():
-    # Of 4 bins, [0.5, 0.75) holds 0.5 wrong, 0.6 right, 0.6 wrong, 0.7 right; [0.75, 1] 0.8 right.
-    expected = (4 * abs(2 / 4 - 2.4 / 4) + 1 * abs(1 - 0.8)) / 5
-    error = ev.expected_calibration_error(PROBABILITIES, LABELS, bins=4)
-    assert error == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_calibration_error_equals_scikit_learn_bins(seed):
-    probabilities, labels = draw(seed)
-    confidence, correct = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
-    right, mean = calibration_curve(correct, confidence, n_bins=15)
-    counts, _ = np.histogram(confidence, bins=15, range=(0, 1))
-    expected = np.average(np.abs(right - mean), weights=counts[counts > 0])
-    assert ev.expected_calibration_error(probabilities, labels) == pytest.approx(expected)
-
-
-def test_confidence_of_one_falls_into_the_last_bin():
-    # Apart, 0.9 right and 1.0 wrong would give (0.1 + 1) / 2.
-    probabilities = np.array([[0.9, 0.1], [1.0, 0.0]])
-    error = ev.expected_calibration_error(probabilities, np.array([0, 1]), bins=2)
-    assert error == pytest.approx(0.45)
-
-
-def test_confidence_on_an_inner_edge_belongs_to_the_upper_bin():
-    # With the 0.5 in the lower bin, alone, the gaps would be (0.5 + 0.9) / 2.
-    probabilities = np.array([[0.5, 0.5], [0.9, 0.1]])
-    error = ev.expected_calibration_error(probabilities, np.array([0, 1]), bins=2)
-    assert error == pytest.approx(0.2)
-
-
-def test_certain_and_right_has_no_calibration_error():
-    assert ev.expected_calibration_error(one_hot(LABELS, 3), LABELS) == 0
-
-
-def test_calibration_without_bins_is_refused():
-    with pytest.raises(ValueError, match="bins must be 1 or more, not 0"):
-        ev.expected_calibration_error(PROBABILITIES, LABELS, bins=0)

@@ -186,9 +186,13 @@ def test_labels_that_were_swapped_are_found():
 # --- matrices ------------------------------------------------------------------------------------
 
 
-def test_columns_are_shares_and_a_class_never_predicted_is_zeros():
-    shares = errors.column_normalised(np.array([[3, 0, 1], [0, 0, 0], [1, 0, 3]]))
-    assert shares.tolist() == [[0.75, 0, 0.25], [0, 0, 0], [0.25, 0, 0.75]]
+def test_rows_or_columns_are_shares_and_what_is_empty_is_zeros():
+    matrix = np.array([[3, 0, 1], [0, 0, 0], [1, 0, 3]])
+    by_row = [[0.75, 0, 0.25], [0, 0, 0], [0.25, 0, 0.75]]
+    assert errors.cells(matrix, "true").tolist() == by_row
+    matrix[0, 2] = 0
+    by_column = [[0.75, 0, 0], [0, 0, 0], [0.25, 0, 1]]
+    assert errors.cells(matrix, "predicted").tolist() == by_column
 
 
 def test_difference_by_hand():

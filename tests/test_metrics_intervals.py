@@ -1,10 +1,9 @@
-"""`evaluation.intervals` against resampling pictures one by one, scipy's Wilson and coverage."""
+"""`metrics.intervals` against resampling pictures one by one, hand-worked cases and coverage."""
 
 import time
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from tests.test_metrics import LABELS, PROBABILITIES, draw, one_hot
 from vitdemo import metrics as ev
@@ -41,38 +40,11 @@ def test_intervals_equal_those_of_drawing_pictures():
 
 
 def test_shares_of_pictures_have_wilsons_interval():
-    matrix = np.array([[40, 10, 0], [5, 3, 0], [2, 0, 0]])
-    found = intervals.bootstrap(matrix)
-
-    def wanted(hits, n):
-        interval = stats.binomtest(hits, n).proportion_ci(method="wilson")
-        return interval.low, interval.high
-
-    np.testing.assert_allclose(found.accuracy, wanted(43, 60))
-    np.testing.assert_allclose(found.recall.T, [wanted(40, 50), wanted(3, 8), wanted(0, 2)])
-    np.testing.assert_allclose(found.precision.T[:2], [wanted(40, 47), wanted(3, 13)])
+    found = intervals.bootstrap(np.array([[40, 10, 0], [5, 3, 0], [2, 0, 0]]))
+    np.testing.assert_allclose(found.accuracy, intervals.wilson(43, 60))
+    np.testing.assert_allclose(found.recall, intervals.wilson([40, 3, 0], [50, 8, 2]))
+    np.testing.assert_allclose(found.precision, intervals.wilson([40, 3, 0], [47, 13, 0]))
     assert np.isnan(found.precision[:, 2]).all()  # never predicted: nothing is known
-
-
-@pytest.mark.parametrize("share", [0.6, 0.8, 0.9, 0.95])
-def test_wilson_holds_what_it_says_for_twenty_pictures(share):
-    hits = np.arange(21)
-    chance = stats.binom(20, share).pmf(hits)
-    low, high = intervals.wilson(hits, 20)
-    assert chance[(low <= share) & (share <= high)].sum() >= 0.92
-    drawn = stats.binom(20, hits / 20).ppf([[0.025], [0.975]]) / 20  # the percentile bootstrap's
-    if share == 0.9:
-        assert chance[(drawn[0] <= share) & (share <= drawn[1])].sum() < 0.9
-
-
-def test_wilson_covers_95_percent_on_average():
-    hits = np.arange(21)
-    low, high = intervals.wilson(hits, 20)
-    shares = np.linspace(0.02, 0.98, 97)
-    covered = [
-        stats.binom(20, share).pmf(hits)[(low <= share) & (share <= high)].sum() for share in shares
-    ]
-    assert np.mean(covered) == pytest.approx(0.95, abs=0.01)
 
 
 def test_weighted_recall_is_accuracy_draw_by_draw():
@@ -143,17 +115,12 @@ def test_what_cannot_be_drawn_is_refused(matrix, options, message):
 
 
 def test_all_right_may_still_be_wrong():
-    np.testing.assert_allclose(intervals.wilson(20, 20), [0.839, 1], atol=1e-3)
+    # n / (n + z^2) and 1, by hand: 20 / 23.84
+    np.testing.assert_allclose(intervals.wilson(20, 20), [0.83888, 1], atol=1e-5)
+    assert intervals.share_doubt(20, 20) == pytest.approx((1 - 0.83888) / 2, abs=1e-5)
     assert np.isnan(intervals.wilson([0, 1], [0, 2])).tolist() == [[True, False]] * 2
     wide, narrow = (np.diff(intervals.wilson(9, 10, level)) for level in (0.99, 0.9))
     assert wide > narrow
-
-
-@pytest.mark.parametrize("hits, n", [(20, 20), (0, 7), (9_900, 10_000)])
-def test_the_doubt_of_a_share_is_half_of_wilsons_interval(hits, n):
-    wanted = stats.binomtest(hits, n).proportion_ci(method="wilson")
-    found = intervals.share_doubt(hits, n)
-    assert found == pytest.approx((wanted.high - wanted.low) / 2, rel=1e-6)
 
 
 @pytest.mark.parametrize("hits, n", [(3, 2), (-1, 2), (0, 0)])
@@ -166,12 +133,13 @@ def test_impossible_shares_are_refused(hits, n):
 
 
 def test_the_mean_of_pictures_has_students_interval():
-    values = np.random.default_rng(0).normal(1, 2, 12)
-    mean, low, high = intervals.mean_interval(values)
-    wanted = stats.t.interval(0.95, 11, values.mean(), stats.sem(values))
-    np.testing.assert_allclose([mean, low, high], [values.mean(), *wanted])
+    # Standard error of 1, 2, 3, 4: sqrt(5/3) / 2; the 97.5 % point of t with 3 degrees: 3.18245.
+    reach = 3.18245 * np.sqrt(5 / 3) / 2
+    found = intervals.mean_interval(np.arange(1.0, 5.0))
+    np.testing.assert_allclose(found, [2.5, 2.5 - reach, 2.5 + reach], rtol=1e-5)
+    assert intervals.mean_interval(np.ones(3)) == (1, 1, 1)
     with pytest.raises(ValueError, match="1 pictures have no spread"):
-        intervals.mean_interval(values[:1])
+        intervals.mean_interval(np.ones(1))
 
 
 # --- ranking -------------------------------------------------------------------------------------
@@ -223,11 +191,19 @@ def test_ranking_refuses_nan_and_a_class_without_pictures():
 # --- a difference of two models ------------------------------------------------------------------
 
 
-def test_difference_interval_is_the_paired_normal_one_where_pictures_are_many():
-    b, c, n = 312, 120, 1000
-    spread = 1.96 * np.sqrt(b + c - (b - c) ** 2 / n) / n
-    found = intervals.difference_interval(b, c, n)
-    np.testing.assert_allclose(found, [(b - c) / n - spread, (b - c) / n + spread], atol=2e-3)
+def test_a_difference_by_hand():
+    # -10 / 102 -+ 1.96 * sqrt(15 - 100 / 102) / 102
+    found = intervals.difference_interval(2, 12, 100)
+    np.testing.assert_allclose(found, [-0.16994, -0.02614], atol=1e-4)
+    assert intervals.difference_interval(0, 5, 5)[0] == -1  # stays within one
+
+
+@pytest.mark.parametrize(("won", "lost"), [(0.02, 0.02), (0.05, 0.15), (0.0, 0.01)])
+def test_95_of_100_differences_are_in_their_interval(won, lost):
+    shares = [won, lost, 1 - won - lost]
+    drawn = np.random.default_rng(0).multinomial(300, shares, size=2000)
+    ends = np.array([intervals.difference_interval(*row[:2], 300) for row in drawn])
+    assert np.mean((ends[:, 0] <= won - lost) & (won - lost <= ends[:, 1])) > 0.94
 
 
 def test_few_pictures_that_differ_are_not_called_a_difference():

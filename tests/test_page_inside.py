@@ -1,5 +1,6 @@
 """The HTML of the section "Inside": names, colours, verdicts, and nothing that is not escaped."""
 
+import math
 import re
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ import pytest
 from vitdemo.data import CIFAR10_CLASSES as CIFAR10
 from vitdemo.explorer.inside import Effects, Lens
 from vitdemo.figures.inside import CLASS_COLOURS
-from vitdemo.metrics.change import Change
+from vitdemo.metrics.paired import McNemar
 from vitdemo.page.look.inside import ablation, lens, pieces, positions
 
 EVIL = ("<b>ant", "bee")
@@ -106,6 +107,16 @@ def test_the_wall_says_which_heads_are_off_and_what_each_does():
     assert sum(", on." in label for label in labels) == 5
 
 
+def test_a_head_that_spoke_for_the_class_is_orange_and_one_against_it_purple():
+    found = effects()
+    text = ablation.wall_html(found, set())
+    colours = re.findall(r"background: #(..)..(..); color", text)  # (red, blue)
+    changes = found.logit_change.ravel()
+    for (red, blue), change in zip(colours, changes, strict=True):
+        if abs(change) > 0.2 * np.abs(changes).max():
+            assert (int(red, 16) > int(blue, 16)) == (change < 0)  # less without it: for
+
+
 def test_many_heads_are_listed_up_to_six():
     heads = {(layer, 0) for layer in range(8)}
     assert ablation.listed(heads).endswith("layer 6 head 1 and 2 more")
@@ -122,12 +133,12 @@ def test_an_answer_that_turns_is_among_those_compared():
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "words"),
-    [(-0.05, 0.01, "no change can be told"), (-0.05, -0.01, "a clear loss"), (0.01, 0.05, "gain")],
+    ("won", "lost", "words"),
+    [(20, 30, "no change can be told"), (20, 50, "a clear loss"), (50, 20, "a clear gain")],
 )
-def test_a_change_within_its_interval_is_not_called_one(low, high, words):
-    change = Change(0.8, 0.8 + (low + high) / 2, low, high, 1000)
-    text = ablation.change_html("<i>run", change, {(0, 0)})
+def test_a_change_within_its_interval_is_not_called_one(won, lost, words):
+    test = McNemar(800 - lost, won, lost, 1000, p=math.nan)
+    text = ablation.change_html("<i>run", test, {(0, 0)})
     assert words in text and "80.0 %" in text and "without layer 1 head 1." in text
     assert "&lt;i&gt;run on 1,000" in text
 

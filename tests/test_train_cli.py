@@ -326,11 +326,11 @@ def test_a_training_without_labels_can_be_gone_on_with_and_started_from(cli, tmp
     out += ("--keep", 1, "--out", masked)
     began = cli("tiny", "--smoke", "--epochs", 2, *out, "--minutes", 1e-6)
     assert began[0] == 130
-    code, said, _ = cli(*shlex.split(began[1].split("python train.py ")[1]))
+    code, out, _ = cli(*shlex.split(began[1].split("python train.py ")[1]))
     assert code == 0
     assert epochs(masked) == [1, 2]
     assert not (masked / runs.EVALUATION).exists()
-    weights = said.split()[-1]
+    weights = out.split()[-1]
     config = runs.read_config(masked)
     assert config["parameters"] == sum(t.numel() for t in load_file(weights).values())
     assert cli("tiny", "--smoke", "--out", tmp_path / "on", "--weights", weights)[0] == 0
@@ -550,7 +550,8 @@ def test_download_tells_where_the_data_is(cli, put_pictures):
 
 
 def test_training_needs_no_library_of_the_page():
-    code = "import sys, train; print(*{'gradio', 'captum', 'matplotlib'} & set(sys.modules))"
+    libraries = {"gradio", "captum", "matplotlib", "sklearn", "scipy", "pandas"}
+    code = f"import sys, train; print(*{libraries} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() == ""

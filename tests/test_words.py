@@ -11,7 +11,7 @@ from PIL import Image
 
 from tests.making import CLASSES, VIT, evaluation, make_run
 from vitdemo.errors import DataError
-from vitdemo.explorer import errors, why
+from vitdemo.explorer import why
 from vitdemo.explorer.metrics import table_of
 from vitdemo.explorer.patches import embed
 from vitdemo.metrics.calibration import Reliability
@@ -24,6 +24,7 @@ from vitdemo.page.errors import kind_words
 from vitdemo.page.kit import cache_folder
 from vitdemo.page.look.why_drawing import panel
 from vitdemo.page.metrics.tables import point_words
+from vitdemo.predictions import Query, predictions
 from vitdemo.workbench import Workbench
 
 
@@ -96,8 +97,8 @@ def test_a_run_without_pictures_hinders_no_other():
 @pytest.mark.parametrize("kind", ["only_right", "all_wrong"])
 def test_a_model_alone_is_not_compared_with_none(tmp_path, kind):
     make_run(tmp_path / "vit")
-    group = errors.predictions(Workbench([tmp_path], None, torch.device("cpu")), "vit")
-    words = kind_words(group, errors.Query("vit", Filters(kind)))
+    group = predictions(Workbench([tmp_path], None, torch.device("cpu")), "vit")
+    words = kind_words(group, Query("vit", Filters(kind)))
     assert words == "vit alone was tested on these pictures: there is no model beside it."
 
 

@@ -31,9 +31,10 @@ from vitdemo.explorer.metrics import (
     three_decimals,
 )
 from vitdemo.figures import Curve, charts
-from vitdemo.figures.curves import MANY, Pen, curve_plot, pens
-from vitdemo.metrics import confusion, most_confused, pair_sentence, row_normalised
+from vitdemo.figures.curves import MANY, LineStyle, curve_plot, line_styles
+from vitdemo.metrics import confusion, most_confused, pair_sentence
 from vitdemo.metrics.calibration import two_sides
+from vitdemo.metrics.errors import cells
 from vitdemo.metrics.learning import (
     below_validation,
     gap,
@@ -45,7 +46,7 @@ from vitdemo.metrics.learning import (
     record_of_weights,
     stages,
 )
-from vitdemo.metrics.paired import SIGNIFICANT, holm, mcnemar_sentence, p_words
+from vitdemo.metrics.paired import holm, mcnemar_sentence, p_words
 from vitdemo.runs import WEIGHTS, Run
 
 DASH = "–"
@@ -156,15 +157,15 @@ def learning(drawn: Sequence[Run], order: Sequence[str] = ()) -> dict | None:
     if not drawn:
         return None
     names = [run.name for run in drawn]
-    style, listed = pens(names, order or names), ", ".join(names)
+    styles, listed = line_styles(names, order or names), ", ".join(names)
     return {
-        "styles": style,
+        "styles": styles,
         "with_training": len(drawn) <= MANY,
         "plots": [
             Drawn(
                 title,
                 f"{title} of {listed}, by epoch",
-                figures.svg(curve_plot(curves(drawn, style, title), unit, zero=zero)),
+                figures.svg(curve_plot(curves(drawn, styles, title), unit, zero=zero)),
             )
             for title, unit, zero in PLOTS
         ],
@@ -183,14 +184,14 @@ def learning(drawn: Sequence[Run], order: Sequence[str] = ()) -> dict | None:
     }
 
 
-def curves(runs: Sequence[Run], style: dict[str, Pen], title: str) -> list[Curve]:
+def curves(runs: Sequence[Run], styles: dict[str, LineStyle], title: str) -> list[Curve]:
     """The lines of one of `PLOTS`; of more than `MANY` runs those of training are left out."""
     drawn = []
     for run in runs:
         epochs = [record["epoch"] for record in run.history]
         for values, training in zip(columns(run, title), (False, True), strict=False):
             if not training or len(runs) <= MANY:
-                drawn.append(style[run.name].curve(epochs, values, training=training))
+                drawn.append(styles[run.name].curve(epochs, values, training=training))
     return drawn
 
 
@@ -237,7 +238,7 @@ def pairs_of(runs: Sequence[Run]) -> dict:
             [
                 f"{found.first}, {found.second}",
                 points(found.overall.difference),
-                point_range(*found.difference_interval),
+                point_range(*found.overall.interval),
                 count(found.overall.first_only),
                 count(found.overall.second_only),
                 p_words(p),
@@ -267,17 +268,15 @@ def recipe_ablation(base: Run, others: Sequence[Run]) -> dict:
         found = ablation_of(base, others)
     except VitdemoError as error:
         return {"base": base.name, "sentences": [str(error)], "table": None}
-    changes = [
-        charts.Change("; ".join(g.differences), g.gained, g.low, g.high, g.p < SIGNIFICANT)
-        for g in found.gains
-    ]
+    tests, clear = [gain.test for gain in found.gains], [gain.is_clear for gain in found.gains]
+    figure = charts.gain_plot([gain.words for gain in found.gains], tests, clear)
     rows = [[base.name, "", percent(found.accuracy), *[DASH] * 3]] + [
         [
             gain.run,
-            "; ".join(gain.differences),
-            percent(gain.accuracy),
-            points(gain.gained),
-            point_range(gain.low, gain.high),
+            gain.words,
+            percent(gain.test.first_accuracy),
+            points(gain.test.difference),
+            point_range(*gain.test.interval),
             p_words(gain.p),
         ]
         for gain in found.gains
@@ -288,7 +287,7 @@ def recipe_ablation(base: Run, others: Sequence[Run]) -> dict:
     return {
         "base": base.name,
         "sentences": conclusion(found),
-        "plots": [Drawn(title, label, figures.svg(charts.gain_plot(changes)))],
+        "plots": [Drawn(title, label, figures.svg(figure))],
         "table": Table(header, rows),
     }
 
@@ -305,7 +304,7 @@ def tested(run: Run) -> dict:
         "problem": "",
         "metrics": found,
         "classes": class_table(found),
-        "matrix": list(zip(matrix, row_normalised(matrix), strict=True)),
+        "matrix": list(zip(matrix, cells(matrix, "true"), strict=True)),
         "confused": [pair_sentence(pair, run.classes) for pair in most_confused(matrix, PAIRS)],
         "calibration": calibration,
         "sides": two_sides(calibration.before),
@@ -330,8 +329,8 @@ def class_table(found: ClassTable) -> Table:
         ("Macro average", found.macro, found.macro_intervals),
         ("Weighted average", found.weighted, found.weighted_intervals),
     ):
-        cells = (with_interval(means[column], intervals.get(column)) for column in COLUMNS)
-        rows.append([title, "", *cells])
+        values = (with_interval(means[column], intervals.get(column)) for column in COLUMNS)
+        rows.append([title, "", *values])
     return Table(("Class", "Support", *TITLES.values()), rows)
 
 

@@ -15,8 +15,7 @@ from torch import nn
 
 from vitdemo.errors import RunError
 from vitdemo.explorer.metrics import table_of
-from vitdemo.explorer.sample import test_sample
-from vitdemo.metrics import expected_calibration_error
+from vitdemo.metrics.calibration import reliability
 from vitdemo.runs import WEIGHTS, Run
 from vitdemo.runs.provenance import device_name
 from vitdemo.workbench import Workbench
@@ -146,7 +145,7 @@ def trained_rows(workbench: Workbench) -> list[Run]:
 
 def sample_size(workbench: Workbench, run: Run, count: int) -> int:
     """How many test pictures there are of the `count` asked for. Raises `DataError`."""
-    return len(test_sample(workbench, run, count).pictures)
+    return len(workbench.sample(run, count))
 
 
 def _row(run: Run) -> ModelRow:
@@ -183,7 +182,7 @@ def _tested(run: Run) -> Tested:
         accuracy_interval=(low, high),
         macro_f1=table.macro["f1"],
         macro_roc_auc=table.macro["roc_auc"],
-        calibration_error=expected_calibration_error(found.probabilities, found.labels),
+        calibration_error=reliability(found.probabilities, found.labels).error,
         worst_class=table.classes[worst],
         worst_f1=float(table.columns["f1"][worst]),
     )

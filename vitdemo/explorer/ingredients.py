@@ -1,7 +1,7 @@
 """What each recipe has otherwise than that of one run, and what came of it: an ablation.
 
     found = ablation_of(run, others)
-    found.gains[0].differences, found.gains[0].gained  # ("augmentation: none → …",), 0.031
+    found.gains[0].words, found.gains[0].test.difference  # "augmentation: none → …", 0.031
 
 Both sides answered the same test pictures, so the gain is counted picture by picture.
 """
@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from vitdemo.explorer.metrics import paired_test_of, sound_evaluation, table_of
+from vitdemo.explorer.metrics import paired_test_of, sound_evaluation
+from vitdemo.metrics import accuracy
 from vitdemo.metrics.learning import DEFAULTS, mixes, setting
-from vitdemo.metrics.paired import SIGNIFICANT, holm, is_right
+from vitdemo.metrics.paired import SIGNIFICANT, McNemar, holm, is_right
 from vitdemo.runs import Run
 
 NEAR = 2  # settings in which a run of an ablation may differ: MixUp and CutMix are two
@@ -68,21 +69,28 @@ _OFF_AT_ZERO = ("clip_norm", "erasing", "cutout", "mixup", "cutmix", "patch_drop
 
 @dataclass(frozen=True)
 class Gain:
-    """One run beside another: accuracy, and how much higher it is; shares of 1.
+    """One run (the first of the `test`) beside another (the second).
 
-    `low` to `high` is the gain's 95 % interval, `p` McNemar's after Holm's correction for all runs
-    that are compared with the same one. `validation` is the gain on the validation pictures, on
-    which ingredients are to be chosen; None where the two did not have the same ones.
+    `p` is the test's after Holm's correction for all runs that are compared with the same one.
+    `validation` is the gain on the validation pictures, a share of 1, on which ingredients are to
+    be chosen; None where the two did not have the same ones.
     """
 
     run: str
     differences: tuple[str, ...]
-    accuracy: float
-    gained: float
-    low: float
-    high: float
+    test: McNemar
     p: float
     validation: float | None
+
+    @property
+    def words(self) -> str:
+        """What differs."""
+        return "; ".join(self.differences)
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether it is more than chance explains."""
+        return self.p < SIGNIFICANT
 
 
 @dataclass(frozen=True)
@@ -107,29 +115,25 @@ class Ablation:
 
 def ablation_of(base: Run, others: Sequence[Run], left_out: Sequence[str] = ()) -> Ablation:
     """`others`, tested on the same pictures, beside `base`. Raises `RunError` otherwise."""
-    tests = [paired_test_of(run, base) for run in others]
-    chances = holm([test.overall.p for test in tests])
+    tests = [paired_test_of(run, base).overall for run in others]
+    chances = holm([test.p for test in tests])
     found = [
-        Gain(
-            run.name,
-            tuple(differences(base, run)),
-            table_of(run).accuracy,
-            test.overall.difference,
-            *map(float, test.difference_interval),
-            float(p),
-            validation_gain(run, base),
-        )
+        Gain(run.name, tuple(differences(base, run)), test, float(p), validation_gain(run, base))
         for run, test, p in zip(others, tests, chances, strict=True)
     ]
     found.sort(key=_by_validation)
-    return Ablation(base.name, table_of(base).accuracy, tuple(found), tuple(left_out))
+    tested = sound_evaluation(base)
+    right = accuracy(tested.probabilities, tested.labels)
+    return Ablation(base.name, right, tuple(found), tuple(left_out))
 
 
 def conclusion(found: Ablation) -> list[str]:
     """What the ingredients came to, in sentences: those that pay, that cost, that do neither."""
-    sure = sorted((g for g in found.near if g.p < SIGNIFICANT), key=lambda g: -abs(g.gained))
-    pay, cost = ([g for g in sure if g.gained > 0], [g for g in sure if g.gained <= 0])
-    rest = [gain for gain in found.near if gain.p >= SIGNIFICANT]
+    clear = [gain for gain in found.near if gain.is_clear]
+    clear.sort(key=lambda gain: -abs(gain.test.difference))
+    pay = [gain for gain in clear if gain.test.difference > 0]
+    cost = [gain for gain in clear if gain.test.difference <= 0]
+    rest = [gain for gain in found.near if not gain.is_clear]
     return [
         f"{words}: {'; '.join(map(_with_points, gains))}."
         for words, gains in (
@@ -142,7 +146,7 @@ def conclusion(found: Ablation) -> list[str]:
 
 
 def _with_points(gain: Gain) -> str:
-    points = f"{100 * gain.gained:+.1f}".replace("-", "−")
+    points = f"{100 * gain.test.difference:+.1f}".replace("-", "−")
     return f"{' and '.join(gain.differences)} ({points} points)"
 
 
@@ -159,7 +163,8 @@ def validation_gain(run: Run, base: Run) -> float | None:
 
 def _by_validation(gain: Gain) -> tuple:
     known = gain.validation is not None
-    return not is_near(gain.differences), not known, -(gain.validation if known else gain.gained)
+    gained = gain.validation if known else gain.test.difference
+    return not is_near(gain.differences), not known, -gained
 
 
 def ablations(found: Iterable[Run]) -> dict[str, list[str]]:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 import torch
 from PIL import Image
 from torch import Tensor, nn
@@ -16,10 +17,10 @@ from torch import Tensor, nn
 from vitdemo import attention, runs, timm_models
 from vitdemo.attention import ablation, embeddings, lens, statistics
 from vitdemo.attention.ablation import Head, Means
+from vitdemo.data import Pictures
 from vitdemo.errors import DataError, RunError, VitdemoError
-from vitdemo.explorer.sample import Sample, test_sample
-from vitdemo.metrics.change import Change, accuracy_change
 from vitdemo.metrics.learning import record_of_weights
+from vitdemo.metrics.paired import McNemar, mcnemar
 from vitdemo.models import CONVOLUTIONAL, is_vision_transformer
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
@@ -73,16 +74,18 @@ class Effects:
     @property
     def probability_change(self) -> np.ndarray:
         """Of the target's probability, (L, H)."""
-        return softmax(self.without)[..., self.target] - softmax(self.logits)[self.target]
+        without = scipy.special.softmax(self.without, axis=-1)[..., self.target]
+        return without - scipy.special.softmax(self.logits)[self.target]
 
 
 @dataclass(frozen=True)
 class Step:
-    """`done` of `total` pictures; `change` is there with the last one."""
+    """`done` of `total` pictures; with the last one comes the `test` of the model without the
+    heads (first) against the model with all of them (second)."""
 
     done: int
     total: int
-    change: Change | None = None
+    test: McNemar | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +166,7 @@ def answer_without(
     check_attention(run, model)
     _, pixels = workbench.input(run.preprocessing, image)
     means, _ = head_means(workbench, run, image, instead)
-    return softmax(numpy(ablation.logits_without(model, pixels, heads, means))[0])
+    return scipy.special.softmax(numpy(ablation.logits_without(model, pixels, heads, means))[0])
 
 
 @torch.inference_mode()
@@ -182,17 +185,17 @@ def head_means(
         return None, None
     model = workbench.model(run)
     try:
-        sample = test_sample(workbench, run, MEAN_PICTURES)
+        sample = workbench.sample(run, MEAN_PICTURES)
     except DataError:  # absent, or of other classes
         _, pixels = workbench.input(run.preprocessing, image)
         return ablation.mean_outputs(model, pixels, tokens=True), 0
 
     def means() -> Means:
-        pixels = run.preprocessing(sample.pictures.images.to(workbench.device))
+        pixels = run.preprocessing(sample.images.to(workbench.device))
         return ablation.mean_outputs(model, pixels)
 
-    key = (ablation.mean_outputs, run, sample.root)
-    return workbench.cache.get_or_make(key, means), len(sample.pictures)
+    key = (ablation.mean_outputs, run, workbench.source())
+    return workbench.cache.get_or_make(key, means), len(sample)
 
 
 def accuracy_without(
@@ -202,16 +205,16 @@ def accuracy_without(
     instead: str = "mean",
     count: int = ACCURACY_PICTURES,
 ) -> Iterator[Step]:
-    """A `Step` for each batch of test pictures; the last one has the change in accuracy.
+    """A `Step` for each batch of test pictures; the last one has the test.
 
     Up to `count` pictures, each class in proportion, the same at every call; what the whole model
     answers to them is kept, and `instead` is as in `head_effects`. Raises `DataError` where they
     are absent, `RunError` without attention.
     """
-    sample = test_sample(workbench, run, count)
+    sample = workbench.sample(run, count)
     check_attention(run, workbench.model(run))
-    total = len(sample.pictures)
-    key = (_right_answers, run, sample.root, count)
+    total = len(sample)
+    key = (_right_answers, run, workbench.source(), count)
     before = workbench.cache.get(key)
     work = total if before is not None else 2 * total
     if before is None:
@@ -225,7 +228,7 @@ def accuracy_without(
     for part in _right_answers(workbench, run, sample, heads, means):
         after.append(part)
         yield Step(work - total + sum(map(len, after)), work)
-    yield Step(work, work, accuracy_change(before, np.concatenate(after)))
+    yield Step(work, work, mcnemar(np.concatenate(after), before))
 
 
 def distances(
@@ -320,12 +323,6 @@ def thinned(epochs: list[int], most: int) -> list[int]:
     return [epochs[place] for place in places]
 
 
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Over the last axis."""
-    shares = np.exp(logits - logits.max(-1, keepdims=True))
-    return shares / shares.sum(-1, keepdims=True)
-
-
 def numpy(tensor: Tensor) -> np.ndarray:
     return tensor.float().cpu().numpy()
 
@@ -352,17 +349,15 @@ def _epoch_map(
     rows = attention.answer_rows(model)
     maps = attention.answer_map(trace.attention[layer, 0], model.num_prefix_tokens, rows)  # (H, P)
     values = numpy(maps.mean(0)).reshape(model.patch_embed.grid_size)
-    return EpochMap(epoch, values, softmax(numpy(trace.logits[0])))
+    return EpochMap(epoch, values, scipy.special.softmax(numpy(trace.logits[0])))
 
 
 def _right_answers(
-    workbench: Workbench, run: Run, sample: Sample, heads: Collection[Head], means: Means | None
+    workbench: Workbench, run: Run, sample: Pictures, heads: Collection[Head], means: Means | None
 ) -> Iterator[np.ndarray]:
     """Which pictures are named rightly without `heads`, a batch (B,) bool at a time."""
-    model, pictures = workbench.model(run), sample.pictures
-    for images, labels in zip(
-        pictures.images.split(BATCH), pictures.labels.split(BATCH), strict=True
-    ):
+    model = workbench.model(run)
+    for images, labels in zip(sample.images.split(BATCH), sample.labels.split(BATCH), strict=True):
         with torch.inference_mode():  # not around a yield: it would leak into the caller
             pixels = run.preprocessing(images.to(workbench.device))
             predicted = ablation.logits_without(model, pixels, heads, means).argmax(1).cpu()
@@ -375,22 +370,22 @@ def _distances(workbench: Workbench, run: Run, image: Image.Image, count: int) -
     P = grid[0] * grid[1]
     even = statistics.distance(torch.full((1, 1, P, P), 1 / P), grid, 0).item()
     try:
-        sample = test_sample(workbench, run, count)
+        sample = workbench.sample(run, count)
     except DataError:  # absent, or of other classes: one picture is better than none
         look = workbench.look(run, image)
         heads = statistics.distance(look.attention, grid, look.num_prefix_tokens)  # (L, H)
         return Distances(run, numpy(heads) / max(grid), even / max(grid), 1)
-    key = (_sample_distances, run, sample.root, count)
+    key = (_sample_distances, run, workbench.source(), count)
     heads = workbench.cache.get_or_make(key, lambda: numpy(_sample_distances(model, run, sample)))
-    return Distances(run, heads / max(grid), even / max(grid), len(sample.pictures))
+    return Distances(run, heads / max(grid), even / max(grid), len(sample))
 
 
 @torch.inference_mode()
-def _sample_distances(model: nn.Module, run: Run, sample: Sample) -> Tensor:
+def _sample_distances(model: nn.Module, run: Run, sample: Pictures) -> Tensor:
     """Mean over the sample of each head's distance in patches, (L, H)."""
     device, total = next(model.parameters()).device, 0
-    for images in sample.pictures.images.split(BATCH):
+    for images in sample.images.split(BATCH):
         traced = attention.trace(model, run.preprocessing(images.to(device))).attention
         far = statistics.distance(traced, model.patch_embed.grid_size, model.num_prefix_tokens)
         total = total + far.sum(dim=1)  # (L, B, H) -> (L, H)
-    return total / len(sample.pictures)
+    return total / len(sample)

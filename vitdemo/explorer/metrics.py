@@ -109,8 +109,6 @@ class PairedTest:
     by_class: tuple[McNemar, ...]
     adjusted_overall: float
     adjusted: np.ndarray
-    difference_interval: np.ndarray  # (2,) of the accuracy
-    difference_intervals: np.ndarray  # (2, C) of each class's recall; NaN without pictures
 
     @property
     def comparisons(self) -> int:
@@ -238,12 +236,4 @@ def paired_test_of(first: Run, second: Run) -> PairedTest:
         tuple(tests),
         float(whole),
         np.array(adjusted),
-        _spread(overall),
-        np.stack([_spread(test) for test in tests], axis=1),  # (2, C)
     )
-
-
-def _spread(test: McNemar) -> np.ndarray:
-    if not test.n:
-        return np.full(2, np.nan)
-    return intervals.difference_interval(test.first_only, test.second_only, test.n)

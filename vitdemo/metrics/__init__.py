@@ -98,12 +98,6 @@ def confusion(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.bincount(cell, minlength=c * c).reshape(c, c).astype(np.int64)  # (N,) -> (C, C)
 
 
-def row_normalised(matrix: np.ndarray) -> np.ndarray:
-    """Confusion (C, C) as shares of the true class, float64; a class without pictures is zeros."""
-    matrix = _square(matrix)
-    return _ratio(matrix, matrix.sum(axis=1, keepdims=True))
-
-
 def _square(matrix: np.ndarray) -> np.ndarray:
     matrix = np.asarray(matrix)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
@@ -111,26 +105,19 @@ def _square(matrix: np.ndarray) -> np.ndarray:
     return matrix
 
 
-def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """part / whole, and 0 where whole is 0."""
-    return np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)
+def _ratio(part: np.ndarray, whole: np.ndarray, empty: float = 0.0) -> np.ndarray:
+    """part / whole, and `empty` where whole is 0."""
+    return np.divide(part, whole, out=np.full(part.shape, empty), where=whole > 0)
 
 
 def per_class(probabilities: np.ndarray, labels: np.ndarray) -> ClassMetrics:
     """Precision, recall, F1, one-vs-rest ROC AUC and support of each class."""
     # By hand: scikit-learn 1.7 warns of too many classes when pictures are few (its #32309).
     matrix = confusion(probabilities, labels)
-    hits, predicted, support = (
-        matrix.diagonal(),
-        matrix.sum(axis=0),
-        matrix.sum(axis=1),
-    )  # each (C,)
-    measured = [
-        _ratio(hits, predicted),
-        _ratio(hits, support),
-        _ratio(2 * hits, predicted + support),
-    ]
-    precision, recall, f1 = (np.where(support > 0, values, np.nan) for values in measured)
+    hits, predicted, support = matrix.diagonal(), matrix.sum(axis=0), matrix.sum(axis=1)  # (C,)
+    precision = np.where(support > 0, _ratio(hits, predicted), np.nan)
+    recall = _ratio(hits, support, np.nan)
+    f1 = np.where(support > 0, _ratio(2 * hits, predicted + support), np.nan)
     from vitdemo.metrics.curves import roc_areas  # which stands on this module
 
     return ClassMetrics(precision, recall, f1, roc_areas(probabilities, labels), support)
@@ -194,22 +181,3 @@ def top_k(probabilities: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"k must be 1 or more, not {k}")
     indices = np.argsort(-row, kind="stable")[:k]  # (C,) -> (k,)
     return indices, row[indices]
-
-
-def expected_calibration_error(
-    probabilities: np.ndarray, labels: np.ndarray, bins: int = 15
-) -> float:
-    """Mean gap between confidence and accuracy, weighted by bin size, 0 to 1.
-
-    Guo et al. 2017, eq. 3: equal-width bins on the largest probability. A bin holds its lower edge
-    and not its upper one, but for the last, which holds 1.
-    """
-    check(probabilities, labels)
-    if bins < 1:
-        raise ValueError(f"bins must be 1 or more, not {bins}")
-    confidence = np.max(probabilities, axis=1).astype(np.float64)  # (N, C) -> (N,)
-    correct = np.argmax(probabilities, axis=1) == labels
-    which = np.digitize(confidence, np.linspace(0, 1, bins + 1)[1:-1])
-    # |B|/N * |acc(B) - conf(B)| is |sum of (correct - confidence) over B| / N: no empty-bin case.
-    gaps = np.bincount(which, weights=correct - confidence)
-    return float(np.abs(gaps).sum() / len(confidence))

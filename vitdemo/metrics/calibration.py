@@ -1,16 +1,15 @@
 """Does a model know how sure it may be? Reliability, and the temperature that mends it.
 
 The confidence of an answer is its largest probability. A model is calibrated if of all answers
-given with a confidence of 80 %, 80 % are right. `expected_calibration_error` of the package is the
-gap in one number; here is what is behind it. Letters: N pictures, C classes, B bins.
+given with a confidence of 80 %, 80 % are right. Letters: N pictures, C classes, B bins.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # its parts are imported where they are first used
 
-from vitdemo.metrics import check
+from vitdemo.metrics import _ratio, check
 
 BINS = 15  # as Guo et al. 2017
 TEMPERATURES = (0.05, 20.0)  # where the search ends
@@ -20,7 +19,10 @@ TINY = float(np.finfo(np.float32).tiny)
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Answers by confidence, in equal bins from 0 to 1 (those of `expected_calibration_error`)."""
+    """Answers by confidence, in equal bins from 0 to 1.
+
+    A bin holds its lower edge and not its upper one, but for the last, which holds 1.
+    """
 
     edges: np.ndarray  # (B+1,)
     count: np.ndarray  # (B,) answers with such a confidence
@@ -34,11 +36,12 @@ class Reliability:
     @property
     def accuracy(self) -> np.ndarray:
         """Share of right answers, (B,); NaN for an empty bin."""
-        return _mean(self.right, self.count)
+        return _ratio(self.right, self.count, np.nan)
 
     @property
     def error(self) -> float:
-        """The expected calibration error: gaps |accuracy - confidence|, weighted by count."""
+        """The expected calibration error, 0 to 1: gaps |accuracy - confidence|, weighted by count
+        (Guo et al. 2017, eq. 3)."""
         filled = self.count > 0
         gaps = np.abs(self.accuracy - self.confidence)[filled]
         return float(np.average(gaps, weights=self.count[filled]))
@@ -52,15 +55,11 @@ def reliability(probabilities: np.ndarray, labels: np.ndarray, bins: int = BINS)
     edges = np.linspace(0, 1, bins + 1)
     confidence = np.max(probabilities, axis=1).astype(np.float64)  # (N, C) -> (N,)
     right = np.argmax(probabilities, axis=1) == labels
-    which = np.digitize(confidence, edges[1:-1])  # a bin holds its lower edge, the last one also 1
+    which = np.digitize(confidence, edges[1:-1])
     count = np.bincount(which, minlength=bins)
     hits = np.bincount(which[right], minlength=bins)
     sums = np.bincount(which, weights=confidence, minlength=bins)
-    return Reliability(edges, count, hits, _mean(sums, count))
-
-
-def _mean(total: np.ndarray, count: np.ndarray) -> np.ndarray:
-    return np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
+    return Reliability(edges, count, hits, _ratio(sums, count, np.nan))
 
 
 @dataclass(frozen=True)
@@ -135,10 +134,8 @@ def _logs(probabilities: np.ndarray) -> np.ndarray:
 
 def _loss(logs: np.ndarray, labels: np.ndarray, temperature: float) -> float:
     """Of the softmax of `logs` / `temperature`, (N, C)."""
-    scaled = logs / temperature
-    top = scaled.max(axis=1)
-    total = top + np.log(np.exp(scaled - top[:, None]).sum(axis=1))  # (N,)
-    return float(np.mean(total - scaled[np.arange(len(labels)), labels]))
+    found = scipy.special.log_softmax(logs / temperature, axis=1)
+    return -float(found[np.arange(len(labels)), labels].mean())
 
 
 def fit_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
@@ -154,34 +151,20 @@ def fit_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
     if np.ptp(logs, axis=1).max() < 1e-9:
         return 1.0
     # The loss is convex in 1 / T, so it has one valley along log T.
-    low, high = np.log(TEMPERATURES)
-    return float(np.exp(_lowest(lambda t: _loss(logs, labels, float(np.exp(t))), low, high)))
-
-
-def _lowest(valley: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function with one valley between `low` and `high` is least: golden section search."""
-    share = (np.sqrt(5) - 1) / 2
-    left, right = high - share * (high - low), low + share * (high - low)
-    at_left, at_right = valley(left), valley(right)
-    while high - low > 1e-5:
-        if at_left < at_right:
-            high, right, at_right = right, left, at_left
-            left = high - share * (high - low)
-            at_left = valley(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + share * (high - low)
-            at_right = valley(right)
-    return (low + high) / 2
+    found = scipy.optimize.minimize_scalar(
+        lambda t: _loss(logs, labels, np.exp(t)),
+        bounds=np.log(TEMPERATURES),
+        method="bounded",
+        options={"xatol": 1e-7},
+    )
+    return float(np.exp(found.x))
 
 
 def with_temperature(probabilities: np.ndarray, temperature: float) -> np.ndarray:
     """softmax(log(probabilities) / temperature), (N, C) float64: the order of classes stays."""
     if not (np.isfinite(temperature) and temperature > 0):
         raise ValueError(f"temperature must be above 0, not {temperature}")
-    scaled = _logs(probabilities) / temperature
-    odds = np.exp(scaled - scaled.max(axis=1, keepdims=True))
-    return odds / odds.sum(axis=1, keepdims=True)
+    return scipy.special.softmax(_logs(probabilities) / temperature, axis=1)
 
 
 @dataclass(frozen=True, eq=False)

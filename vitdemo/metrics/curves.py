@@ -1,13 +1,13 @@
 """How one class's probability ranks the pictures: ROC and precision-recall curves, average
 precision; top-k accuracy; and the means of a column over the classes.
 
-Letters: N pictures, C classes, T thresholds, G groups of pictures with equal scores, r draws of
-pictures (see `intervals`). By hand, because scikit-learn takes seconds to import; the tests hold
-both against each other. One-vs-rest: the pictures of class c against all
+Letters: N pictures, C classes, T thresholds. One-vs-rest: the pictures of class c against all
 others, ranked by the probability of c. As everywhere in this package a class without pictures has
-NaN, and a tie goes to the lower class.
+NaN, and a tie goes to the lower class. scikit-learn is imported late: it takes the better part of a
+second, which neither training nor the page's start need wait for.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,16 +34,16 @@ def roc(probabilities: np.ndarray, labels: np.ndarray, c: int) -> RankingCurve:
     """The ROC curve of class `c` against the rest, from (0, 0) to (1, 1), and its area.
 
     The first point belongs to no threshold: its `thresholds` entry is infinite. Points on a
-    straight line between others are left out. Raises ValueError where `c` has no pictures or all.
+    straight line between others are left out, but for the first with a threshold. Raises
+    ValueError where `c` has no pictures or all.
     """
+    from sklearn.metrics import auc, roc_curve
+
     truth, scores = one_vs_rest(probabilities, labels, c)
     if truth.all():
         raise ValueError(f"all pictures are of class {c}: there is no rest to tell it from")
-    thresholds, own, others = _found_and_taken(truth, scores)
-    bends = np.append(True, (np.diff(own, 2) != 0) | (np.diff(others, 2) != 0))
-    kept = np.append(bends, True)  # (T,), both ends among them
-    x, y = others[kept] / others[-1], own[kept] / own[-1]
-    return RankingCurve(x, y, thresholds[kept], _area(truth, scores))
+    x, y, thresholds = roc_curve(truth, scores)
+    return RankingCurve(x, y, thresholds, float(auc(x, y)))
 
 
 def precision_recall(probabilities: np.ndarray, labels: np.ndarray, c: int) -> RankingCurve:
@@ -54,55 +54,43 @@ def precision_recall(probabilities: np.ndarray, labels: np.ndarray, c: int) -> R
     `thresholds` entry is infinite. Points between others of the same recall are left out. Raises
     ValueError where `c` has no pictures.
     """
+    from sklearn.metrics import average_precision_score, precision_recall_curve
+
     truth, scores = one_vs_rest(probabilities, labels, c)
-    thresholds, own, others = _found_and_taken(truth, scores)
-    same = np.diff(own) == 0  # as the point before
-    kept = np.append(True, ~(same & np.append(same[1:], False)))
-    recall = own[kept] / own[-1]
-    precision = np.append(1.0, own[kept][1:] / (own + others)[kept][1:])
-    area = _average_precision(truth, scores)
-    return RankingCurve(recall[::-1], precision[::-1], thresholds[kept][::-1], area)
-
-
-def _found_and_taken(
-    truth: np.ndarray, scores: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Thresholds, falling from infinity, and how many own and other pictures reach each; (T,)."""
-    thresholds, which = np.unique(scores, return_inverse=True)  # rising
-    own = np.bincount(which[truth], minlength=len(thresholds))[::-1]
-    others = np.bincount(which[~truth], minlength=len(thresholds))[::-1]
-    reached = (np.append(0, np.cumsum(counts)) for counts in (own, others))
-    return np.append(np.inf, thresholds[::-1]), *reached
-
-
-def average_precision(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Average precision of each class against the rest, (C,); NaN for a class without pictures."""
-    check(probabilities, labels)
-    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
-    values = np.full(probabilities.shape[1], np.nan)
-    for c in np.unique(labels):
-        values[c] = _average_precision(labels == c, probabilities[:, c])
-    return values
+    precision, recall, thresholds = precision_recall_curve(truth, scores, drop_intermediate=True)
+    area = float(average_precision_score(truth, scores))
+    return RankingCurve(recall, precision, np.append(thresholds, np.inf), area)
 
 
 def roc_areas(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Area under the ROC curve of each class, (C,); NaN for a class with no pictures or all."""
+    from sklearn.metrics import auc, roc_curve
+
+    def area(truth: np.ndarray, scores: np.ndarray) -> float:
+        return np.nan if truth.all() else auc(*roc_curve(truth, scores)[:2])
+
+    return _of_each_class(area, probabilities, labels)
+
+
+def average_precision(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Average precision of each class against the rest, (C,); NaN for a class without pictures."""
+    from sklearn.metrics import average_precision_score
+
+    return _of_each_class(average_precision_score, probabilities, labels)
+
+
+def _of_each_class(
+    score: Callable[[np.ndarray, np.ndarray], float],
+    probabilities: np.ndarray,
+    labels: np.ndarray,
+) -> np.ndarray:
+    """`score` of each class against the rest, (C,); NaN for a class without pictures."""
     check(probabilities, labels)
     probabilities, labels = np.asarray(probabilities), np.asarray(labels)
     values = np.full(probabilities.shape[1], np.nan)
     for c in np.unique(labels):
-        values[c] = _area(labels == c, probabilities[:, c])
+        values[c] = score(labels == c, probabilities[:, c])
     return values
-
-
-def _area(truth: np.ndarray, scores: np.ndarray) -> float:
-    others, own = ranked_counts(truth, scores).T[:, None]  # each (1, G)
-    return float(areas_of(own, others)[0])
-
-
-def _average_precision(truth: np.ndarray, scores: np.ndarray) -> float:
-    others, own = ranked_counts(truth, scores).T[:, None]
-    return float(average_precisions_of(own, others)[0])
 
 
 def one_vs_rest(
@@ -119,67 +107,22 @@ def one_vs_rest(
     return truth, np.asarray(probabilities)[:, c]
 
 
-def ranked_counts(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Pictures (N,) by score, highest first, in G groups -> counts (G, 2): others, own.
-
-    Equal scores are one group. So are other pictures with no own one between them: their order
-    among themselves moves neither metric, and 9,000 of 10,000 pictures are others.
-    """
-    order = np.argsort(-scores, kind="stable")
-    truth, scores = truth[order], scores[order]
-    tie = np.cumsum(np.append(True, scores[1:] != scores[:-1])) - 1  # (N,)
-    has_own = np.bincount(tie, weights=truth) > 0
-    starts = np.append(True, has_own[1:] | has_own[:-1])
-    group = (np.cumsum(starts) - 1)[tie]
-    return np.bincount(2 * group + truth, minlength=2 * (group[-1] + 1)).reshape(-1, 2)
-
-
-def areas_of(own: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """ROC AUC (r,) of counts (r, G): pairs in which the own picture ranks higher; a tie is half.
-
-    NaN where one side has no pictures.
-    """
-    above = np.cumsum(own, axis=1) - own / 2  # own pictures ranked above each group's others
-    pairs = own.sum(axis=1) * others.sum(axis=1)
-    wins = (above * others).sum(axis=1)
-    return np.divide(wins, pairs, out=np.full(len(pairs), np.nan), where=pairs > 0)
-
-
-def average_precisions_of(own: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Average precision (r,) of counts (r, G): precision at each group, weighted by its own.
-
-    NaN where there are no own pictures.
-    """
-    found = np.cumsum(own, axis=1)
-    taken = found + np.cumsum(others, axis=1)
-    precision = np.divide(found, taken, out=np.zeros(found.shape), where=taken > 0)
-    sums, total = (precision * own).sum(axis=1), found[:, -1]
-    return np.divide(sums, total, out=np.full(len(total), np.nan), where=total > 0)
-
-
-def rank_of_truth(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """How many classes each picture's model puts before the true one, (N,): 0 is right."""
-    check(probabilities, labels)
-    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
-    own = probabilities[np.arange(len(labels)), labels][:, None]  # (N, 1)
-    lower = np.arange(probabilities.shape[1]) < labels[:, None]  # (N, C)
-    return ((probabilities > own) | ((probabilities == own) & lower)).sum(axis=1)
-
-
 def top_k_accuracy(probabilities: np.ndarray, labels: np.ndarray, k: int) -> float:
     """Share of pictures whose true class is among the k most probable, 0 to 1.
 
-    One where k reaches the number of classes.
+    One where k reaches the number of classes. Not scikit-learn's, which gives a tie to the higher
+    class and refuses two classes.
     """
+    check(probabilities, labels)
     if k < 1:
         raise ValueError(f"k must be 1 or more, not {k}")
-    return float(np.mean(rank_of_truth(probabilities, labels) < k))
+    top = np.argsort(-np.asarray(probabilities, float), axis=1, kind="stable")[:, :k]  # (N, k)
+    return float((top == np.asarray(labels)[:, None]).any(axis=1).mean())
 
 
 def macro_mean(values: np.ndarray) -> float:
     """The plain mean of (C,) values over the classes that have one: small classes count fully."""
-    found = values[~np.isnan(values)]
-    return float(found.mean()) if len(found) else float("nan")
+    return weighted_mean(values, np.ones(len(values)))
 
 
 def weighted_mean(values: np.ndarray, support: np.ndarray) -> float:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitdemo.metrics import _ratio, _square, check, row_normalised
+from vitdemo.metrics import _ratio, _square, check
 
 # what to show -> what it means, of one model among all
 KINDS = {
@@ -31,6 +31,7 @@ ORDERS = {
     "doubtful_label": "the lowest self-confidence, averaged over the models",
     "data_set": "the lowest number",
 }
+NORMALISATIONS = {"count": None, "true": 1, "predicted": 0}  # by -> the axis that adds up to 1
 
 
 @dataclass(frozen=True)
@@ -196,18 +197,13 @@ def _first(order: str, probabilities: np.ndarray, labels: np.ndarray, model: int
     return np.arange(len(labels))
 
 
-def column_normalised(matrix: np.ndarray) -> np.ndarray:
-    """Confusion (C, C) as shares of the predicted class, float64; one never predicted is zeros."""
-    matrix = _square(matrix)
-    return _ratio(matrix, matrix.sum(axis=0, keepdims=True))
-
-
 def cells(matrix: np.ndarray, by: str = "count") -> np.ndarray:
-    """Confusion counts (C, C) as they are, or as shares of the "true" or the "predicted" class."""
-    ways = {"count": _square, "true": row_normalised, "predicted": column_normalised}
-    if by not in ways:
-        raise ValueError(f"unknown normalisation '{by}': choose {', '.join(ways)}")
-    return ways[by](matrix)
+    """Confusion counts (C, C) as they are, or as shares of the "true" or the "predicted" class,
+    float64; of a class without pictures, or never predicted, they are 0."""
+    if by not in NORMALISATIONS:
+        raise ValueError(f"unknown normalisation '{by}': choose {', '.join(NORMALISATIONS)}")
+    matrix, axis = _square(matrix), NORMALISATIONS[by]
+    return matrix if axis is None else _ratio(matrix, matrix.sum(axis=axis, keepdims=True))
 
 
 def difference(first: np.ndarray, second: np.ndarray, by: str = "count") -> np.ndarray:

@@ -10,6 +10,8 @@ from dataclasses import MISSING, dataclass, fields
 from statistics import median
 from typing import Any
 
+import pandas as pd
+
 from vitdemo.recipes import Recipe
 from vitdemo.runs import Run
 
@@ -51,14 +53,10 @@ def smoothed(values: Sequence[float], weight: float) -> list[float]:
     """Exponential mean: `weight` 0..1 of what came before, 0 changes nothing.
 
     Divided by the weights' sum, so that the first values are not drawn towards zero (Kingma & Ba
-    2015, section 3).
+    2015, section 3). An epoch without a number (NaN) has none here either.
     """
-    found, mean, total = [], 0.0, 0.0
-    for value in values:
-        mean = weight * mean + (1 - weight) * value
-        total = weight * total + (1 - weight)
-        found.append(mean / total)
-    return found
+    series = pd.Series(values, dtype=float)
+    return series.ewm(alpha=1 - weight).mean().where(series.notna()).tolist()
 
 
 def minutes(run: Run) -> list[float]:

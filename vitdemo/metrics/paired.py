@@ -13,28 +13,50 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 
 from vitdemo.metrics import WORDS, check
+from vitdemo.metrics.intervals import difference_interval
 
 SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
 class McNemar:
-    """Of `n` pictures, those that only the first or only the second model names rightly.
+    """Of `n` pictures, those that both models, only the first or only the second predict rightly.
 
     `p` is NaN where there are no pictures.
     """
 
+    both: int
     first_only: int
     second_only: int
     n: int
     p: float
 
     @property
+    def first_accuracy(self) -> float:
+        """0 to 1, as the second's; NaN without pictures."""
+        return self._share(self.both + self.first_only)
+
+    @property
+    def second_accuracy(self) -> float:
+        return self._share(self.both + self.second_only)
+
+    @property
     def difference(self) -> float:
         """Accuracy of the first less that of the second, -1 to 1; NaN without pictures."""
-        return (self.first_only - self.second_only) / self.n if self.n else float("nan")
+        return self._share(self.first_only - self.second_only)
+
+    @property
+    def interval(self) -> np.ndarray:
+        """The 95 % interval (2,) of the difference; NaN without pictures."""
+        if not self.n:
+            return np.full(2, np.nan)
+        return difference_interval(self.first_only, self.second_only, self.n)
+
+    def _share(self, pictures: int) -> float:
+        return pictures / self.n if self.n else float("nan")
 
 
 def is_right(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -51,15 +73,11 @@ def mcnemar(first: np.ndarray, second: np.ndarray) -> McNemar:
             f"answers must be two bool arrays of one length, not {first.dtype} {first.shape} and "
             f"{second.dtype} {second.shape}"
         )
-    only = int((first & ~second).sum()), int((second & ~first).sum())
-    return McNemar(*only, len(first), _coin(*only) if len(first) else float("nan"))
-
-
-def _coin(a: int, b: int) -> float:
-    """Chance that a + b coins fall as unevenly as a : b, or more so, to either side."""
-    from scipy.special import bdtr  # not scipy.stats, which takes seconds to import
-
-    return min(1.0, 2 * float(bdtr(min(a, b), a + b, 0.5)))
+    both, one, two = (
+        int(each.sum()) for each in (first & second, first & ~second, second & ~first)
+    )
+    p = scipy.stats.binomtest(one, one + two).pvalue if one + two else 1.0
+    return McNemar(both, one, two, len(first), float(p) if len(first) else float("nan"))
 
 
 def mcnemar_by_class(

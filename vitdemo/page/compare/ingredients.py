@@ -110,7 +110,8 @@ def ablation_html(ablation: Callable[[str], Ablation], name: str | None) -> str:
 def gains_figure(name: str, near: list[Gain]) -> str:
     """What one ingredient or two bought; the numbers stand in the table below it."""
     label = f"Gain in test accuracy beside {name}, with its 95 % interval, by what differs"
-    figure = charts.gain_plot([change(gain) for gain in near])
+    tests, clear = [gain.test for gain in near], [gain.is_clear for gain in near]
+    figure = charts.gain_plot([gain.words for gain in near], tests, clear)
     return (
         '<div class="vd-plots"><figure '
         f'aria-label="{html.escape(f"{label}; its numbers are below")}">'
@@ -119,18 +120,14 @@ def gains_figure(name: str, near: list[Gain]) -> str:
     )
 
 
-def change(gain: Gain) -> charts.Change:
-    words = "; ".join(gain.differences)
-    return charts.Change(words, gain.gained, gain.low, gain.high, gain.p < SIGNIFICANT)
-
-
 def row(gain: Gain) -> list[str]:
+    low, high = 100 * gain.test.interval
     return [
         gain.run,
-        f"{100 * gain.accuracy:.2f}",
-        signed(100 * gain.gained),
-        f"{signed(100 * gain.low)} to {signed(100 * gain.high)}",
+        f"{100 * gain.test.first_accuracy:.2f}",
+        signed(100 * gain.test.difference),
+        f"{signed(low)} to {signed(high)}",
         p_words(gain.p).removeprefix("p = ").removeprefix("p "),
         "–" if gain.validation is None else signed(100 * gain.validation),
-        "; ".join(gain.differences) or "nothing: the same recipe",
+        gain.words or "nothing: the same recipe",
     ]

@@ -172,7 +172,7 @@ def paired_html(paired_test: Callable[[str, str], PairedTest], first: str, secon
         return html.notice(str(error))
     names = f"{html.escape(first)} and {html.escape(second)}"
     words = PAIRED_WORDS | {"p": PAIRED_WORDS["p"].format(count=found.comparisons)}
-    low, high = 100 * found.difference_interval
+    low, high = 100 * found.overall.interval
     summary = (
         f"<p><strong>{html.escape(found.sentence())}</strong> The accuracies differ by "
         f"{signed(100 * found.overall.difference)} points "
@@ -201,10 +201,10 @@ def paired_table(found: PairedTest) -> str:
 
 
 def paired_row(found: PairedTest, c: int) -> tuple[str, ...]:
-    test, (low, high) = found.by_class[c], 100 * found.difference_intervals[:, c]
+    test = found.by_class[c]
     if not test.n:
         return (found.classes[c], *["–"] * 6)
-    p = float(found.adjusted[c])
+    p, (low, high) = float(found.adjusted[c]), 100 * test.interval
     return (
         found.classes[c],
         signed(100 * test.difference),
@@ -245,7 +245,7 @@ def paired_csv(found: PairedTest) -> str:
             test.n,
             test.first_only,
             test.second_only,
-            *(f"{value:.6f}" for value in (test.difference, *found.difference_intervals[:, c])),
+            *(f"{value:.6f}" for value in (test.difference, *test.interval)),
             f"{found.adjusted[c]:.6g}",
         )
         for c, (name, test) in enumerate(zip(found.classes, found.by_class, strict=True))

@@ -7,14 +7,15 @@ from collections.abc import Collection, Sequence
 
 import gradio as gr
 import numpy as np
+import scipy
 
 from vitdemo.attention.ablation import Head
 from vitdemo.errors import VitdemoError
 from vitdemo.explorer import inside
-from vitdemo.explorer.inside import Effects, softmax
+from vitdemo.explorer.inside import Effects
 from vitdemo.figures.inside import diverging
 from vitdemo.metrics import top_k
-from vitdemo.metrics.change import Change
+from vitdemo.metrics.paired import McNemar
 from vitdemo.page import html
 from vitdemo.page.kit import LONG_QUEUE, MODEL_QUEUE, PickHTML, for_people
 from vitdemo.page.look.inside.pieces import caption, folded, paint, percent, signed
@@ -100,7 +101,7 @@ def build(look: Look) -> None:
             for step in inside.accuracy_without(workbench, run, heads, instead):
                 progress((step.done, step.total), desc="Test pictures", unit="answers")
                 yield gr.skip(), gr.skip()
-            yield change_html(name, step.change, heads), no_cancel
+            yield change_html(name, step.test, heads), no_cancel
         except VitdemoError as error:
             yield html.notice(str(error)), no_cancel
 
@@ -147,7 +148,7 @@ def wall_html(found: Effects, heads: Collection[Head]) -> str:
     change, probability = found.logit_change, found.probability_change  # each (L, H)
     name = found.run.classes[found.target]
     limit = float(np.abs(change).max())
-    colours = diverging(change, limit)
+    colours = diverging(-change, limit)  # a head spoke for what is less without it
     L, H = change.shape
     columns = "".join(f'<th scope="col">{h + 1}</th>' for h in range(H))
     body = []
@@ -173,7 +174,7 @@ def wall_html(found: Effects, heads: Collection[Head]) -> str:
     )
     legend = (
         f'<div class="vd-legend">{signed(-limit)} <i class="vd-ramp" style="background: '
-        f'linear-gradient(to right, {", ".join(diverging(np.linspace(-1, 1, 9), 1))})"></i> '
+        f'linear-gradient(to right, {", ".join(diverging(np.linspace(1, -1, 9), 1))})"></i> '
         f"{signed(limit)} (change of the logit, white is none)</div>"
     )
     return (
@@ -202,7 +203,7 @@ def _cell(head: Head, is_off: bool, colour: str, words: str, text: str) -> str:
 
 def compared_html(found: Effects, without: np.ndarray, heads: Collection[Head]) -> str:
     """The five most probable classes with all heads, and the same ones without `heads`."""
-    classes, all_on = found.run.classes, softmax(found.logits)
+    classes, all_on = found.run.classes, scipy.special.softmax(found.logits)
     shown, _ = top_k(all_on, min(5, len(classes)))
     first, _ = top_k(without, 1)
     shown = [*shown, *(c for c in first if c not in shown)]  # what it predicts now belongs to it
@@ -235,20 +236,20 @@ def listed(heads: Collection[Head]) -> str:
     return words + (f" and {len(heads) - 6} more" if len(heads) > 6 else "")
 
 
-def change_html(name: str, change: Change, heads: Collection[Head]) -> str:
+def change_html(name: str, test: McNemar, heads: Collection[Head]) -> str:
     """The accuracy with and without, and whether the difference means anything.
 
     Names model and heads: others may have been chosen while the pictures were answered.
     """
-    points = [100 * x for x in (change.after - change.before, change.low, change.high)]
-    if not change.is_clear:
+    change, low, high = 100 * test.difference, *(100 * test.interval)
+    if low <= 0 <= high:
         verdict = "The interval holds 0: on so many pictures no change can be told."
     else:
-        verdict = f"The interval leaves out 0: a clear {'loss' if points[0] < 0 else 'gain'}."
-    span = f"{signed(points[1], 1)} to {signed(points[2], 1)}"
+        verdict = f"The interval leaves out 0: a clear {'loss' if change < 0 else 'gain'}."
+    span = f"{signed(low, 1)} to {signed(high, 1)}"
     return (
-        f'<p class="vd-said" role="status">{html.escape(name)} on {change.pictures:,} test '
-        f"pictures: <strong>{percent(change.before)}</strong> right with all heads, <strong>"
-        f"{percent(change.after)}</strong> without {listed(heads)}. Change "
-        f"{signed(points[0], 1)} points, 95 % interval {span}. {verdict}</p>"
+        f'<p class="vd-said" role="status">{html.escape(name)} on {test.n:,} test '
+        f"pictures: <strong>{percent(test.second_accuracy)}</strong> right with all heads, <strong>"
+        f"{percent(test.first_accuracy)}</strong> without {listed(heads)}. Change "
+        f"{signed(change, 1)} points, 95 % interval {span}. {verdict}</p>"
     )

@@ -16,12 +16,11 @@ from PIL import Image
 from torch import Tensor
 
 from vitdemo import data, models
+from vitdemo.data import stratified
 from vitdemo.errors import DataError, RunError
-from vitdemo.explorer.dataset import source
-from vitdemo.explorer.sample import stratified
-from vitdemo.explorer.tsne import tsne_apart
 from vitdemo.inputs import square_crop, to_uint8
 from vitdemo.runs import Run
+from vitdemo.tsne import tsne_apart
 from vitdemo.workbench import Workbench
 
 PIXELS = "Raw pixels"
@@ -71,7 +70,7 @@ def nothing(share: float | None, words: str) -> None:
 
 def sample(workbench: Workbench, most: int = MOST) -> Sample:
     """Raises `DataError` where the data set is not there."""
-    return workbench.cache.of(_sample, source(workbench), most)
+    return workbench.cache.of(_sample, workbench.source(), most)
 
 
 def _sample(found: data.Source, most: int) -> Sample:
@@ -133,12 +132,10 @@ def _features(model: torch.nn.Module, pixels: Tensor) -> np.ndarray:
 
 def pair_distances(features: np.ndarray) -> np.ndarray:
     """Euclidean distances of all pairs, (N, D) -> (N, N)."""
+    from sklearn.metrics import euclidean_distances  # scipy's cdist takes ten times as long
+
     points = np.asarray(features, np.float64)
-    points = points - points.mean(0)  # small numbers lose least where their squares cancel
-    squares = (points**2).sum(1)
-    found = squares[:, None] + squares - 2 * points @ points.T
-    np.fill_diagonal(found, 0)
-    return np.sqrt(found.clip(0))
+    return euclidean_distances(points - points.mean(0))  # small numbers lose least in its squares
 
 
 def distance_ratio(distances: np.ndarray, labels: np.ndarray) -> float:
@@ -157,10 +154,13 @@ def distance_ratio(distances: np.ndarray, labels: np.ndarray) -> float:
 
 def nearest_purity(distances: np.ndarray, labels: np.ndarray) -> float:
     """Share of pictures whose nearest other picture (N, N) is of their own class; NaN for one."""
+    from sklearn.neighbors import NearestNeighbors
+
     if len(labels) < 2:
         return float("nan")
-    others = np.where(np.eye(len(labels), dtype=bool), np.inf, distances)
-    return float((labels[others.argmin(1)] == labels).mean())
+    search = NearestNeighbors(n_neighbors=1, metric="precomputed").fit(distances)
+    others = search.kneighbors(return_distance=False)[:, 0]  # each one's nearest but itself
+    return float((labels[others] == labels).mean())
 
 
 def plane(
@@ -227,7 +227,8 @@ def neighbours(
 
 def nearest(features: np.ndarray, query: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The `count` rows of (N, D) with the largest cosine to `query` (D,): places, cosines."""
-    lengths = np.linalg.norm(features, axis=1) * np.linalg.norm(query)
-    cosines = features @ query / np.maximum(lengths, 1e-12)  # (N,)
-    places = np.argsort(-cosines, kind="stable")[:count]
-    return places, cosines[places]
+    from sklearn.neighbors import NearestNeighbors
+
+    search = NearestNeighbors(n_neighbors=min(count, len(features)), metric="cosine").fit(features)
+    distances, places = search.kneighbors(query[None])  # each (1, K)
+    return places[0], 1 - distances[0]
