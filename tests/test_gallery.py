@@ -1,8 +1,4 @@
-"""Pages of test pictures as HTML, with and without the pictures themselves."""
-
-import base64
-import io
-from functools import partial
+"""Pages of test pictures, with and without the pictures themselves."""
 
 import numpy as np
 import pytest
@@ -10,8 +6,8 @@ import torch
 from PIL import Image
 
 from vitdemo.metrics.errors import Filters
-from vitdemo.page import gallery, html
-from vitdemo.predictions import Query, find, pictures
+from vitdemo.page.components.gallery import COLUMNS, Gallery, page_of, tiled
+from vitdemo.predictions import Query
 from vitdemo.workbench import Workbench
 
 ALL = Query("first", Filters("all", order="data_set"))
@@ -22,68 +18,40 @@ def workbench(tested_runs):
     return Workbench([tested_runs[0]], tested_runs[1], torch.device("cpu"))
 
 
-@pytest.fixture(scope="module")
-def place(workbench):
-    """A gallery without a page: what it draws does not depend on its components."""
-    functions = partial(find, workbench), partial(pictures, workbench)
-    return gallery.Gallery(*functions, *[None] * 7)
+def test_turning_stays_within_what_there_is(workbench):
+    pages = [page_of(workbench, ALL, start) for start in (-48, 0, 96, 144, 10_000)]
+    assert [page.start for page in pages] == [0, 0, 96, 96, 96]  # of 110
+    assert [len(page.numbers) for page in pages] == [48, 48, 14, 14, 14]
 
 
-def decoded(uri: str) -> Image.Image:
-    return Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2])))
+def test_nothing_and_a_run_that_is_gone(workbench):
+    assert page_of(workbench, None) is None
+    assert "There is no run" in page_of(workbench, Query("gone", Filters()))
+    nobody = page_of(workbench, Query("first", Filters("errors", low=1.0)))
+    assert Gallery().postprocess(nobody)["count"] == 0
 
 
-@pytest.mark.parametrize(
-    ("count", "start", "words"),
-    [
-        (0, 0, "No picture"),
-        (1, 0, "1 picture"),
-        (48, 0, "48 pictures"),
-        (49, 48, "49 pictures, 49 to 49 shown"),
-        (10_000, 48, "10,000 pictures, 49 to 96 shown"),
-    ],
-)
-def test_the_head_says_how_many(count, start, words):
-    assert f">{words}<" in gallery.head_html(count, start)
+def test_the_browser_gets_one_sheet_and_what_the_models_answered(workbench):
+    page = page_of(workbench, ALL, 96)
+    value = Gallery().postprocess(page)
+    assert (value["count"], value["start"], value["model"]) == (110, 96, "first")
+    assert [picture["number"] for picture in value["pictures"]] == list(range(96, 110))
+    last = value["pictures"][-1]
+    assert last["true"] == "fly"
+    assert [predicted for predicted, _ in last["answers"]] == ["bee", "<b>ant"]
+    with Image.open(value["sheet"]["path"]) as sheet:
+        assert sheet.size == (COLUMNS * 16, 2 * 16)
+        assert np.array_equal(np.asarray(sheet)[16:, 80:96], page.pictures[13])
 
 
-def test_turning_stays_within_what_there_is(place):
-    starts = [place.turn(ALL, start, False)[0] for start in (-48, 0, 96, 144, 10_000)]
-    assert starts == [0, 0, 96, 96, 96]  # of 110
+def test_tiles_lie_row_by_row():
+    pictures = np.arange(10, dtype=np.uint8)[:, None, None, None] + np.zeros((1, 2, 2, 3), np.uint8)
+    found = tiled(pictures)[::2, ::2, 0]
+    assert found.tolist() == [[0, 1, 2, 3, 4, 5, 6, 7], [8, 9, 0, 0, 0, 0, 0, 0]]
 
 
-def test_one_page_needs_no_buttons(place):
-    few = Query("first", Filters("errors"))
-    assert [update["visible"] for update in place.turn(few, 0, False)[3:]] == [False, False]
-
-
-def test_a_run_that_is_gone_is_told(place):
-    _, head, view, *_ = place.turn(Query("gone", Filters()), 0, False)
-    assert "There is no run" in head
-    assert view == ""
-
-
-def test_names_from_folders_are_escaped(place):
-    view = place.turn(ALL, 0, True)[2]
-    assert "&lt;b&gt;ant" in view
-    assert "<b>ant" not in view
-
-
-def test_small_pictures_are_exact_and_large_ones_small():
-    random = np.random.default_rng(0)
-    small = random.integers(0, 256, (32, 32, 3), dtype=np.uint8)
-    assert np.array_equal(np.asarray(decoded(html.thumbnail_uri(small))), small)
-    ramp = np.linspace(0, 255, 96).astype(np.uint8)
-    large = np.repeat(np.repeat(ramp[None, :, None], 96, 0), 3, 2)
-    uri = html.thumbnail_uri(large)
-    assert uri.startswith("data:image/jpeg")
-    assert np.abs(np.asarray(decoded(uri)).astype(int) - large).max() < 12
-
-
-def test_answers_of_a_missing_data_set_are_a_table(tested_runs, tmp_path):
-    workbench = Workbench([tested_runs[0]], tmp_path / "none", torch.device("cpu"))
-    place = gallery.Gallery(partial(find, workbench), partial(pictures, workbench), *[None] * 7)
-    view = place.turn(ALL, 96, False)[2]
-    assert view.count("<tr>") == 1 + 14
-    assert '<th scope="row">109</th><td>fly</td><td>bee ' in view
-    assert "--data" in view
+def test_answers_of_a_missing_data_set_have_no_sheet(tested_runs, tmp_path):
+    page = page_of(Workbench([tested_runs[0]], tmp_path / "none", torch.device("cpu")), ALL, 96)
+    value = Gallery().postprocess(page)
+    assert value["sheet"] is None and "--data" in value["sentence"]
+    assert len(value["pictures"]) == 14

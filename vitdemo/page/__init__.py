@@ -5,8 +5,8 @@ from pathlib import Path
 
 import gradio as gr
 
-from vitdemo import predictions as choices
-from vitdemo.explorer import augmented, dataset, features, hands, inside, why
+from vitdemo import features
+from vitdemo.explorer import augmented, dataset, hands, inside, why
 from vitdemo.explorer import metrics as explorer_metrics
 from vitdemo.explorer.calibration import calibration as calibration_by_name
 from vitdemo.explorer.compare import latency, model_rows, sample_size, trained_rows
@@ -39,7 +39,8 @@ THEME = gr.themes.Soft(
     font_mono=["ui-monospace", "monospace"],
 )
 # Each tab may bring its own, beside its code.
-CSS = sorted({*Path(__file__).parent.rglob("*.css")} - {*COMPONENTS.glob("*.css")})
+OWN = {*COMPONENTS.glob("*.css")} - {COMPONENTS / "table.css"}  # of one component alone
+CSS = sorted({*Path(__file__).parent.rglob("*.css")} - OWN)
 JS = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
 PAGE_WIDE = [Path(__file__).parent / name for name in ("stream.js", "readout.js", "names.js")]
 SCRIPTS = [*(file.read_text(encoding="utf-8") for file in PAGE_WIDE), head_script()]
@@ -90,24 +91,9 @@ def build_page(workbench: Workbench) -> gr.Blocks:
                     ranking=partial(explorer_metrics.ranking, workbench),
                 )
             with gr.Tab("Confusion matrix", id="confusion") as tab:
-                confusion.build(
-                    tab,
-                    evaluated_runs=workbench.evaluated_runs,
-                    predictions=partial(choices.predictions, workbench),
-                    find=partial(choices.find, workbench),
-                    pictures=partial(choices.pictures, workbench),
-                    opener=opener,
-                )
+                confusion.build(tab, workbench, opener)
             with gr.Tab("Errors", id="errors") as tab:
-                errors.build(
-                    tab,
-                    evaluated_runs=workbench.evaluated_runs,
-                    predictions=partial(choices.panel, workbench),
-                    counts=partial(choices.counts, workbench),
-                    find=partial(choices.find, workbench),
-                    pictures=partial(choices.pictures, workbench),
-                    opener=opener,
-                )
+                errors.build(tab, workbench, opener)
             with gr.Tab("Calibration", id="calibration") as tab:
                 calibration.build(
                     tab,

@@ -1,18 +1,17 @@
 """The Errors tab: test pictures by filters that combine, with the answers they got."""
 
-from collections.abc import Callable
-
 import gradio as gr
 
 from vitdemo.errors import VitdemoError
 from vitdemo.metrics.errors import Filters, Mutual, mutual_pairs
-from vitdemo.page import gallery, html
+from vitdemo.page.components.chips import CLEAR, Chips
+from vitdemo.page.components.gallery import Gallery, page_of
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.page.kit import (
+    KEPT_SECONDS,
     QUIET,
     Choice,
     FreeDropdown,
-    PickHTML,
     for_people,
     picked_numbers,
     renewed,
@@ -20,12 +19,14 @@ from vitdemo.page.kit import (
 from vitdemo.page.look import permalink
 from vitdemo.page.look.opener import Opener
 from vitdemo.page.metrics import NOTHING
-from vitdemo.predictions import Predictions, Query
-from vitdemo.runs import Run
+from vitdemo.predictions import Predictions, Query, counts, panel
+from vitdemo.workbench import Workbench
 
 ANY = ""  # the choice of no class in particular
 ANY_CLASS = ("any class", ANY)
 PAIRS = 10
+PAIRS_TITLE = "Classes most often taken for each other"
+OF_SEVERAL = ("only_right", "all_wrong")  # kinds that ask what other models predicted
 KINDS = {  # label, and what it shows in words
     "errors": ("Errors", "{run} named another class than the true one."),
     "right": ("Right answers", "{run} named the true class."),
@@ -51,7 +52,6 @@ ORDER_WORDS = (
     "probability of the given label, averaged over the models"
 )
 FIRST_ORDER = "most_confident"
-CLEAR = "clear"  # picked where filters are to be taken away
 ALL = (ANY, ANY, False, 0, 100)  # classes, either way round, confidence: without a filter
 # In the page's address: the model, and the other settings in the order of `Filters`.
 MODEL = "errors.model"
@@ -63,21 +63,12 @@ INTRO = (
 )
 
 
-def build(
-    tab: gr.Tab,
-    *,
-    evaluated_runs: Callable[[], list[Run]],
-    predictions: Callable[[str], Predictions],
-    counts: Callable[[Query], dict[str, int]],
-    find: gallery.Find,
-    pictures: gallery.Pictures,
-    opener: Opener,
-) -> None:
-    """Lay out and wire the `tab`; `evaluated_runs` reads the run folders as they are now."""
+def build(tab: gr.Tab, workbench: Workbench, opener: Opener) -> None:
+    """Lay out and wire the `tab`; a picture that is picked opens in Look."""
     gr.Markdown(INTRO)
-    model = RunChoice(grouped(evaluated_runs()), elem_id="errors-model")
+    model = RunChoice(grouped(workbench.evaluated_runs()), elem_id="errors-model")
     kind = gr.Textbox("errors", visible="hidden", label="Which pictures")
-    kinds = PickHTML(elem_id="errors-kinds")
+    kinds = Chips("Which pictures", elem_id="errors-kinds")
     with gr.Row():
         true = _class_choice("True class", "errors-true")
         predicted = _class_choice("Predicted class", "errors-predicted")
@@ -96,43 +87,48 @@ def build(
             min_width=300,
             elem_id="errors-order",
         )
-    pairs = PickHTML(elem_id="errors-pairs")
+    pairs = Chips("Pairs of classes", PAIRS_TITLE, elem_id="errors-pairs")
     search = gr.Textbox("", visible="hidden", label="The page's address")
-    asked = gr.State(None, time_to_live=gallery.KEPT_SECONDS)  # the model that was drawn last
-    shown = gallery.lay_out("errors-pictures", find=find, pictures=pictures)
+    asked = gr.State(None, time_to_live=KEPT_SECONDS)  # the model that was drawn last
+    shown = Gallery(elem_id="errors-pictures")
 
-    def draw(name, kind, true, predicted, either_way, low, high, order, every):
+    def query_of(name, kind, true, predicted, either_way, low, high, order) -> Query | None:
+        if name is None:
+            return None
+        classes = panel(workbench, name).classes
+        true, predicted = (classes.index(c) if c in classes else None for c in (true, predicted))
+        filters = Filters(kind, true, predicted, either_way, low / 100, high / 100, order)
+        return Query(name, filters)
+
+    def draw(name, *values):
         """Values of the chips, the pairs and the pictures."""
         if name is None:
-            return html.notice(NOTHING), "", *shown.show(None, every)
+            return {"problem": NOTHING}, None, None
         try:
-            group = predictions(name)
-            classes = (_index(group, true), _index(group, predicted))
-            filters = Filters(kind, *classes, either_way, low / 100, high / 100, order)
-            query = Query(name, filters)
-            chips = kinds_html(group, query, counts(query))
+            query = query_of(name, *values)
+            group = panel(workbench, name)
+            chips = kind_chips(group, query, counts(workbench, query))
         except VitdemoError as error:
-            return html.notice(str(error)), "", *shown.show(None, every)
-        return chips, pairs_html(group, query), *shown.show(query, every)
+            return {"problem": str(error)}, None, None
+        return chips, pair_chips(group, query), page_of(workbench, query)
 
     def draw_fresh(search, name, asked, *values):
-        *values, every = values  # those of `filters`
         seen, changed = name, {}
         if asked is None:  # the first time: as the page's address says
             name, changed = restored(search, name)
         elif asked != name:  # another model confuses other classes
             changed = dict(zip((1, 2, 3), ALL, strict=False))
         values = [changed.get(i, value) for i, value in enumerate(values)]
-        update, held = renewed_runs(evaluated_runs(), name)
+        update, held = renewed_runs(workbench.evaluated_runs(), name)
         if held and held != seen:
             update["value"] = held
-        choices = class_choices(predictions, held)
+        choices = class_choices(workbench, held)
         updates = [changed.get(i, gr.skip()) for i in range(len(values))]
         for i in (1, 2):
             updates[i], values[i] = renewed(choices, values[i])
             if i in changed:
                 updates[i]["value"] = values[i]
-        return update, held, *updates, *draw(held, *values, every)
+        return update, held, *updates, *draw(held, *values)
 
     def pick_kind(order, event: gr.EventData):
         if event.pick == CLEAR:
@@ -148,7 +144,7 @@ def build(
 
     @for_people
     def pick_pair(name, true, predicted, either_way, event: gr.EventData):
-        classes = predictions(name).classes
+        classes = panel(workbench, name).classes
         pair = [classes[i] for i in picked_numbers(event.pick, len(classes), len(classes))]
         if either_way and {true, predicted} == set(pair):  # a second click takes it away
             return gr.skip(), *ALL, gr.skip()
@@ -168,16 +164,15 @@ def build(
     gr.on(
         events,
         draw_fresh,
-        inputs=[search, model, asked, *filters, shown.every],
-        outputs=[model, asked, *filters, kinds, pairs, *shown.outputs],
+        inputs=[search, model, asked, *filters],
+        outputs=[model, asked, *filters, kinds, pairs, shown],
         js="(search, ...rest) => [window.location.search, ...rest]",
         **QUIET,
     )
     kinds.pick(pick_kind, inputs=order, outputs=filters, **QUIET)
     pairs.pick(pick_pair, inputs=[model, true, predicted, either_way], outputs=filters, **QUIET)
-    linked = {MODEL: model} | dict(zip(WORDS, filters, strict=True))
-    permalink.write_when_changed(linked)
-    gallery.wire(shown, opener)
+    permalink.write_when_changed({MODEL: model} | dict(zip(WORDS, filters, strict=True)))
+    shown.wire(workbench, query_of, [model, *filters], opener)
 
 
 def _asked_for(part: gr.components.Component, text: str | None):
@@ -194,36 +189,33 @@ def _percent_slider(value: int, label: str, elem_id: str) -> gr.Slider:
     return gr.Slider(0, 100, value, step=1, label=label, min_width=200, elem_id=elem_id)
 
 
-def _index(group: Predictions, name: str) -> int | None:
-    return group.classes.index(name) if name in group.classes else None
-
-
-def class_choices(predictions: Callable[[str], Predictions], name: str | None) -> list[Choice]:
+def class_choices(workbench: Workbench, name: str | None) -> list[Choice]:
     """Choices of the classes that the run `name` knows, and of none in particular."""
     try:
-        classes = predictions(name).classes if name else ()
+        return [ANY_CLASS, *(panel(workbench, name).classes if name else ())]
     except VitdemoError:
-        classes = ()
-    return [ANY_CLASS, *classes]
+        return [ANY_CLASS]
 
 
-def kinds_html(group: Predictions, query: Query, counts: dict[str, int]) -> str:
+def kind_chips(group: Predictions, query: Query, counts: dict[str, int]) -> dict:
     """A button for each kind with how many pictures it has now, and what the chosen one means."""
-    buttons = (
-        _kind_button(kind, counts[kind], kind == query.filters.kind, len(group.runs) > 1)
-        for kind in KINDS
-    )
-    left_out = "".join(
-        f'<p class="vd-quiet">{html.escape(sentence)}</p>' for sentence in group.left_out
-    )
-    return (
-        f"{html.chips('Which pictures', buttons)}{filter_html(group, query.filters)}"
-        f'<p class="vd-quiet">{html.escape(kind_words(group, query))}</p>{left_out}'
-    )
+    alone = "needs a second model, tested on the same pictures" if len(group.runs) == 1 else None
+    chips = [
+        {
+            "pick": kind,
+            "words": words,
+            "count": counts[kind],
+            "pressed": kind == query.filters.kind,
+            "off": alone if kind in OF_SEVERAL else None,
+        }
+        for kind, (words, _) in KINDS.items()
+    ]
+    words = [kind_words(group, query), *group.left_out]
+    return {"chips": chips, "only": filter_words(group, query.filters), "words": words}
 
 
-def filter_html(group: Predictions, filters: Filters) -> str:
-    """What else is asked of the pictures that are counted, and a button that takes it away."""
+def filter_words(group: Predictions, filters: Filters) -> str:
+    """What else is asked of the pictures that are counted; "" for nothing."""
     words = []
     if filters.true is not None or filters.predicted is not None:
         true, predicted = (
@@ -233,49 +225,33 @@ def filter_html(group: Predictions, filters: Filters) -> str:
         words.append(f"{true} {'↔' if filters.either_way else '→'} {predicted}")
     if (filters.low, filters.high) != (0, 1):
         words.append(f"confidence {100 * filters.low:.0f} to {100 * filters.high:.0f} %")
-    if not words:
-        return ""
-    return (
-        f'<p class="vd-filter" role="status">Only <strong>{html.escape(", ".join(words))}</strong> '
-        f'is counted and shown. <button type="button" data-pick="{CLEAR}">Clear filters</button>'
-        "</p>"
-    )
-
-
-def _kind_button(kind: str, count: int, pressed: bool, compared: bool) -> str:
-    alone = kind in ("only_right", "all_wrong") and not compared
-    off = ' disabled title="needs a second model, tested on the same pictures"' if alone else ""
-    return html.chip(kind, KINDS[kind][0], count, pressed=pressed, more=off)
+    return ", ".join(words)
 
 
 def kind_words(group: Predictions, query: Query) -> str:
     others = [name for name in group.names if name != query.run]
     words = f"{others[0]} is" if len(others) == 1 else f"all {len(others)} other models are"
-    if not others and query.filters.kind in ("only_right", "all_wrong"):
+    if not others and query.filters.kind in OF_SEVERAL:
         return f"{query.run} alone was tested on these pictures: there is no model beside it."
     count = "one model" if not others else f"{len(group.runs)} models"
     sentence = KINDS[query.filters.kind][1]
     return sentence.format(run=query.run, others=words, count=count)
 
 
-def pairs_html(group: Predictions, query: Query) -> str:
+def pair_chips(group: Predictions, query: Query) -> dict:
     """The pairs of classes that the model confuses most, as buttons that choose their pictures."""
-    found = mutual_pairs(group.confusion(query.run), PAIRS)
-    if not found:
-        return ""
     wanted = {query.filters.true, query.filters.predicted} if query.filters.either_way else set()
-    buttons = (_pair_button(pair, group.classes, wanted) for pair in found)
-    title = "<h2>Classes most often taken for each other</h2>"
-    return title + html.chips("Pairs of classes", buttons)
+    found = mutual_pairs(group.confusion(query.run), PAIRS)
+    return {"chips": [_pair_chip(pair, group.classes, wanted) for pair in found]}
 
 
-def _pair_button(pair: Mutual, classes: tuple[str, ...], wanted: set) -> str:
+def _pair_chip(pair: Mutual, classes: tuple[str, ...], wanted: set) -> dict:
     first, second = classes[pair.first], classes[pair.second]
-    pressed = wanted == {pair.first, pair.second}
-    spoken = (
-        f"{first} and {second}: {pair.count} pictures, {pair.there} times {first} taken for "
-        f"{second}, {pair.back} times {second} for {first}"
-    )
-    more = f' aria-label="{html.escape(spoken)}" title="{html.escape(spoken)}"'
-    words = f"{first} ↔ {second}"
-    return html.chip(f"{pair.first}-{pair.second}", words, pair.count, pressed=pressed, more=more)
+    return {
+        "pick": f"{pair.first}-{pair.second}",
+        "words": f"{first} ↔ {second}",
+        "count": pair.count,
+        "pressed": wanted == {pair.first, pair.second},
+        "spoken": f"{first} and {second}: {pair.count} pictures, {pair.there} times {first} taken "
+        f"for {second}, {pair.back} times {second} for {first}",
+    }

@@ -25,15 +25,6 @@ def png_uri(picture: Image.Image) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def thumbnail_uri(picture: np.ndarray) -> str:
-    """(S, S, 3) uint8 -> a data URI: exact for a few pixels, small (JPEG) from 64 on."""
-    if len(picture) <= 64:
-        return image_uri(picture)
-    buffer = io.BytesIO()
-    Image.fromarray(picture).save(buffer, format="JPEG", quality=85)
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
-
-
 def figure(
     picture: np.ndarray,
     alt: str,
@@ -94,22 +85,6 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return (
         f'<div class="vd-scroll"><table class="vd-table"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
-    )
-
-
-def chips(label: str, buttons: Iterable[str]) -> str:
-    """A group of `chip`s for a `PickHTML`, named `label` for screen readers."""
-    return (
-        f'<div class="vd-chips" role="group" aria-label="{escape(label)}" data-columns="auto">'
-        f"{''.join(buttons)}</div>"
-    )
-
-
-def chip(pick: str, words: str, count: int, *, pressed: bool, more: str = "") -> str:
-    """A button that picks `pick` and says how many there are; `more` attributes go in as HTML."""
-    return (
-        f'<button type="button" data-pick="{escape(pick)}" '
-        f'aria-pressed="{str(pressed).lower()}"{more}>{escape(words)} <b>{count:,}</b></button>'
     )
 
 

@@ -27,6 +27,7 @@ QUIET = {
     "trigger_mode": "always_last",
     **LIGHT_QUEUE,
 }
+KEPT_SECONDS = 6 * 3600  # what a person has chosen, in a State
 
 
 Choice = str | tuple[str, str]  # of a radio or a dropdown: its value, or (label, value)

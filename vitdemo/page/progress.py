@@ -8,7 +8,7 @@ import numpy as np
 
 from vitdemo.explorer.ingredients import ablations
 from vitdemo.figures import Curve
-from vitdemo.figures.curves import MANY, Hover, Mark, Pen, curve_plot, hover_svg, pens
+from vitdemo.figures.curves import MANY, Hover, LineStyle, Mark, curve_plot, hover_svg, line_styles
 from vitdemo.metrics.learning import (
     below_validation,
     gap,
@@ -207,11 +207,11 @@ def plots_html(found: list[Run], shown: list[Run], view: View) -> str:
     if not drawn:
         return empty_words(found, shown)
     names = [run.name for run in drawn]
-    pen, listed = pens(names, [run.name for run in found]), ", ".join(names)
+    styles, listed = line_styles(names, [run.name for run in found]), ", ".join(names)
     by = "minutes" if view.by_minutes else "epoch"
     cells = (
         f'<figure aria-label="{html.escape(f"{plot.title} of {listed}, by {by}")}">'
-        f"<figcaption>{html.escape(plot.title)}</figcaption>{plot_svg(plot, drawn, pen, view)}"
+        f"<figcaption>{html.escape(plot.title)}</figcaption>{plot_svg(plot, drawn, styles, view)}"
         '<p class="vd-read" role="status"></p></figure>'
         for plot in PLOTS
     )
@@ -221,19 +221,19 @@ def plots_html(found: list[Run], shown: list[Run], view: View) -> str:
         f'max="{last}" value="{last}"></label>'
     )
     return (
-        f'<div class="vd-readable">{legend_html(drawn, pen)}{reader}'
+        f'<div class="vd-readable">{legend_html(drawn, styles)}{reader}'
         f'<div class="vd-plots">{"".join(cells)}</div></div>'
     )
 
 
-def plot_svg(plot: Plot, runs: list[Run], pen: dict[str, Pen], view: View) -> str:
+def plot_svg(plot: Plot, runs: list[Run], styles: dict[str, LineStyle], view: View) -> str:
     figure = curve_plot(
-        curves(plot, runs, pen, view),
+        curves(plot, runs, styles, view),
         plot.unit,
         x_label="minutes" if view.by_minutes else "epoch",
         log=plot.log and view.log,
         zero=plot.zero,
-        marks=marks(runs, pen, view),
+        marks=marks(runs, styles, view),
     )
     return hover_svg(figure, hovers(plot, runs, view))
 
@@ -243,7 +243,7 @@ def along(run: Run, view: View) -> list[float]:
     return minutes(run) if view.by_minutes else [record["epoch"] for record in run.history]
 
 
-def curves(plot: Plot, runs: list[Run], pen: dict[str, Pen], view: View) -> list[Curve]:
+def curves(plot: Plot, runs: list[Run], styles: dict[str, LineStyle], view: View) -> list[Curve]:
     """Each run's columns; where they are smoothed, the true values faintly behind them.
 
     Of more than `MANY` runs the training curves are left out.
@@ -251,7 +251,7 @@ def curves(plot: Plot, runs: list[Run], pen: dict[str, Pen], view: View) -> list
     found = []
     for run in runs:
         for name, column in plot.columns:
-            own, training = pen[run.name], name == TRAINING
+            own, training = styles[run.name], name == TRAINING
             if training and len(runs) > MANY:
                 continue
             x, y = along(run, view), column(run)
@@ -262,7 +262,7 @@ def curves(plot: Plot, runs: list[Run], pen: dict[str, Pen], view: View) -> list
     return found
 
 
-def marks(runs: list[Run], pen: dict[str, Pen], view: View) -> list[Mark]:
+def marks(runs: list[Run], styles: dict[str, LineStyle], view: View) -> list[Mark]:
     """Where the training of a run changed its manner, as far as it has come."""
     found = []
     for run in runs:
@@ -271,7 +271,7 @@ def marks(runs: list[Run], pen: dict[str, Pen], view: View) -> list[Mark]:
         for stage in stages(run):
             if 0 < stage.after < epochs[-1]:
                 x = np.interp(stage.after, epochs, [start, *along(run, view)])
-                found.append(Mark(float(x), pen[run.name].colour))
+                found.append(Mark(float(x), styles[run.name].colour))
     return found
 
 
@@ -296,16 +296,16 @@ def signature(runs: list[Run], selected: list[str]) -> list:
     return [(run.name, run.stamp, run.name in selected) for run in runs]
 
 
-def legend_html(runs: list[Run], pen: dict[str, Pen]) -> str:
+def legend_html(runs: list[Run], styles: dict[str, LineStyle]) -> str:
     """Which line is which run, once for all plots."""
     many = len(runs) > MANY
     items = (
         f"<span><strong>{html.escape(run.name)}</strong>"
-        f'<i style="color: {pen[run.name].colour}"></i>{sign(pen[run.name])}validation'
+        f'<i style="color: {styles[run.name].colour}"></i>{sign(styles[run.name])}validation'
         + (
             ""
             if many
-            else f'<i class="vd-dashed" style="color: {pen[run.name].lighter}"></i>training'
+            else f'<i class="vd-dashed" style="color: {styles[run.name].lighter}"></i>training'
         )
         + "</span>"
         for run in runs
@@ -318,8 +318,8 @@ def legend_html(runs: list[Run], pen: dict[str, Pen]) -> str:
     return f'<div class="vd-curves">{"".join(items)}</div>{note}'
 
 
-def sign(pen: Pen) -> str:
-    return f'<b style="color: {pen.colour}">{pen.sign}</b>' if pen.sign else ""
+def sign(style: LineStyle) -> str:
+    return f'<b style="color: {style.colour}">{style.sign}</b>' if style.sign else ""
 
 
 def empty_words(found: list[Run], shown: list[Run]) -> str:

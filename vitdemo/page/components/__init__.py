@@ -2,8 +2,8 @@
 
 Python sends a small JSON value, the script draws it. gradio evaluates what a template gives as a
 JavaScript template literal, so a value with `${...}` in it would run: the templates hold no value
-at all, and the scripts write names, classes and numbers as text. `shared.js` and `matrices.js`, in
-the page's head, hold what several scripts draw with.
+at all, and the scripts write names, classes and numbers as text. `shared.js`, `matrices.js` and
+`table.js`, in the page's head, hold what several scripts draw with; `table.css` is the page's, too.
 """
 
 import base64
@@ -18,8 +18,7 @@ import numpy as np
 from gradio.components import Component
 from PIL import Image
 
-from vitdemo.figures import SEQUENTIAL, colour_table
-from vitdemo.figures.truth import DIVERGING
+from vitdemo.figures import DIVERGING, SEQUENTIAL, colour_table
 
 FOLDER = Path(__file__).parent
 
@@ -56,22 +55,25 @@ def served(component: Component, folder: str, name: str, content: Callable[[], b
     return {"path": str(path), "orig_name": name, "meta": {"_type": "gradio.FileData"}}
 
 
-def served_picture(component: Component, picture: np.ndarray) -> dict:
-    """A picture (height, width, 3) uint8 as a PNG that the browser may fetch, see `served`."""
+def served_picture(component: Component, picture: np.ndarray, *, exact: bool = True) -> dict:
+    """A picture (height, width, 3) uint8 that the browser may fetch, see `served`: a PNG, or a
+    small JPEG where it need not be `exact`."""
     pixels = np.ascontiguousarray(picture)
     key = hashlib.blake2b(repr(pixels.shape).encode() + pixels.tobytes(), digest_size=12)
-    return served(component, "pictures", f"{key.hexdigest()}.png", lambda: _png(pixels))
+    name = f"{key.hexdigest()}.{'png' if exact else 'jpg'}"
+    return served(component, "pictures", name, lambda: _encoded(pixels, exact))
 
 
-def _png(picture: np.ndarray) -> bytes:
+def _encoded(picture: np.ndarray, exact: bool) -> bytes:
     buffer = io.BytesIO()
-    Image.fromarray(picture).save(buffer, format="PNG", compress_level=1)
+    options = {"format": "PNG", "compress_level": 1} if exact else {"format": "JPEG", "quality": 85}
+    Image.fromarray(picture).save(buffer, **options)
     return buffer.getvalue()
 
 
 def head_script() -> str:
     """The scripts that all components draw with, and the colours of plain and of signed maps."""
-    parts = [FOLDER / name for name in ("shared.js", "matrices.js")]
+    parts = [FOLDER / name for name in ("shared.js", "matrices.js", "table.js")]
     script = "\n".join(part.read_text(encoding="utf-8") for part in parts)
     return script.replace("SEQUENTIAL", colours(SEQUENTIAL)).replace(
         "DIVERGING", colours(DIVERGING)

@@ -63,6 +63,12 @@ window.vitdemo = (() => {
     return made;
   }
 
+  // A sentence set apart; what stands in `backticks` is shown as code.
+  function notice(sentence) {
+    const parts = sentence.split("`").map((text, i) => (i % 2 ? make("code", { text }) : text));
+    return make("p", { className: "vd-notice", role: "status" }, ...parts);
+  }
+
   // Change these names in the page's address (null: take out), and leave the rest of it.
   function address(changes) {
     const query = new URLSearchParams(window.location.search);
@@ -93,7 +99,8 @@ window.vitdemo = (() => {
   const plainName = (words) => words.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 70);
 
   // Arrow keys, Home and End move the focus over the buttons of `place`, of which Tab reaches one.
-  function rove(place, buttons, columns) {
+  // Where rows are as long as fits (`flows`), a row's end leads to the next.
+  function rove(place, buttons, columns, flows = false) {
     const settle = (chosen) => {
       for (const button of buttons()) button.tabIndex = button === chosen ? 0 : -1;
     };
@@ -107,8 +114,8 @@ window.vitdemo = (() => {
       const across = columns();
       const column = at % across;
       const next = {
-        ArrowLeft: column > 0 ? at - 1 : at,
-        ArrowRight: column < across - 1 ? at + 1 : at,
+        ArrowLeft: flows || column > 0 ? at - 1 : at,
+        ArrowRight: flows || column < across - 1 ? at + 1 : at,
         ArrowUp: at - across,
         ArrowDown: at + across,
         Home: at - column,
@@ -119,13 +126,6 @@ window.vitdemo = (() => {
       all[next]?.focus();
     });
     return settle;
-  }
-
-  function table(head, body) {
-    const cells = (row, tag) => row.map((text, i) => make(i ? tag : "th", { text, scope: i ? null : "row" }));
-    const made = make("table", {}, make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { text, scope: "col" })))),
-      make("tbody", {}, ...body.map((row) => make("tr", {}, ...cells(row, "td")))));
-    return make("div", { className: "scroll", tabIndex: 0 }, made);
   }
 
   // Maps as they are seen, `cells` (canvases) each over `image`, as a PNG of twice the size.
@@ -146,6 +146,6 @@ window.vitdemo = (() => {
   }
 
   return {
-    address, csv, largest, make, paint, percent, plainName, ramp, rove, saveAs, saveOver, saveText, table,
+    address, csv, largest, make, notice, paint, percent, plainName, ramp, rove, saveAs, saveOver, saveText,
   };
 })();

@@ -1,0 +1,49 @@
+// Buttons with counts; a click gives the event "pick". After a redraw the focus stays where it was.
+const { make, notice, rove } = vitdemo;
+const part = (name) => element.querySelector("." + name);
+const place = part("chips");
+const buttons = () => [...place.children];
+const inARow = () => buttons().filter((button) => button.offsetTop === place.firstElementChild.offsetTop).length;
+const settle = rove(place, buttons, inARow, true);
+const number = new Intl.NumberFormat("en");
+let picked = null;
+
+function pick(name) {
+  picked = name;
+  trigger("pick", { pick: name });
+}
+
+function chip({ pick: name, words, count, pressed, off, spoken }) {
+  const made = make(
+    "button",
+    { type: "button", "data-pick": name, "aria-pressed": String(pressed), "aria-label": spoken, title: off || spoken, disabled: Boolean(off) },
+    `${words} `,
+    make("b", { text: number.format(count) }),
+  );
+  made.addEventListener("click", () => pick(name));
+  return made;
+}
+
+function only(words) {
+  const clear = make("button", { type: "button", text: "Clear filters" });
+  clear.addEventListener("click", () => pick("clear"));
+  return ["Only ", make("strong", { text: words }), " is counted and shown. ", clear];
+}
+
+function draw() {
+  const value = props.value ?? {};
+  const { chips = [], words = [], problem } = value;
+  const back = picked !== null && element.contains(document.activeElement);
+  element.querySelector("h2").textContent = chips.length ? props.title : "";
+  element.querySelector("h2").hidden = !chips.length || !props.title;
+  place.setAttribute("aria-label", props.group);
+  place.replaceChildren(...chips.map(chip));
+  part("only").hidden = !value.only;
+  part("only").replaceChildren(...(value.only ? only(value.only) : []));
+  part("words").replaceChildren(...(problem ? [notice(problem)] : []), ...words.map((text) => make("p", { text })));
+  const again = buttons().find((button) => button.dataset.pick === picked);
+  settle(again ?? buttons().find((button) => button.matches("[aria-pressed=true]")) ?? buttons()[0]);
+  if (back) again?.focus({ preventScroll: true });
+}
+watch("value", draw);
+draw();

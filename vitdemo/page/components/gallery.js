@@ -1,0 +1,76 @@
+// Test pictures as buttons with what the models answered of them; without the pictures, as a table.
+// A click gives the event "pick" with the picture's number, the two buttons below give "turn".
+const { make, notice, rove, table } = vitdemo;
+const part = (name) => element.querySelector("." + name);
+const place = part("pictures");
+const every = part("every").querySelector("input");
+const buttons = () => [...place.querySelectorAll("button")];
+const columns = () => getComputedStyle(place).gridTemplateColumns.split(" ").length;
+const settle = rove(place, buttons, columns, true);
+const percent = (share) => `${(100 * share).toFixed(1)} %`;
+const number = new Intl.NumberFormat("en");
+
+// Which of how many pictures are shown; read out when it changes.
+function head({ count, start, page }) {
+  const words = count === 0 ? "No picture" : count === 1 ? "1 picture" : `${number.format(count)} pictures`;
+  const span = count > page ? `, ${number.format(start + 1)} to ${number.format(Math.min(start + page, count))} shown` : "";
+  const key = count ? ". Under each: true class → predicted class, and its confidence" : "";
+  part("found").replaceChildren(words + span, make("small", { text: key }));
+}
+
+function button(picture, at, value, names) {
+  const { true: truth, answers } = picture;
+  const [predicted, confidence] = answers[value.models.indexOf(value.model)];
+  const lines = names.map((name) => {
+    const [said, share] = answers[value.models.indexOf(name)];
+    return `${name}: ${said}${said === truth ? " ✓" : ""} ${percent(share)}`;
+  });
+  const rows = Math.ceil(value.pictures.length / value.columns);
+  const along = (place, all) => (all > 1 ? (100 * place) / (all - 1) : 0);
+  const [x, y] = [along(at % value.columns, value.columns), along(Math.floor(at / value.columns), rows)];
+  const style = `background-image: url("${value.sheet.url}"); background-size: ${100 * value.columns}% ${100 * rows}%; background-position: ${x}% ${y}%`;
+  const named = predicted === truth ? "classified correctly" : `called ${predicted}`;
+  const spoken = [`Test picture ${picture.number}: ${truth}, ${named} by ${value.model} with ${percent(confidence)}`, ...lines, "Open it in Look."];
+  const made = make(
+    "button",
+    { type: "button", "aria-label": spoken.join(". "), "data-pick": picture.number },
+    make("span", { className: "thumb", style, title: `Test picture ${picture.number}` }),
+    make("b", { text: predicted === truth ? `${truth} ✓` : `${truth} → ${predicted}` }),
+    make("span", { text: percent(confidence) }),
+    ...lines.map((text) => make("small", { text })),
+  );
+  made.addEventListener("click", () => trigger("pick", { pick: String(picture.number) }));
+  return made;
+}
+
+function listed({ model, models, pictures }) {
+  const names = [model, ...models.filter((name) => name !== model)];
+  const words = ([predicted, share]) => `${predicted} ${percent(share)}`;
+  const row = ({ number, true: truth, answers }) => [number, truth, ...names.map((name) => words(answers[models.indexOf(name)]))];
+  return table({ columns: ["Test picture", "True class", ...names], rows: pictures.map(row) });
+}
+
+function draw() {
+  const value = props.value ?? {};
+  const { pictures = [], sentence } = value;
+  part("top").hidden = !props.value;
+  part("every").hidden = !value.sheet;
+  const paged = value.count > value.page;
+  part("turns").hidden = !paged;
+  part("earlier").disabled = !(value.start > 0);
+  part("later").disabled = !(value.start + value.page < value.count);
+  if (value.models) head(value);
+  else part("found").replaceChildren();
+  const names = every.checked ? value.models : value.compared;
+  const shown = value.sheet ? pictures.map((picture, i) => button(picture, i, value, names)) : pictures.length ? [listed(value)] : [];
+  place.className = ["pictures", value.sheet ? "" : "listed", names?.length ? "wide" : "", value.pixels ? "pixels" : ""].join(" ");
+  place.replaceChildren(...(sentence ? [notice(sentence)] : []), ...shown);
+  settle(buttons()[0]);
+}
+
+const turn = (pages) => trigger("turn", { pick: String(props.value.start + pages * props.value.page) });
+part("earlier").addEventListener("click", () => turn(-1));
+part("later").addEventListener("click", () => turn(1));
+every.addEventListener("change", draw);
+watch("value", draw);
+draw();

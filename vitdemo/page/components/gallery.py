@@ -1,0 +1,152 @@
+"""Test pictures in pages of 48, each a button that opens it in Look; for any tab that chooses some.
+
+    shown = Gallery(elem_id="errors-pictures")
+    page_of(workbench, query)                            # what a handler returns for `shown`
+    shown.wire(workbench, query_of, inputs, opener)      # query_of(*inputs) -> Query or None
+
+The value that reaches the script:
+
+    {"count": of all chosen pictures, "start": place of the first one shown, "page": 48,
+     "model": the run that was asked, "models": [name, ...], "compared": [name, ...],
+     "pictures": [{"number", "true", "answers": [[class, probability], a model each]}, ...],
+     "sheet": file or None, "columns": of the sheet, "pixels": bool, "sentence": str}
+
+`sheet` is one picture of them all, in rows of `columns`. Without the data set there is none, and
+the same pages are a table of picture numbers with the models' answers.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import gradio as gr
+import numpy as np
+from gradio.components import Component
+
+from vitdemo.errors import DataError, VitdemoError
+from vitdemo.page.components import drawn_by, served_picture
+from vitdemo.page.kit import QUIET, for_people, picked_numbers
+from vitdemo.page.look.opener import Opener
+from vitdemo.predictions import Query, Selection, find, panel, pictures
+from vitdemo.workbench import Workbench
+
+PAGE = 48
+COLUMNS = 8  # of the sheet that the browser gets
+PIXELS = 64  # pictures up to this side are shown with their pixels as squares
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """The pictures of a `selection` from the place `start` on: `pictures` (n, S, S, 3) uint8, or
+    None and a `sentence` that says why they are not here."""
+
+    selection: Selection
+    start: int
+    pictures: np.ndarray | None
+    sentence: str = ""
+
+    @property
+    def numbers(self) -> np.ndarray:
+        return self.selection.numbers[self.start : self.start + PAGE]
+
+
+def page_of(workbench: Workbench, query: Query | None, start: int = 0) -> Page | str | None:
+    """The page with the picture at `start`, or a sentence where the `query` has no answer."""
+    if query is None:
+        return None
+    try:
+        found = find(workbench, query)
+    except VitdemoError as error:
+        return str(error)
+    last = max(len(found.numbers) - 1, 0) // PAGE * PAGE
+    page = Page(found, max(0, min(start, last)), None)
+    run = found.predictions.runs[found.predictions.names.index(query.run)]
+    try:
+        return Page(found, page.start, pictures(workbench, run, page.numbers))
+    except DataError as error:
+        words = f"Here are their numbers; the pictures themselves are not here. {error}"
+        return Page(found, page.start, None, words)
+
+
+class Gallery(gr.HTML):
+    """See the module. Its events: `pick` a picture, `turn` to another page."""
+
+    def __init__(self, **options):
+        super().__init__(None, **drawn_by("gallery"), **options)
+
+    def preprocess(self, payload) -> None:
+        """What is picked comes with the event."""
+
+    def postprocess(self, value: Page | str | None) -> dict | None:
+        if not isinstance(value, Page):
+            return None if value is None else {"sentence": value}
+        query, group = value.selection.query, value.selection.predictions
+        sheet = None
+        if value.pictures is not None and len(value.pictures):
+            sheet = served_picture(self, tiled(value.pictures), exact=is_small(value.pictures))
+        return {
+            "count": len(value.selection.numbers),
+            "start": value.start,
+            "page": PAGE,
+            "model": query.run,
+            "models": group.names,
+            "compared": [query.run, query.other] if query.other else [],
+            "pictures": [
+                {
+                    "number": number,
+                    "true": group.classes[group.labels[number]],
+                    "answers": [answer(group.classes, row[number]) for row in group.probabilities],
+                }
+                for number in map(int, value.numbers)
+            ],
+            "sheet": sheet,
+            "columns": COLUMNS,
+            "pixels": sheet is not None and is_small(value.pictures),
+            "sentence": value.sentence,
+        }
+
+    def wire(
+        self,
+        workbench: Workbench,
+        query_of: Callable[..., Query | None],
+        inputs: Sequence[Component],
+        opener: Opener,
+    ) -> None:
+        """Turn pages, and open a picture that is picked in Look, with the model that was asked."""
+
+        def number(query: Query, event: gr.EventData) -> int:
+            return picked_numbers(event.pick, len(panel(workbench, query.run).labels))[0]
+
+        @for_people
+        def turn(event: gr.EventData, *values):
+            query = query_of(*values)
+            return page_of(workbench, query, number(query, event)) if query else None
+
+        def picked(*values) -> tuple[int, str]:
+            *values, event = values
+            query = query_of(*values)
+            if query is None:
+                raise VitdemoError("These pictures are gone: choose anew.")
+            return number(query, event), query.run
+
+        self.turn(turn, inputs=list(inputs), outputs=self, **QUIET)
+        opener.connect(self.pick, picked, list(inputs))
+
+
+def answer(classes: Sequence[str], probabilities: np.ndarray) -> tuple[str, float]:
+    """The predicted class, and its probability, of (C,) probabilities."""
+    return classes[probabilities.argmax()], round(float(probabilities.max()), 4)
+
+
+def is_small(pictures: np.ndarray) -> bool:
+    return pictures.shape[1] <= PIXELS
+
+
+def tiled(pictures: np.ndarray) -> np.ndarray:
+    """Pictures (n, S, S, 3) side by side in rows of `COLUMNS`, the last row filled with black."""
+    n, S = pictures.shape[:2]
+    rows = math.ceil(n / COLUMNS)
+    padded = np.zeros((rows * COLUMNS, S, S, 3), np.uint8)
+    padded[:n] = pictures
+    grid = padded.reshape(rows, COLUMNS, S, S, 3).swapaxes(1, 2)  # (rows, S, columns, S, 3)
+    return grid.reshape(rows * S, COLUMNS * S, 3)
