@@ -14,7 +14,6 @@ import torch
 from torch import nn
 
 from vitdemo.errors import RunError
-from vitdemo.explorer.sample import test_sample
 from vitdemo.metrics.calibration import reliability
 from vitdemo.metrics.tested_runs import class_table
 from vitdemo.runs import WEIGHTS, Run
@@ -146,7 +145,7 @@ def trained_rows(workbench: Workbench) -> list[Run]:
 
 def sample_size(workbench: Workbench, run: Run, count: int) -> int:
     """How many test pictures there are of the `count` asked for. Raises `DataError`."""
-    return len(test_sample(workbench, run, count).pictures)
+    return len(workbench.sample(run, count))
 
 
 def _row(run: Run) -> ModelRow:

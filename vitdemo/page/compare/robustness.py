@@ -6,7 +6,6 @@ import gradio as gr
 
 from vitdemo import figures
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer.sample import PICTURES
 from vitdemo.figures import charts
 from vitdemo.metrics.intervals import share_doubt
 from vitdemo.page import html
@@ -15,7 +14,7 @@ from vitdemo.page.components.run_list import RunList
 from vitdemo.page.kit import LONG_QUEUE, QUIET
 from vitdemo.page.metrics.curves import COLOURS
 from vitdemo.perturb import PERTURBATIONS, Perturbation
-from vitdemo.robustness import Step
+from vitdemo.robustness import PICTURES, Step
 from vitdemo.runs import Run
 
 INTRO = (

@@ -18,7 +18,7 @@ from vitdemo.page.confusion.matrix import (
     write_png,
 )
 from vitdemo.page.kit import KEPT_SECONDS, LIGHT_QUEUE, QUIET, offer_download, picked_numbers
-from vitdemo.page.look.opener import Opener
+from vitdemo.page.look.tab import Look
 from vitdemo.page.metrics import NOBODY, NOTHING
 from vitdemo.predictions import Query, predictions
 from vitdemo.runs import Run
@@ -34,7 +34,7 @@ INTRO = (
 )
 
 
-def build(tab: gr.Tab, workbench: Workbench, opener: Opener) -> None:
+def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
     """Lay out and wire the tab; a picture of a cell opens in Look."""
     gr.Markdown(INTRO)
     with gr.Row():
