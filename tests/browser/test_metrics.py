@@ -133,13 +133,19 @@ def test_curves_follow_the_classes_and_end_in_numbers(open_tab):
     page = open_tab("Per-class metrics")
     page.locator("#metrics-model select").select_option("second")
     ranking = page.locator("#ranking")
-    names = ranking.locator(".vd-scroll:not(.vd-tall) tbody th")
+    names = ranking.locator("tbody th")
     expect(names).to_have_text(["cat"])  # the worst one
     choose(page, "#curve-classes", "dog")
     expect(names).to_have_text(["cat", "dog"])
     expect(ranking.locator("figure svg")).to_have_count(2)
     area = ranking.locator("tbody tr").nth(1).locator("td").nth(1)
     expect(area.locator("small")).to_have_text(re.compile(r"^[01]\.\d{3} to [01]\.\d{3}$"))
+    ranking.get_by_text("The curves in numbers").click()
+    with page.expect_download() as download:
+        ranking.get_by_role("button", name="Download CSV").last.click()
+    lines = download.value.path().read_text().splitlines()
+    assert lines[0] == "class,model,curve,x,y,threshold"
+    assert lines[1].startswith("cat,second,ROC,0,0,")
     for _ in range(2):
         page.locator("#curve-classes").get_by_role("button", name="Remove").first.click()
     expect(ranking).to_contain_text("Choose a class above")

@@ -31,6 +31,13 @@ function figure({ title, label, svg, lines = [], words }) {
     words ? make("p", {}, ...marked(words)) : null, drawing);
 }
 
+// Drawn when it is unfolded for the first time: it may be thousands of numbers.
+function folded({ title, pieces = [] }) {
+  const made = make("details", {}, make("summary", { text: title }));
+  made.addEventListener("toggle", () => made.append(...pieces.map(drawn)), { once: true });
+  return made;
+}
+
 const KINDS = {
   Heading: ({ text }) => make("h2", { text }),
   Text: ({ text, quiet }) => make("p", { className: quiet ? "quiet" : null }, ...marked(text)),
@@ -45,8 +52,8 @@ const KINDS = {
     button.addEventListener("click", () => pick(name));
     return make("li", {}, button);
   })),
-  Folded: ({ title, pieces = [] }) => make("details", {}, make("summary", { text: title }), ...pieces.map(drawn)),
-  Table: (value) => table(value, { pick, order: (sorted[tables++] ??= {}) }),
+  Folded: folded,
+  Table: (value) => table(value, { pick, order: (sorted[value.file || tables++] ??= {}) }),
 };
 const drawn = (piece) => KINDS[piece.kind](piece);
 

@@ -58,7 +58,8 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
     def save_png(folder, *chosen):
         return write_png(folder, matrix(*chosen))
 
-    offer_download("Draw as PNG", "confusion-png", save_png, settings, LIGHT_QUEUE)
+    with gr.Row(), gr.Column(scale=0, min_width=160):
+        offer_download("Draw as PNG", "confusion-png", save_png, settings, LIGHT_QUEUE)
     title = Article(elem_id="cell-title")
     shown = Gallery(elem_id="cell-pictures")
     cell = gr.State(None, time_to_live=KEPT_SECONDS)  # (true, predicted) class names

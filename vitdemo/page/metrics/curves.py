@@ -10,7 +10,7 @@ from vitdemo.figures import charts
 from vitdemo.metrics.curves import RankingCurve, precision_at
 from vitdemo.metrics.tested_runs import Ranking, ranking
 from vitdemo.page.components.article import Figure, Folded, Legend, Line, Notice, Piece, Plots
-from vitdemo.page.components.table import Cell, Column, Row, Table
+from vitdemo.page.components.table import Column, Row, Table
 from vitdemo.page.metrics.classes import number_cell
 from vitdemo.workbench import Workbench
 
@@ -111,7 +111,7 @@ def ranking_row(found: Ranking) -> Row:
 def points_table(found: Sequence[Ranking]) -> Table:
     """What the figures are drawn from, at most `POINTS` of each curve."""
     rows = [
-        [r.name, r.run, name, *(Cell(f"{value:.4f}", value) for value in point)]
+        [r.name, r.run, name, *(f"{value:.5f}" for value in point)]
         for r in found
         for name, curve in (("ROC", r.roc), ("precision-recall", r.precision_recall))
         if curve
