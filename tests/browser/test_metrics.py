@@ -140,9 +140,8 @@ def test_curves_follow_the_classes_and_end_in_numbers(open_tab):
     expect(ranking.locator("figure svg")).to_have_count(2)
     area = ranking.locator("tbody tr").nth(1).locator("td").nth(1)
     expect(area.locator("small")).to_have_text(re.compile(r"^[01]\.\d{3} to [01]\.\d{3}$"))
-    ranking.get_by_text("The curves in numbers").click()
     with page.expect_download() as download:
-        ranking.get_by_role("button", name="Download CSV").last.click()
+        ranking.get_by_role("button", name="Download the curves as CSV").click()
     lines = download.value.path().read_text().splitlines()
     assert lines[0] == "class,model,curve,x,y,threshold"
     assert lines[1].startswith("cat,second,ROC,0,0,")

@@ -1,5 +1,5 @@
 // Draws the pieces of article.py, each by the function of its kind. Buttons give the event "pick".
-const { make, notice, table } = vitdemo;
+const { csv, make, notice, saveText, table } = vitdemo;
 const place = element.querySelector(".article");
 const sorted = {}; // how each table was sorted, by its place among the tables: outlives a redraw
 let picked = null;
@@ -38,6 +38,12 @@ function folded({ title, pieces = [] }) {
   return made;
 }
 
+function download({ words, file, header, rows = [] }) {
+  const made = make("button", { type: "button", className: "vd-download", text: words });
+  made.addEventListener("click", () => saveText(csv([header, ...rows]), `${file}.csv`, "text/csv"));
+  return make("p", {}, made);
+}
+
 const KINDS = {
   Heading: ({ text }) => make("h2", { text }),
   Text: ({ text, quiet }) => make("p", { className: quiet ? "quiet" : null }, ...marked(text)),
@@ -52,6 +58,7 @@ const KINDS = {
     button.addEventListener("click", () => pick(name));
     return make("li", {}, button);
   })),
+  Download: download,
   Folded: folded,
   Table: (value) => table(value, { pick, order: (sorted[value.file || tables++] ??= {}) }),
 };

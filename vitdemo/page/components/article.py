@@ -87,6 +87,16 @@ class Choices:
 
 
 @dataclass(frozen=True)
+class Download:
+    """A button `words` that saves the CSV `file` of `rows` too many to be drawn."""
+
+    words: str
+    file: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
 class Folded:
     """Pieces behind a `title` that unfolds them."""
 
@@ -94,7 +104,19 @@ class Folded:
     pieces: "Sequence[Piece]"
 
 
-Piece = Heading | Text | Notice | Bullets | Legend | Figure | Plots | Choices | Folded | Table
+Piece = (
+    Heading
+    | Text
+    | Notice
+    | Bullets
+    | Legend
+    | Figure
+    | Plots
+    | Choices
+    | Download
+    | Folded
+    | Table
+)
 
 
 class Article(gr.HTML):

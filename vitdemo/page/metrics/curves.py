@@ -9,7 +9,7 @@ from vitdemo.errors import VitdemoError
 from vitdemo.figures import charts
 from vitdemo.metrics.curves import RankingCurve, precision_at
 from vitdemo.metrics.tested_runs import Ranking, ranking
-from vitdemo.page.components.article import Figure, Folded, Legend, Line, Notice, Piece, Plots
+from vitdemo.page.components.article import Download, Figure, Legend, Line, Notice, Piece, Plots
 from vitdemo.page.components.table import Column, Row, Table
 from vitdemo.page.metrics.classes import number_cell
 from vitdemo.workbench import Workbench
@@ -50,8 +50,8 @@ def curve_pieces(workbench: Workbench, runs: Sequence[str], classes: Sequence[st
     if not found:
         return problems
     hue = dict(zip(classes, COLOURS, strict=False))
-    points = Folded("The curves in numbers", [points_table(found)])
-    return [*problems, legend(runs, hue), plots(found, runs, hue), numbers(found), points]
+    drawn = [legend(runs, hue), plots(found, runs, hue), numbers(found), points(found)]
+    return [*problems, *drawn]
 
 
 def legend(runs: Sequence[str], hue: dict[str, str]) -> Legend:
@@ -108,7 +108,7 @@ def ranking_row(found: Ranking) -> Row:
     ]
 
 
-def points_table(found: Sequence[Ranking]) -> Table:
+def points(found: Sequence[Ranking]) -> Download:
     """What the figures are drawn from, at most `POINTS` of each curve."""
     rows = [
         [r.name, r.run, name, *(f"{value:.5f}" for value in point)]
@@ -117,8 +117,8 @@ def points_table(found: Sequence[Ranking]) -> Table:
         if curve
         for point in thinned(curve)
     ]
-    words = [Column(label, numeric=False) for label in ("class", "model", "curve")]
-    return Table([*words, "x", "y", "threshold"], rows, file="vitdemo-curves", tall=True)
+    header = ("class", "model", "curve", "x", "y", "threshold")
+    return Download("Download the curves as CSV", "vitdemo-curves", header, rows)
 
 
 def thinned(curve: RankingCurve) -> list[tuple[float, float, float]]:
