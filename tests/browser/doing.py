@@ -70,11 +70,9 @@ def wait_for_values(page: Page, wanted: np.ndarray, close: float = 1e-3) -> None
 
 def sources(page: Page, place: str) -> list[str]:
     """The pictures of a place, as they are drawn: images by address, canvases by content."""
-    return (
-        page.locator(f"{place} figure")
-        .locator("img, canvas")
-        .evaluate_all("all => all.map(i => i.tagName === 'CANVAS' ? i.toDataURL() : i.src)")
-    )
+    drawn = """all => all.map(i => i.tagName === 'CANVAS' ? i.toDataURL()
+        : i.src ?? i.style.backgroundImage + i.style.backgroundPosition)"""
+    return page.locator(f"{place} figure").locator("img, canvas, .vd-cut").evaluate_all(drawn)
 
 
 def wait_for_change(page: Page, place: str, before: list[str]) -> list[str]:
