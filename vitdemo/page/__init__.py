@@ -5,12 +5,9 @@ from pathlib import Path
 
 import gradio as gr
 
-from vitdemo.explorer import hands, inside, why
 from vitdemo.explorer import metrics as explorer_metrics
 from vitdemo.explorer.calibration import calibration as calibration_by_name
 from vitdemo.explorer.compare import latency, model_rows, sample_size, trained_rows
-from vitdemo.explorer.side import side_by_side
-from vitdemo.export import save_maps
 from vitdemo.page import (
     api,
     calibration,
@@ -53,31 +50,7 @@ def build_page(workbench: Workbench) -> gr.Blocks:
         )
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as page_tabs:
             with gr.Tab("Look", id="look"):
-                opener = look.build(
-                    page,
-                    page_tabs,
-                    explained_runs=workbench.explained_runs,
-                    answers=workbench.answers,
-                    look=lambda name, image: workbench.look(workbench.run(name), image),
-                    layers=lambda name: workbench.layers(workbench.run(name)),
-                    first_source=lambda name: why.first_source(workbench, workbench.run(name)),
-                    save_maps=partial(save_maps, workbench),
-                    side_by_side=partial(side_by_side, workbench),
-                    test_picture=workbench.test_picture,
-                    test_size=workbench.test_size,
-                    hands_on={
-                        "canvas": partial(hands.canvas, workbench),
-                        "shifts": partial(hands.shifts, workbench),
-                        "grid_of": lambda name: hands.grid_of(workbench, workbench.run(name)),
-                    },
-                    inside_of=inside.by_name(workbench),
-                    why_this={
-                        "maps": lambda name, *asked, **options: why.maps(
-                            workbench, workbench.run(name), *asked, **options
-                        ),
-                        "truth": partial(why.truth, workbench),
-                    },
-                )
+                opener = look.build(page, page_tabs, workbench)
             with gr.Tab("Training progress", id="training") as tab:
                 progress.build(tab, runs=workbench.runs)
             with gr.Tab("Per-class metrics", id="metrics") as tab:

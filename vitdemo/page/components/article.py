@@ -3,9 +3,10 @@
     view = Article(elem_id="calibration")
     view.pick(handler, ...)       # of a button in it; handler(event: gr.EventData, ...): event.pick
 
-A handler returns a list of pieces: those below, `Table` and `Pictures`. The value that reaches the
-script is the same list, each piece a JSON object of its fields with `"kind": the name of its
-class`. In `Text` and `Bullets`, **two stars** make words strong and `backticks` make code.
+A handler returns a sentence, or a list of pieces: those below, `Table` and `Pictures`. The value
+that reaches the script is the same list, each piece a JSON object of its fields with `"kind": the
+name of its class`. In `Text` and `Bullets`, **two stars** make words strong and `backticks` make
+code.
 """
 
 import dataclasses
@@ -119,7 +120,8 @@ class Article(gr.HTML):
     def preprocess(self, payload) -> None:
         """What is picked comes with the event."""
 
-    def postprocess(self, value: Sequence[Piece] | None) -> list[dict]:
+    def postprocess(self, value: Sequence[Piece] | str | None) -> list[dict]:
+        value = [Notice(value)] if isinstance(value, str) and value else value
         return as_json(list(value or ()), self)
 
 

@@ -8,36 +8,42 @@ from vitdemo import data
 from vitdemo.errors import DataError
 from vitdemo.page import html
 from vitdemo.page.data import augmentation, classes, patches, similar
-from vitdemo.page.data.section import PRIVATE
 from vitdemo.page.kit import for_people
-from vitdemo.page.look.opener import Opener
+from vitdemo.page.look.tab import Look
+from vitdemo.page.sections import Sections
 from vitdemo.workbench import Workbench
 
 INTRO = (
     "What the models learn from: how many pictures each class has, how a picture becomes tokens, "
     "what training does to it, and which pictures resemble each other to a model."
 )
+SECTIONS = {  # id of its tab: its title and its file
+    "data-classes": ("Classes", classes),
+    "data-patches": ("Patches", patches),
+    "data-augmentation": ("Augmentation", augmentation),
+    "data-similar": ("Similar pictures", similar),
+}
+PRIVATE = {"api_visibility": "private"}
 # One at a time for all who look; nobody else waits for it.
 DOWNLOAD_QUEUE = {"concurrency_id": "download", "concurrency_limit": 1}
 DOWNLOADED = "The data set is here. Reload the page to have its pictures in Look, too."
 
 
-def build(tab: gr.Tab, workbench: Workbench, opener: Opener) -> None:
+def build(tab: gr.Tab, workbench: Workbench, look: Look) -> None:
     """Lay out and wire the `tab`; it draws from the picture in Look, where its pictures open."""
     gr.Markdown(INTRO)
     missing = gr.HTML(elem_id="data-missing", apply_default_css=False)
     fetch = gr.Button(
         "Download CIFAR-10 (170 MB)", visible=False, size="sm", elem_id="data-download"
     )
+    opened = gr.Textbox(next(iter(SECTIONS)), visible="hidden", label="open section of Data")
+    sections, tabs = Sections([opened]), {}
     with gr.Tabs(elem_id="data-sections"):
-        sections = [
-            classes.build(workbench),
-            patches.build(workbench, opener.picture),
-            augmentation.build(workbench, opener.picture),
-            similar.build(workbench, opener),
-        ]
+        for name, (title, section) in SECTIONS.items():
+            with gr.Tab(title, id=name) as tabs[name]:
+                section.build(sections, workbench, look)
 
-    def look():
+    def state():
         """Why there is no data set, and whether it can be had from here."""
         try:
             workbench.source()
@@ -51,13 +57,12 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Opener) -> None:
         download(workbench)
         return DOWNLOADED
 
-    opened = tab.select(look, outputs=[missing, fetch], show_progress="hidden", **PRIVATE)
-    sections[0].draw_on(opened.success)
+    shown = tab.select(state, outputs=[missing, fetch], show_progress="hidden", **PRIVATE)
     fetched = fetch.click(get, outputs=missing, **PRIVATE, **DOWNLOAD_QUEUE)
     fetched.success(lambda: gr.update(visible=False), outputs=fetch, **PRIVATE)
-    sections[0].draw_on(fetched.success)
-    for section in sections:
-        section.draw_on(section.tab.select)
+    sections.draw_on(shown.success, sections.all)
+    sections.draw_on(fetched.success, sections.all)
+    sections.wire(tabs)
 
 
 _downloading = threading.Lock()

@@ -21,9 +21,9 @@ from vitdemo.errors import DataError, ImageError
 from vitdemo.inputs import load_image, square_crop, to_uint8, visible_square
 from vitdemo.page.components.article import Article, Heading, Piece, Text
 from vitdemo.page.components.pictures import Item, Pictures, strip
-from vitdemo.page.data.section import PRIVATE, Section
-from vitdemo.page.kit import MODEL_QUEUE
 from vitdemo.page.look.picture import example_files
+from vitdemo.page.look.tab import Look
+from vitdemo.page.sections import Sections
 from vitdemo.recipes import RECIPES, Recipe, get_recipe
 from vitdemo.runs import Run
 from vitdemo.training import augment
@@ -40,27 +40,27 @@ BATCH = 6  # pictures that are shown
 FILL = 255 * torch.tensor(CIFAR10_MEAN).view(3, 1, 1)  # of what cutout cuts out
 
 
-def build(workbench: Workbench, picture: gr.State) -> Section:
-    """Lay out the section over the `picture` in Look."""
-    with gr.Tab("Augmentation", id="data-augmentation") as tab:
-        gr.Markdown(WORDS)
-        with gr.Row():
-            names = first_of(workbench.trained_runs())
-            recipe = gr.Dropdown(names, value=names[0], label="Recipe", elem_id="recipe")
-            seed = gr.Number(0, label="Seed", precision=0, minimum=0, elem_id="seed")
-            again = gr.Button("Other draws", elem_id="draw-again")
-        view = Article(elem_id="augmentation")
+def build(sections: Sections, workbench: Workbench, look: Look) -> None:
+    """Lay out the section over the picture in Look."""
+    gr.Markdown(WORDS)
+    with gr.Row():
+        names = first_of(workbench.trained_runs())
+        recipe = gr.Dropdown(names, value=names[0], label="Recipe", elem_id="recipe")
+        seed = gr.Number(0, label="Seed", precision=0, minimum=0, elem_id="seed")
+        again = gr.Button("Other draws", elem_id="draw-again")
+    view = Article(elem_id="augmentation")
 
     def draw(image, name, seed):
         if seed is None or not 0 <= seed < SEEDS:
             raise DataError(f"The seed must be a whole number from 0 to {SEEDS - 1}.")
-        return [article(workbench, get_recipe(name), image, int(seed))]
+        return article(workbench, get_recipe(name), image, int(seed))
 
-    section = Section(tab, draw, [picture, recipe, seed], [view], MODEL_QUEUE)
-    section.draw_on(recipe.input, seed.change)
-    again.click(lambda seed: ((seed or 0) + 1) % SEEDS, seed, seed, show_progress="hidden",
-                **PRIVATE)  # fmt: skip
-    return section
+    def next_seed(seed):
+        return ((seed or 0) + 1) % SEEDS
+
+    sections.add("data-augmentation", draw, [look.picture, recipe, seed], [view])
+    moved = again.click(next_seed, seed, seed, show_progress="hidden", api_visibility="private")
+    sections.draw_on(moved.success, sections.within("data-augmentation"))
 
 
 def first_of(runs: list[Run]) -> list[str]:

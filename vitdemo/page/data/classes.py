@@ -6,7 +6,6 @@ Letters: N pictures, S their side, C classes.
 from dataclasses import dataclass
 from functools import partial
 
-import gradio as gr
 import numpy as np
 import torch
 from torch import Tensor
@@ -17,7 +16,8 @@ from vitdemo.figures.dataset import channel_plot
 from vitdemo.page.components.article import Article, Figure, Folded, Heading, Piece, Plots, Text
 from vitdemo.page.components.pictures import Item, Pictures, strip
 from vitdemo.page.components.table import Cell, Table
-from vitdemo.page.data.section import Section
+from vitdemo.page.look.tab import Look
+from vitdemo.page.sections import Sections
 from vitdemo.workbench import Workbench
 
 SHOWN = 200  # classes with a mean picture; more would be a page of grey
@@ -59,19 +59,18 @@ class Statistics:
     means: np.ndarray
 
 
-def build(workbench: Workbench) -> Section:
+def build(sections: Sections, workbench: Workbench, look: Look) -> None:
     """Lay out the section, empty where there is no data set: the tab says so."""
-    with gr.Tab("Classes", id="data-classes") as tab:
-        view = Article(elem_id="classes")
+    view = Article(elem_id="classes")
 
     def draw():
         try:
             workbench.source()
         except DataError:
-            return [[]]
-        return [article(overview(workbench), statistics(workbench))]
+            return []
+        return article(overview(workbench), statistics(workbench))
 
-    return Section(tab, draw, [], [view])
+    sections.add("data-classes", draw, [], [view])
 
 
 def article(found: Overview, pixels: Statistics) -> list[Piece]:

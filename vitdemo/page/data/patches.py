@@ -15,8 +15,8 @@ from vitdemo.models import is_vision_transformer, patches_stand_alone
 from vitdemo.page.components.article import Article, Heading, Piece, Text
 from vitdemo.page.components.pictures import Item, Pictures
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
-from vitdemo.page.data.section import Section
-from vitdemo.page.kit import MODEL_QUEUE
+from vitdemo.page.look.tab import Look
+from vitdemo.page.sections import Sections
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 
@@ -34,22 +34,19 @@ COMPONENT_WORDS = (
 )
 
 
-def build(workbench: Workbench, picture: gr.State) -> Section:
-    """Lay out the section over the `picture` in Look."""
-    with gr.Tab("Patches", id="data-patches") as tab:
-        gr.Markdown(WORDS)
-        model = RunChoice(grouped(workbench.explained_runs()), elem_id="patches-model")
-        view = Article(elem_id="patches")
+def build(sections: Sections, workbench: Workbench, look: Look) -> None:
+    """Lay out the section over the picture in Look."""
+    gr.Markdown(WORDS)
+    model = RunChoice(grouped(workbench.explained_runs()), elem_id="patches-model")
+    view = Article(elem_id="patches")
 
     def draw(image, name):
         models, name = renewed_runs(workbench.explained_runs(), name)
         if image is None or name is None:
             raise ImageError("Choose a picture in Look first: none is kept.")
-        return [models, article(workbench, workbench.run(name), image)]
+        return article(workbench, workbench.run(name), image), models
 
-    section = Section(tab, draw, [picture, model], [model, view], MODEL_QUEUE)
-    section.draw_on(model.input)
-    return section
+    sections.add("data-patches", draw, [look.picture, model], [view, model])
 
 
 @torch.inference_mode()

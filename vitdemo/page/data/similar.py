@@ -15,9 +15,9 @@ from vitdemo.page.components.pictures import Item, Pictures, strip
 from vitdemo.page.components.planes import Plane, Planes
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.page.components.table import Table
-from vitdemo.page.data.section import PRIVATE, Section
 from vitdemo.page.kit import LONG_QUEUE, QUIET, for_people, picked_numbers
-from vitdemo.page.look.opener import Opener
+from vitdemo.page.look.tab import Look
+from vitdemo.page.sections import Sections
 from vitdemo.workbench import Workbench
 
 WORDS = (
@@ -41,22 +41,21 @@ class Stopped(Exception):
     """A person has pressed Stop."""
 
 
-def build(workbench: Workbench, opener: Opener) -> Section:
-    """Lay out the section; what is picked opens in Look through `opener`."""
-    with gr.Tab("Similar pictures", id="data-similar") as tab:
-        gr.Markdown(WORDS)
-        model = RunChoice(grouped(workbench.trained_runs()), elem_id="similar-model")
-        with gr.Row():
-            count = gr.Slider(
-                200, MOST, MOST, step=100, label="Pictures", elem_id="similar-count", min_width=260
-            )
-            with gr.Column(min_width=260):
-                begin = gr.Button("Lay out the pictures", variant="primary", elem_id="lay-out")
-                stop = gr.Button("Stop", size="sm", elem_id="lay-out-stop")
-        map_view = Planes(EMPTY, elem_id="tsne")
-        parting = Article(elem_id="parting")
-        near = gr.Button("Neighbours of the picture in Look", elem_id="find-near")
-        near_view = Article(elem_id="near")
+def build(sections: Sections, workbench: Workbench, look: Look) -> None:
+    """Lay out the section; what is picked opens in Look through `look`."""
+    gr.Markdown(WORDS)
+    model = RunChoice(grouped(workbench.trained_runs()), elem_id="similar-model")
+    with gr.Row():
+        count = gr.Slider(
+            200, MOST, MOST, step=100, label="Pictures", elem_id="similar-count", min_width=260
+        )
+        with gr.Column(min_width=260):
+            begin = gr.Button("Lay out the pictures", variant="primary", elem_id="lay-out")
+            stop = gr.Button("Stop", size="sm", elem_id="lay-out-stop")
+    map_view = Planes(EMPTY, elem_id="tsne")
+    parting = Article(elem_id="parting")
+    near = gr.Button("Neighbours of the picture in Look", elem_id="find-near")
+    near_view = Article(elem_id="near")
 
     stops: dict[str | None, threading.Event] = {}  # of whom something is laid out, by session
 
@@ -95,21 +94,21 @@ def build(workbench: Workbench, opener: Opener) -> Section:
         return nearest(name or PIXELS, *neighbours(workbench, name, image))
 
     armed = begin.click(arm, **QUIET)
-    armed.then(lay_out, [model, count], [map_view, parting], **PRIVATE, **LONG_QUEUE)
+    armed.then(lay_out, [model, count], [map_view, parting], api_visibility="private", **LONG_QUEUE)
     stop.click(stop_it, **QUIET)
-    near.click(find, [opener.picture, model], near_view, **PRIVATE, **LONG_QUEUE)
+    near.click(find, [look.picture, model], near_view, api_visibility="private", **LONG_QUEUE)
 
     def picked(name, event: gr.EventData):
         return picked_numbers(event.pick, workbench.test_size())[0], name
 
     for view in (map_view, near_view):
-        opener.connect(view.pick, picked, [model])
+        look.connect(view.pick, picked, [model])
 
     def refresh(name):
-        return [renewed_runs(workbench.trained_runs(), name)[0]]
+        return renewed_runs(workbench.trained_runs(), name)[0]
 
     # Opened, it refreshes its models alone: what was laid out stays.
-    return Section(tab, refresh, [model], [model])
+    sections.add("data-similar", refresh, [model], [model], by=[])
 
 
 def ratios(found: Sequence[Plane]) -> list[Piece]:
