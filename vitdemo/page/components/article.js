@@ -1,5 +1,5 @@
 // Draws the pieces of article.py, each by the function of its kind. Buttons give the event "pick".
-const { csv, make, notice, saveText, table } = vitdemo;
+const { csv, make, notice, pictures, saveText, table } = vitdemo;
 const place = element.querySelector(".article");
 const sorted = {}; // how each table was sorted, by its place among the tables: outlives a redraw
 let picked = null;
@@ -31,13 +31,6 @@ function figure({ title, label, svg, lines = [], words }) {
     words ? make("p", {}, ...marked(words)) : null, drawing);
 }
 
-// Drawn when it is unfolded for the first time: it may be thousands of numbers.
-function folded({ title, pieces = [] }) {
-  const made = make("details", {}, make("summary", { text: title }));
-  made.addEventListener("toggle", () => made.append(...pieces.map(drawn)), { once: true });
-  return made;
-}
-
 function download({ words, file, header, rows = [] }) {
   const made = make("button", { type: "button", className: "vd-download", text: words });
   made.addEventListener("click", () => saveText(csv([header, ...rows]), `${file}.csv`, "text/csv"));
@@ -59,7 +52,8 @@ const KINDS = {
     return make("li", {}, button);
   })),
   Download: download,
-  Folded: folded,
+  Folded: ({ title, pieces = [] }) => make("details", {}, make("summary", { text: title }), ...pieces.map(drawn)),
+  Pictures: (value) => pictures(value, pick),
   Table: (value) => table(value, { pick, order: (sorted[value.file || tables++] ??= {}) }),
 };
 const drawn = (piece) => KINDS[piece.kind](piece);
