@@ -7,8 +7,8 @@ import gradio as gr
 from gradio.components import Component
 from PIL import Image
 
+from vitdemo.class_maps import first_source
 from vitdemo.errors import ImageError, VitdemoError
-from vitdemo.explorer.why import first_source
 from vitdemo.page.components.answers import Answered, Answers
 from vitdemo.page.components.attention import LAYER, SET_LAYER, AttentionView, Drawn
 from vitdemo.page.components.offers import Offered, Offers
