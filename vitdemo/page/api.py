@@ -10,8 +10,8 @@ import gradio as gr
 from PIL import Image
 
 from vitdemo.attention import FUSIONS
+from vitdemo.class_maps import maps as maps_of_class
 from vitdemo.errors import ImageError, RunError
-from vitdemo.explorer.why import maps as maps_of_class
 from vitdemo.export import save_maps
 from vitdemo.inputs import load_image, visible_square
 from vitdemo.metrics.tested_runs import class_table
