@@ -1,4 +1,4 @@
-"""`explorer.compare`: the table of all runs, the stopwatch, the exports."""
+"""`page.compare.models`: the table of all runs, the stopwatch."""
 
 import itertools
 from dataclasses import replace
@@ -10,8 +10,8 @@ import torch
 from tests.making import RESNET, VIT, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
-from vitdemo.explorer import compare
 from vitdemo.metrics.calibration import reliability
+from vitdemo.page.compare import models as compare
 from vitdemo.recipes import RECIPES
 from vitdemo.workbench import Workbench
 
@@ -141,11 +141,6 @@ def test_every_reported_figure_names_its_source_and_agrees_with_the_recipes():
         note = RECIPES[recipe].note if recipe in RECIPES else ""
         if "reported elsewhere" in note:
             assert any(one.accuracy in note for one in found)
-
-
-def test_markdown_cannot_be_broken_by_a_name():
-    text = compare.markdown(["a", "b"], [["x|y", "two\nlines"], ["\\", "1"]])
-    assert text == "| a | b |\n| --- | --- |\n| x\\|y | two lines |\n| \\\\ | 1 |\n"
 
 
 # --- the stopwatch -------------------------------------------------------------------------------

@@ -185,7 +185,7 @@ def test_the_table_of_models_is_timed_and_exported(open_tab):
     expect(cells.nth(many)).to_have_text(re.compile(r"^\d+\.\d$"))
     for name, first in {"CSV": "Model,Test accuracy", "Markdown": "| Model | Test acc"}.items():
         with page.expect_download() as download:
-            page.locator("#models").get_by_role("link", name=f"Download {name}").click()
+            page.locator("#models").get_by_role("button", name=f"Download {name}").click()
         text = download.value.path().read_text()
         assert text.startswith(first)
         assert "97.50" in text and cells.nth(one).inner_text() in text
@@ -221,7 +221,7 @@ def test_an_ingredient_is_seen_beside_any_run(open_tab):
     expect(rows.nth(1)).to_contain_text("−7.5")
     expect(rows.nth(2)).to_contain_text("nothing: the same recipe")
     with page.expect_download() as download:
-        page.locator("#gains").get_by_role("link", name="Download Markdown").click()
+        page.locator("#gains").get_by_role("button", name="Download Markdown").click()
     assert download.value.suggested_filename == "beside-best.md"
     assert "model: vit → resnet18" in download.value.path().read_text()
 
@@ -244,7 +244,7 @@ def test_robustness_draws_a_curve_for_each_change(open_page, root, put_pictures)
         robust = page.locator("#robustness")
         expect(robust.locator("tbody th")).to_have_text(["best", "second"])
         expect(robust.locator("figcaption")).to_have_text(["Blur"])
-        expect(robust.locator("[id*='curve-']")).to_have_count(2)
+        expect(robust.locator("[id^='curve-']")).to_have_count(2)
         expect(robust).to_contain_text("of 20 test pictures")
         page.close()
 

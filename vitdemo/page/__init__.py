@@ -8,7 +8,6 @@ import gradio as gr
 from vitdemo.explorer import augmented, dataset, features, hands, inside, why
 from vitdemo.explorer import metrics as explorer_metrics
 from vitdemo.explorer.calibration import calibration as calibration_by_name
-from vitdemo.explorer.compare import latency, model_rows, sample_size, trained_rows
 from vitdemo.explorer.patches import embed
 from vitdemo.explorer.side import side_by_side
 from vitdemo.export import save_maps
@@ -22,12 +21,11 @@ from vitdemo.page import (
     header,
     look,
     metrics,
-    progress,
     tabs,
+    training,
 )
 from vitdemo.page.components import FOLDER as COMPONENTS
 from vitdemo.page.components import head_script
-from vitdemo.robustness import measure
 from vitdemo.workbench import Workbench
 
 # System fonts: the page is whole without a network.
@@ -40,7 +38,7 @@ THEME = gr.themes.Soft(
 # Each tab may bring its own, beside its code.
 CSS = sorted({*Path(__file__).parent.rglob("*.css")} - {*COMPONENTS.glob("*.css")})
 JS = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
-PAGE_WIDE = [Path(__file__).parent / name for name in ("stream.js", "readout.js", "names.js")]
+PAGE_WIDE = [Path(__file__).parent / name for name in ("stream.js", "names.js")]
 SCRIPTS = [*(file.read_text(encoding="utf-8") for file in PAGE_WIDE), head_script()]
 HEAD = "".join(f"<script>{script}</script>" for script in SCRIPTS)
 
@@ -79,7 +77,7 @@ def build_page(workbench: Workbench) -> gr.Blocks:
                     },
                 )
             with gr.Tab("Training progress", id="training") as tab:
-                progress.build(tab, runs=workbench.runs)
+                training.build(tab, workbench)
             with gr.Tab("Per-class metrics", id="metrics") as tab:
                 metrics.build(
                     tab,
@@ -99,20 +97,7 @@ def build_page(workbench: Workbench) -> gr.Blocks:
                     calibration=partial(calibration_by_name, workbench),
                 )
             with gr.Tab("Compare models", id="compare") as tab:
-                compare.build(
-                    tab,
-                    model_rows=partial(model_rows, workbench),
-                    trained_runs=partial(trained_rows, workbench),
-                    latency=partial(latency, workbench),
-                    beside={
-                        "tested": partial(compare.ingredients.bases, workbench),
-                        "ablation": partial(compare.ingredients.ablation, workbench),
-                    },
-                    changed={
-                        "measure": partial(measure, workbench),
-                        "sample_size": partial(sample_size, workbench),
-                    },
-                )
+                compare.build(tab, workbench)
             with gr.Tab("Data", id="data") as tab:
                 data.build(
                     tab,

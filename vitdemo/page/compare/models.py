@@ -1,7 +1,7 @@
 """All runs in one table, from their files; how fast they are here; what others report.
 
 rows = model_rows(workbench)
-print(markdown(*cells(rows)))
+header, texts = cells(rows)
 latency(workbench, workbench.run("vit-small-pretrained"), batch=32).milliseconds
 """
 
@@ -15,7 +15,6 @@ from torch import nn
 
 from vitdemo.errors import RunError
 from vitdemo.explorer.metrics import table_of
-from vitdemo.explorer.sample import test_sample
 from vitdemo.metrics.calibration import reliability
 from vitdemo.runs import WEIGHTS, Run
 from vitdemo.runs.provenance import device_name
@@ -142,11 +141,6 @@ def trained_rows(workbench: Workbench) -> list[Run]:
     """The runs of the table that have weights, in its order: those that can be timed and tried."""
     names = [row.name for row in model_rows(workbench) if row.file_bytes is not None]
     return [workbench.run(name) for name in names]
-
-
-def sample_size(workbench: Workbench, run: Run, count: int) -> int:
-    """How many test pictures there are of the `count` asked for. Raises `DataError`."""
-    return len(test_sample(workbench, run, count).pictures)
 
 
 def _row(run: Run) -> ModelRow:
@@ -329,13 +323,3 @@ def reported_cells(recipes: Sequence[str] | None = None) -> tuple[list[str], lis
         for found in several
     ]
     return header, rows
-
-
-def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; a bar or a line break inside a cell cannot break out of it."""
-    lines = [list(header), ["---"] * len(header), *rows]
-    return "".join("| " + " | ".join(map(_in_cell, line)) + " |\n" for line in lines)
-
-
-def _in_cell(text: str) -> str:
-    return " ".join(str(text).replace("\\", "\\\\").replace("|", "\\|").split())
