@@ -13,16 +13,17 @@ from tests.making import KINDS, make_run, timm_spec
 from vitdemo.attention.packed import unpack
 from vitdemo.errors import ImageError
 from vitdemo.explorer.hands import Changes, Removed
-from vitdemo.figures import SEQUENTIAL
-from vitdemo.figures.truth import DIVERGING
+from vitdemo.figures import DIVERGING, SEQUENTIAL
 from vitdemo.inputs import load_image
 from vitdemo.page.components import FOLDER, colours
 from vitdemo.page.components.answers import Answered, Answers, notes
+from vitdemo.page.components.article import Article
 from vitdemo.page.components.attention import AttentionView, Drawn
 from vitdemo.page.components.canvas import Canvas, Changed
 from vitdemo.page.components.maps import Maps, Panel, Row
 from vitdemo.page.components.offers import Group, Offered, Offers
 from vitdemo.page.components.picture import Asked, Picture, Shown, asked
+from vitdemo.page.components.table import Cell, Table
 from vitdemo.workbench import Answer, Workbench
 
 CPU = torch.device("cpu")
@@ -237,3 +238,19 @@ def test_a_folder_of_the_cache_that_is_gone_is_made_again(cache):
         assert path.is_file()
         path.unlink()
         path.parent.rmdir()
+
+
+# --- pieces of a tab -----------------------------------------------------------------------------
+
+
+def test_pieces_become_json_without_what_says_nothing():
+    cell = Cell("0", np.float32(0), (np.nan, 1.0), bar=0.0)
+    (found,) = Article().postprocess([Table(["Name", "Number"], [["a", cell]])])
+    assert found == {
+        "kind": "Table",
+        "columns": ["Name", "Number"],
+        "rows": [
+            ["a", {"kind": "Cell", "text": "0", "value": 0, "interval": [None, 1.0], "bar": 0}]
+        ],
+        "feet": [],
+    }

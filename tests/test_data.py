@@ -9,7 +9,7 @@ from PIL import Image
 from torchvision.datasets import CIFAR10
 
 from vitdemo import data
-from vitdemo.data import Pictures, open_source, prepare, stratified_split
+from vitdemo.data import Pictures, open_source, prepare, stratified, stratified_split
 from vitdemo.errors import DataError
 from vitdemo.inputs import square_crop, to_uint8
 
@@ -235,3 +235,18 @@ def test_cifar10_constants_are_those_of_its_50000_training_pictures(cifar10):
     pictures = cifar10.load("train")
     assert pictures.labels.bincount().tolist() == [5000] * 10
     assert data.pixel_statistics(pictures.images) == (data.CIFAR10_MEAN, data.CIFAR10_STD)
+
+
+@pytest.mark.parametrize("count", [1, 7, 10, 55, 99, 100, 1000])
+def test_a_sample_holds_each_class_in_proportion(count):
+    labels = np.repeat([0, 1, 2], [50, 30, 20])
+    chosen = stratified(labels, count)
+    assert len(chosen) == len(set(chosen)) == min(count, 100)
+    assert (np.diff(chosen) > 0).all()
+    counts = np.bincount(labels[chosen], minlength=3)
+    assert np.abs(counts - len(chosen) * np.array([0.5, 0.3, 0.2])).max() <= 1
+
+
+def test_a_sample_takes_classes_of_any_size():
+    assert set(stratified(np.array([0, 0, 0, 0, 1]), 5)) == set(range(5))
+    assert stratified(np.array([3]), 1).tolist() == [0]

@@ -3,7 +3,7 @@
 import pytest
 
 from vitdemo.figures import Curve
-from vitdemo.figures.curves import COLOURS, MARKERS, Mark, Pen, curve_plot, pens
+from vitdemo.figures.curves import COLOURS, MARKERS, LineStyle, Mark, curve_plot, line_styles
 
 
 def test_curve_plot_holds_the_numbers_it_was_given():
@@ -40,30 +40,30 @@ NAMES = [f"run {number}" for number in range(40)]
 
 
 @pytest.mark.parametrize("count", [1, 6, 7, len(COLOURS) * len(MARKERS)])
-def test_no_two_runs_share_a_pen(count):
+def test_no_two_runs_share_a_style(count):
     for shown in (NAMES[:count], NAMES[-count:], NAMES[::-1][:count]):
-        found = pens(shown, NAMES)
+        found = line_styles(shown, NAMES)
         assert list(found) == shown
         assert len(set(found.values())) == count
 
 
 def test_a_run_keeps_its_colour_whatever_else_is_shown():
-    alone = pens(["run 4"], NAMES)["run 4"]
-    assert pens(NAMES[:6], NAMES)["run 4"] == alone == Pen(*COLOURS[4], "o")
-    both = pens(["run 4", "run 10"], NAMES)  # of the same place in the cycle
-    assert list(pens(["run 10", "run 4", "run 3"], NAMES)) == ["run 10", "run 4", "run 3"]
-    assert both["run 4"] == alone and both["run 10"] == Pen(*COLOURS[0], "o")
+    alone = line_styles(["run 4"], NAMES)["run 4"]
+    assert line_styles(NAMES[:6], NAMES)["run 4"] == alone == LineStyle(*COLOURS[4], "o")
+    both = line_styles(["run 4", "run 10"], NAMES)  # of the same place in the cycle
+    assert list(line_styles(["run 10", "run 4", "run 3"], NAMES)) == ["run 10", "run 4", "run 3"]
+    assert both["run 4"] == alone and both["run 10"] == LineStyle(*COLOURS[0], "o")
 
 
-def test_more_runs_than_pens_still_have_one():
-    found = pens(NAMES, NAMES)
+def test_more_runs_than_styles_still_have_one():
+    found = line_styles(NAMES, NAMES)
     assert set(found) == set(NAMES)
     assert len(set(found.values())) == len(COLOURS) * len(MARKERS)
 
 
 def test_a_larger_marker_stands_on_a_few_points():
     epochs = list(range(100))
-    curve = Pen("red", "blue", "s").curve(epochs, epochs, training=True)
+    curve = LineStyle("red", "blue", "s").curve(epochs, epochs, training=True)
     (axes,) = curve_plot([curve], "loss").axes
     (line,) = axes.get_lines()
     assert (line.get_color(), line.get_marker(), line.get_markevery()) == ("blue", "s", 10)

@@ -14,7 +14,7 @@ def test_diverging_colours_are_white_at_zero_and_symmetric():
     assert colours[0, 1].startswith("#f") and len(set(colours[0, 1][1::2])) == 1  # nearly white
     assert colours[1, 0] == colours[1, 1] != colours[0, 0]  # beyond the limit: the limit
     red, _, blue = (int(colours[0, 0][i : i + 2], 16) for i in (1, 3, 5))
-    assert red > blue  # orange below zero
+    assert blue > red  # purple below zero
 
 
 def test_colours_of_nothing_are_those_of_zero():

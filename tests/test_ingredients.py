@@ -292,9 +292,9 @@ def test_the_plainest_run_is_offered_first(base):
 def test_the_table_begins_with_the_run_beside(base):
     add(base, "better", cats=4, dogs=1, policy="trivial")
     table = gain_table(beside(base))[0]
-    assert [cells[0] for cells in table["rows"]] == ["base", "better"]
-    assert table["rows"][1][1:3] == ["99.00", "+1.5"]
-    assert table["file"] == "beside-base"
+    assert [cells[0] for cells in table.rows] == ["base", "better"]
+    assert table.rows[1][1:3] == ["99.00", "+1.5"]
+    assert table.file == "beside-base"
 
 
 @pytest.mark.parametrize("others", [0, 1], ids=["alone", "beside another"])
@@ -303,7 +303,7 @@ def test_runs_that_are_left_out_are_named_on_the_page(base, others):
     runs.write_evaluation(odd.path, replace(odd.evaluation, fingerprint="1" * 16))
     for _ in range(others):
         add(base, "better", cats=4)
-    assert "odd is not compared with base" in gain_table(beside(base))[-1]["notice"]
+    assert "odd is not compared with base" in gain_table(beside(base))[-1].text
 
 
 def test_what_differs_in_one_or_two_settings_is_drawn(base):

@@ -97,7 +97,7 @@ def test_heads_hand_on_their_mean_over_test_pictures_or_tokens(workbench, with_p
         "tokens": 0,
         "zero": None,
     }
-    sample = inside.test_sample(with_pictures, run, inside.MEAN_PICTURES).pictures.images
+    sample = with_pictures.sample(run, inside.MEAN_PICTURES).images
     model = with_pictures.model(run)
     means = ablation.mean_outputs(model, run.preprocessing(sample))
     _, pixels = with_pictures.input(run.preprocessing, picture(1))

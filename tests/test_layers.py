@@ -1,6 +1,7 @@
 """The house: imports point down only, and each large library has one room."""
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 ORDER = (
     "errors < inputs < perturb < cifar10 < data < models < augment < recipes < training < runs"
     " < metrics < attention < attributions < faithfulness < figures < timm_models"
-    " < cache < traced < workbench < export < explorer < robustness < predictions"
+    " < tsne < cache < traced < workbench < features < export < explorer < robustness < predictions"
     " < report < page < app"
 )
 LAYERS = ORDER.split(" < ")
@@ -86,6 +87,30 @@ def modules() -> dict[str, Path]:
 def test_imports_point_down_and_libraries_stay_in_their_rooms(module):
     assert layer_of(module) in (*LAYERS, "train"), "give the new module a place in LAYERS"
     assert faults(module, modules()[module].read_text(encoding="utf-8")) == []
+
+
+def circles(sources: dict[str, str]) -> list[str]:
+    """The modules of a circle of imports, first and last the same; [] where there is none."""
+    graph = {}
+    for module, source in sources.items():
+        names = imports(outside_functions(source))  # of a module, or of what is in one
+        found = {name if name in sources else name.rsplit(".", 1)[0] for name in names}
+        graph[module] = (found & set(sources)) - {module}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
+def test_no_circle_of_imports():
+    assert circles({name: path.read_text("utf-8") for name, path in modules().items()}) == []
+
+
+def test_a_made_up_circle_is_found():
+    pair = {"vitdemo.a": "from vitdemo.a.b import x", "vitdemo.a.b": "from vitdemo import a"}
+    assert set(circles(pair)) == {"vitdemo.a", "vitdemo.a.b"}
+    assert circles(pair | {"vitdemo.a": "def late():\n    from vitdemo.a.b import x"}) == []
 
 
 def test_the_package_itself_imports_nothing():

@@ -1,4 +1,4 @@
-"""`vitdemo.metrics.errors` against hand-worked cases, plain loops and degenerate test sets."""
+"""`vitdemo.metrics.errors` against hand-worked cases and degenerate test sets."""
 
 import numpy as np
 import pytest
@@ -109,36 +109,6 @@ def test_a_probability_that_rounds_above_one_is_within_the_range():
     assert errors.select(over, np.array([1]), 0, Filters()).tolist() == [0]
 
 
-@pytest.mark.parametrize("kind", errors.KINDS)
-@pytest.mark.parametrize("order", errors.ORDERS)
-def test_select_equals_a_plain_loop(kind, order):
-    probabilities, labels = draw(1)
-    filters = Filters(kind, true=2, low=0.3, high=0.9, order=order)
-    numbers = errors.select(probabilities, labels, 1, filters)
-    doubtful = set(errors.probable_label_errors(probabilities, labels))
-    wanted = []
-    for i, label in enumerate(labels):
-        right = [int(row[i].argmax()) == label for row in probabilities]
-        is_kind = {
-            "errors": not right[1],
-            "right": right[1],
-            "all": True,
-            "only_right": right == [False, True, False],
-            "all_wrong": right == [False] * 3,
-            "label_errors": i in doubtful,
-        }[kind]
-        row = sorted(map(float, probabilities[1, i]))
-        if is_kind and label == 2 and 0.3 <= row[-1] <= 0.9:
-            key = {
-                "most_confident": -row[-1],
-                "least_sure": row[-1] - row[-2],
-                "doubtful_label": sum(float(p[i, label]) for p in probabilities),
-                "data_set": i,
-            }[order]
-            wanted.append((key, i))
-    assert numbers.tolist() == [i for _, i in sorted(wanted)]
-
-
 # --- label errors --------------------------------------------------------------------------------
 
 
@@ -147,31 +117,9 @@ def test_probable_label_errors_by_hand():
     # The mean of picture 2 is (0.075, 0.85, 0.075): it reaches 1's threshold, and only that one.
     # That of picture 5 is (0.3, 0.15, 0.55): none is reached, which says nothing of its label.
     assert errors.probable_label_errors(BOTH, LABELS).tolist() == [2]
-
-
-def confident_joint_errors(probabilities, labels):
-    """Northcutt et al. 2021, eq. 1 and 2, picture by picture."""
-    mean = probabilities.astype(np.float64).mean(0)
-    threshold = {}
-    for j in set(labels.tolist()):
-        mine = [row[j] for row, label in zip(mean, labels, strict=True) if label == j]
-        threshold[j] = sum(mine) / len(mine)
-    found = []
-    for i, (row, label) in enumerate(zip(mean, labels, strict=True)):
-        likely = [j for j in threshold if row[j] >= threshold[j]]
-        if likely and max(likely, key=lambda j: (row[j], -j)) != label:
-            found.append((row[label], i))
-    return [i for _, i in sorted(found)]
-
-
-@pytest.mark.parametrize("missing", [(), (0, 4)])
-@pytest.mark.parametrize("seed", range(3))
-def test_probable_label_errors_equal_a_plain_loop(seed, missing):
-    probabilities, labels = draw(seed, missing=missing)
-    labels[:20] = np.roll(labels[:20], 1)
-    found = errors.probable_label_errors(probabilities, labels)
-    assert found.tolist() == confident_joint_errors(probabilities, labels)
-    assert 0 < len(found) < 60
+    assert pick(kind="label_errors") == [2]
+    unseen = np.pad(BOTH, [(0, 0), (0, 0), (0, 1)])  # a class that no picture is labelled with
+    assert errors.probable_label_errors(unseen, LABELS).tolist() == [2]
 
 
 def test_labels_that_were_swapped_are_found():

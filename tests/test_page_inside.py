@@ -107,6 +107,16 @@ def test_the_wall_says_which_heads_are_off_and_what_each_does():
     assert sum(", on." in label for label in labels) == 5
 
 
+def test_a_head_that_spoke_for_the_class_is_orange_and_one_against_it_purple():
+    found = effects()
+    text = ablation.wall_html(found, set())
+    colours = re.findall(r"background: #(..)..(..); color", text)  # (red, blue)
+    changes = found.logit_change.ravel()
+    for (red, blue), change in zip(colours, changes, strict=True):
+        if abs(change) > 0.2 * np.abs(changes).max():
+            assert (int(red, 16) > int(blue, 16)) == (change < 0)  # less without it: for
+
+
 def test_many_heads_are_listed_up_to_six():
     heads = {(layer, 0) for layer in range(8)}
     assert ablation.listed(heads).endswith("layer 6 head 1 and 2 more")

@@ -25,11 +25,11 @@ ABLATION = {
 
 
 @pytest.mark.parametrize("base", ["vit-plain", "vit-plain-cpu"])
-@pytest.mark.parametrize("ingredient", ABLATION)
-def test_an_ablation_changes_one_ingredient(base, ingredient):
-    plain, other = asdict(RECIPES[base]), asdict(RECIPES[f"{base}-{ingredient}"])
+@pytest.mark.parametrize("change", ABLATION)
+def test_an_ablation_changes_one_part_of_its_base(base, change):
+    plain, other = asdict(RECIPES[base]), asdict(RECIPES[f"{base}-{change}"])
     changed = {name for name, value in plain.items() if other[name] != value}
-    assert changed - {"name", "summary", "note"} == ABLATION[ingredient]
+    assert changed - {"name", "summary", "note"} == ABLATION[change]
 
 
 @pytest.mark.parametrize("name", ["vit-best", "vit-conv-stem"])
@@ -41,7 +41,7 @@ def test_the_best_scratch_models_stay_small_and_end_unmixed(name):
 
 
 @pytest.mark.parametrize("field", ["mixup", "cutmix", "patch_dropout"])
-def test_an_ingredient_without_an_epoch_is_refused(field):
+def test_a_part_without_an_epoch_is_refused(field):
     rest = "whole_epochs" if field == "patch_dropout" else "unmixed_epochs"
     with pytest.raises(RecipeError, match=f"{field} is 0.5 and {rest} 3.*none of 3 epochs"):
         Recipe("r", "", MODEL, head_epochs=1, epochs=2, **{field: 0.5, rest: 3})

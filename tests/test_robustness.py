@@ -8,7 +8,6 @@ from PIL import Image
 from tests.making import CLASSES, RESNET, VIT, make_run
 from vitdemo import robustness
 from vitdemo.errors import DataError
-from vitdemo.explorer.sample import test_sample
 from vitdemo.perturb import PERTURBATIONS, apply
 from vitdemo.workbench import Workbench
 
@@ -55,7 +54,7 @@ def passes(monkeypatch):
 def test_accuracy_is_that_of_single_pictures(workbench, name):
     run = workbench.run(name)
     found = robustness.robustness(workbench, run, ["noise", "shuffle"], FEW)
-    pictures, model = test_sample(workbench, run, FEW).pictures, workbench.model(run)
+    pictures, model = workbench.sample(run, FEW), workbench.model(run)
     for change, curve in found.curves.items():
         assert curve.strengths == PERTURBATIONS[change].strengths
         for strength, share in zip(curve.strengths, curve.accuracy, strict=True):
@@ -69,7 +68,7 @@ def test_accuracy_is_that_of_single_pictures(workbench, name):
 
 def test_batches_change_nothing(workbench):
     run = workbench.run("vit")
-    sample, model = test_sample(workbench, run, FEW), workbench.model(run)
+    sample, model = workbench.sample(run, FEW), workbench.model(run)
     arguments = (model, run.preprocessing, sample, "noise", 40)
     assert robustness.accuracy_under(*arguments) == robustness.accuracy_under(
         *arguments, batch_size=5

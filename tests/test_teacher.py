@@ -1,4 +1,4 @@
-"""Distillation: the student is held to what its teacher says of the same pixels."""
+"""Distillation: the student is held to what its teacher predicts for the same pixels."""
 
 from dataclasses import replace
 from itertools import islice

@@ -326,11 +326,11 @@ def test_a_training_without_labels_can_be_gone_on_with_and_started_from(cli, tmp
     out += ("--keep", 1, "--out", masked)
     began = cli("tiny", "--smoke", "--epochs", 2, *out, "--minutes", 1e-6)
     assert began[0] == 130
-    code, said, _ = cli(*shlex.split(began[1].split("python train.py ")[1]))
+    code, out, _ = cli(*shlex.split(began[1].split("python train.py ")[1]))
     assert code == 0
     assert epochs(masked) == [1, 2]
     assert not (masked / runs.EVALUATION).exists()
-    weights = said.split()[-1]
+    weights = out.split()[-1]
     config = runs.read_config(masked)
     assert config["parameters"] == sum(t.numel() for t in load_file(weights).values())
     assert cli("tiny", "--smoke", "--out", tmp_path / "on", "--weights", weights)[0] == 0

@@ -12,6 +12,7 @@ from PIL import Image
 
 from tests.making import RESNET, TIMM, VIT, make_run, record
 from vitdemo import attention, runs
+from vitdemo.data import stratified
 from vitdemo.errors import DataError, RunError
 from vitdemo.workbench import Workbench, final_accuracy
 
@@ -296,3 +297,16 @@ def test_a_look_answers_too_and_a_picture_is_cropped_once_a_size(workbench, monk
     known = workbench.answer(run, image).probabilities
     np.testing.assert_allclose(known, look.logits.softmax(0), atol=1e-6)
     np.testing.assert_allclose(known, passed, atol=1e-4)
+
+
+def test_a_sample_of_cifar10_is_a_tenth_of_each_class(cifar10, tmp_path):
+    run = make_run(tmp_path / "vit")
+    workbench = Workbench([tmp_path], cifar10.root, CPU)
+    sample = workbench.sample(run, 1000)
+    assert sample.images.shape == (1000, 3, 32, 32)
+    assert torch.bincount(sample.labels).tolist() == [100] * 10
+    large = replace(run, preprocessing=replace(run.preprocessing, size=224))
+    assert workbench.sample(large, 1000) is sample  # the same pixels, kept once
+    test = cifar10.load("test")
+    chosen = stratified(test.labels.numpy(), 1000)
+    assert torch.equal(sample.images, test.images[chosen])

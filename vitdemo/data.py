@@ -245,6 +245,20 @@ def stratified_split(labels: Tensor, held_out: float | int, seed: int) -> tuple[
     return torch.from_numpy(np.sort(kept)), torch.from_numpy(np.sort(held))
 
 
+def stratified(labels: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
+    """Indices of `count` of the `labels` (of all where there are fewer), sorted.
+
+    Each class has its share of all, within one picture; unlike scikit-learn's split this takes
+    classes of any size.
+    """
+    random = np.random.default_rng(seed)
+    place = np.empty(len(labels))  # within its class, 0 to 1
+    for label in np.unique(labels):
+        members = random.permutation(np.flatnonzero(labels == label))
+        place[members] = (np.arange(len(members)) + 0.5) / len(members)
+    return np.sort(np.argsort(place, kind="stable")[:count])
+
+
 def fingerprint(pictures: Pictures, classes: tuple[str, ...]) -> str:
     """16 hexadecimal digits that differ as soon as a pixel, a label, the order or a name does."""
     digest = hashlib.blake2b("\0".join(classes).encode(), digest_size=8)

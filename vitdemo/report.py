@@ -31,7 +31,7 @@ from vitdemo.explorer.metrics import (
     three_decimals,
 )
 from vitdemo.figures import Curve, charts
-from vitdemo.figures.curves import MANY, Pen, curve_plot, pens
+from vitdemo.figures.curves import MANY, LineStyle, curve_plot, line_styles
 from vitdemo.metrics import confusion, most_confused, pair_sentence
 from vitdemo.metrics.calibration import two_sides
 from vitdemo.metrics.errors import cells
@@ -157,15 +157,15 @@ def learning(drawn: Sequence[Run], order: Sequence[str] = ()) -> dict | None:
     if not drawn:
         return None
     names = [run.name for run in drawn]
-    style, listed = pens(names, order or names), ", ".join(names)
+    styles, listed = line_styles(names, order or names), ", ".join(names)
     return {
-        "styles": style,
+        "styles": styles,
         "with_training": len(drawn) <= MANY,
         "plots": [
             Drawn(
                 title,
                 f"{title} of {listed}, by epoch",
-                figures.svg(curve_plot(curves(drawn, style, title), unit, zero=zero)),
+                figures.svg(curve_plot(curves(drawn, styles, title), unit, zero=zero)),
             )
             for title, unit, zero in PLOTS
         ],
@@ -184,14 +184,14 @@ def learning(drawn: Sequence[Run], order: Sequence[str] = ()) -> dict | None:
     }
 
 
-def curves(runs: Sequence[Run], style: dict[str, Pen], title: str) -> list[Curve]:
+def curves(runs: Sequence[Run], styles: dict[str, LineStyle], title: str) -> list[Curve]:
     """The lines of one of `PLOTS`; of more than `MANY` runs those of training are left out."""
     drawn = []
     for run in runs:
         epochs = [record["epoch"] for record in run.history]
         for values, training in zip(columns(run, title), (False, True), strict=False):
             if not training or len(runs) <= MANY:
-                drawn.append(style[run.name].curve(epochs, values, training=training))
+                drawn.append(styles[run.name].curve(epochs, values, training=training))
     return drawn
 
 

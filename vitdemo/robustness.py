@@ -16,11 +16,13 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from vitdemo.explorer.sample import PICTURES, Sample, test_sample
+from vitdemo.data import Pictures
 from vitdemo.perturb import PERTURBATIONS, apply
 from vitdemo.runs import Run
 from vitdemo.training import Preprocessing, predict
 from vitdemo.workbench import Workbench
+
+PICTURES = 1000  # of the test set
 
 
 @dataclass(frozen=True)
@@ -71,13 +73,13 @@ def measure(
     for change in changes:
         if change not in PERTURBATIONS:
             raise ValueError(f"Unknown change '{change}': choose {', '.join(PERTURBATIONS)}.")
-    sample = test_sample(workbench, run, count)
+    sample, source = workbench.sample(run, count), workbench.source()
     model = workbench.model(run)
     points = [(c, s) for c in changes for s in PERTURBATIONS[c].strengths]
     for done, (change, strength) in enumerate(points, start=1):
         neutral = strength == PERTURBATIONS[change].neutral
         what = (None, None) if neutral else (change, strength)  # the neutral ones are one
-        key = (accuracy_under, run, sample.root, count, *what)
+        key = (accuracy_under, run, source, count, *what)
         asked = model, run.preprocessing, sample, change, strength
         accuracy = workbench.cache.get_or_make(key, partial(accuracy_under, *asked))
         yield Step(change, strength, accuracy, done, len(points))
@@ -101,19 +103,19 @@ def robustness(
         change: Curve(change, PERTURBATIONS[change].strengths, tuple(accuracy))
         for change, accuracy in found.items()
     }
-    return Robustness(run.name, len(test_sample(workbench, run, count).pictures), curves)
+    return Robustness(run.name, len(workbench.sample(run, count)), curves)
 
 
 def accuracy_under(
     model: nn.Module,
     preprocessing: Preprocessing,
-    sample: Sample,
+    sample: Pictures,
     change: str,
     strength: float,
     batch_size: int = 250,
 ) -> float:
     """Share of the sample that `model` gets right after `change` at `strength`, 0 to 1."""
-    images, labels = sample.pictures.images, sample.pictures.labels
+    images, labels = sample.images, sample.labels
     right = 0
     for start in range(0, len(images), batch_size):
         part = slice(start, start + batch_size)

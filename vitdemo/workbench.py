@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from vitdemo import attention, data, inputs, runs
 from vitdemo.cache import Cache
-from vitdemo.data import TestPicture, TestSet
-from vitdemo.errors import RunError, VitdemoError
+from vitdemo.data import Pictures, Source, TestPicture, TestSet
+from vitdemo.errors import DataError, RunError, VitdemoError
 from vitdemo.metrics import accuracy
 from vitdemo.models import CONVOLUTIONAL, is_vision_transformer, prefix_token_names
 from vitdemo.runs import Run
@@ -187,6 +187,26 @@ class Workbench:
                 self._tests = TestSet(data.open_source(self.data_root, download=False))
             return self._tests
 
+    def source(self) -> Source:
+        """The data set, never downloaded from here. Raises `DataError` saying how to get it."""
+        return data.open_source(self.data_root, download=False)
+
+    def sample(self, run: Run, count: int) -> Pictures:
+        """Up to `count` test pictures that `run` can be tested on, each class in proportion.
+
+        The same ones at every call. CIFAR-10's are 32 pixels wide; a folder's become squares of
+        the run's own input size. Raises `DataError` where the data set is absent, holds a file
+        that is no picture, or has classes that are not the run's.
+        """
+        source = self.source()
+        if source.classes != run.classes:
+            raise DataError(
+                f"'{run.name}' was trained on other classes than those of '{source.root}': pass "
+                "--data the data set that it knows."
+            )
+        size = 0 if source.is_cifar10 else run.preprocessing.size  # its pictures keep their own
+        return self.cache.of(_sample, source, count, size)
+
     def test_size(self) -> int:
         """The number of test pictures. Raises `DataError`."""
         return len(self.test_set())
@@ -219,6 +239,11 @@ def _trace(model: nn.Module, run: Run, seen: np.ndarray, pixels: Tensor) -> Trac
 def _cropped(image: Image.Image, size: int) -> np.ndarray:
     """(3, size, size) uint8, which nobody changes."""
     return inputs.to_uint8(inputs.square_crop(image, size))
+
+
+def _sample(source: Source, count: int, size: int) -> Pictures:
+    chosen = data.stratified(source.labels("test").numpy(), count)
+    return source.load_some("test", torch.from_numpy(chosen), size)
 
 
 def final_accuracy(run: Run) -> float | None:

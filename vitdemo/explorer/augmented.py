@@ -16,7 +16,6 @@ from torch import Tensor
 from vitdemo.augment import Augmentation
 from vitdemo.data import CIFAR10_MEAN
 from vitdemo.errors import DataError, ImageError
-from vitdemo.explorer.dataset import source
 from vitdemo.inputs import square_crop, to_uint8
 from vitdemo.recipes import Recipe
 from vitdemo.training import augment
@@ -75,7 +74,7 @@ def live(
     """
     shown = [("your picture", image)] if image is not None else []
     try:
-        side = 32 if source(workbench).is_cifar10 else recipe.model.image_size
+        side = 32 if workbench.source().is_cifar10 else recipe.model.image_size
         size = workbench.test_size()
         chosen = random.Random(seed).sample(range(size), min(BATCH - len(shown), size))
         found = [workbench.test_picture(number) for number in chosen]

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from vitdemo import data
+from vitdemo.data import stratified
 from vitdemo.errors import DataError
-from vitdemo.explorer.sample import stratified
 from vitdemo.workbench import Workbench
 
 READ = 2_000  # training pictures that the statistics are made of
@@ -47,15 +47,10 @@ class Statistics:
     means: np.ndarray
 
 
-def source(workbench: Workbench) -> data.Source:
-    """The data set, never downloaded from here. Raises `DataError` saying how to get it."""
-    return data.open_source(workbench.data_root, download=False)
-
-
 def absence(workbench: Workbench) -> str:
     """Why there is no data set, in a sentence; empty where there is one."""
     try:
-        source(workbench)
+        workbench.source()
     except DataError as error:
         return str(error)
     return ""
@@ -68,7 +63,7 @@ def downloadable(workbench: Workbench) -> bool:
 
 def overview(workbench: Workbench) -> Overview:
     """How many pictures there are; a folder's are counted, not read. Raises `DataError`."""
-    found = source(workbench)
+    found = workbench.source()
     count = partial(np.bincount, minlength=len(found.classes))
     train, _ = workbench.cache.of(_training, found)
     return Overview(found.name, found.classes, count(train), count(found.labels("test").numpy()))
@@ -76,7 +71,7 @@ def overview(workbench: Workbench) -> Overview:
 
 def statistics(workbench: Workbench) -> Statistics:
     """Colours and means of the training pictures, computed once. Raises `DataError`."""
-    found = source(workbench)
+    found = workbench.source()
     training = workbench.cache.of(_training, found)
     return workbench.cache.of(_statistics, found, *training)
 

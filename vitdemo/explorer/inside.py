@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from vitdemo import attention, runs, timm_models
 from vitdemo.attention import ablation, embeddings, lens, statistics
 from vitdemo.attention.ablation import Head, Means
+from vitdemo.data import Pictures
 from vitdemo.errors import DataError, RunError, VitdemoError
-from vitdemo.explorer.sample import Sample, test_sample
 from vitdemo.metrics.learning import record_of_weights
 from vitdemo.metrics.paired import McNemar, mcnemar
 from vitdemo.models import CONVOLUTIONAL, is_vision_transformer
@@ -186,17 +186,17 @@ def head_means(
         return None, None
     model = workbench.model(run)
     try:
-        sample = test_sample(workbench, run, MEAN_PICTURES)
+        sample = workbench.sample(run, MEAN_PICTURES)
     except DataError:  # absent, or of other classes
         _, pixels = workbench.input(run.preprocessing, image)
         return ablation.mean_outputs(model, pixels, tokens=True), 0
 
     def means() -> Means:
-        pixels = run.preprocessing(sample.pictures.images.to(workbench.device))
+        pixels = run.preprocessing(sample.images.to(workbench.device))
         return ablation.mean_outputs(model, pixels)
 
-    key = (ablation.mean_outputs, run, sample.root)
-    return workbench.cache.get_or_make(key, means), len(sample.pictures)
+    key = (ablation.mean_outputs, run, workbench.source())
+    return workbench.cache.get_or_make(key, means), len(sample)
 
 
 def accuracy_without(
@@ -212,10 +212,10 @@ def accuracy_without(
     answers to them is kept, and `instead` is as in `head_effects`. Raises `DataError` where they
     are absent, `RunError` without attention.
     """
-    sample = test_sample(workbench, run, count)
+    sample = workbench.sample(run, count)
     check_attention(run, workbench.model(run))
-    total = len(sample.pictures)
-    key = (_right_answers, run, sample.root, count)
+    total = len(sample)
+    key = (_right_answers, run, workbench.source(), count)
     before = workbench.cache.get(key)
     work = total if before is not None else 2 * total
     if before is None:
@@ -369,13 +369,11 @@ def _epoch_map(
 
 
 def _right_answers(
-    workbench: Workbench, run: Run, sample: Sample, heads: Collection[Head], means: Means | None
+    workbench: Workbench, run: Run, sample: Pictures, heads: Collection[Head], means: Means | None
 ) -> Iterator[np.ndarray]:
     """Which pictures are named rightly without `heads`, a batch (B,) bool at a time."""
-    model, pictures = workbench.model(run), sample.pictures
-    for images, labels in zip(
-        pictures.images.split(BATCH), pictures.labels.split(BATCH), strict=True
-    ):
+    model = workbench.model(run)
+    for images, labels in zip(sample.images.split(BATCH), sample.labels.split(BATCH), strict=True):
         with torch.inference_mode():  # not around a yield: it would leak into the caller
             pixels = run.preprocessing(images.to(workbench.device))
             predicted = ablation.logits_without(model, pixels, heads, means).argmax(1).cpu()
@@ -388,22 +386,22 @@ def _distances(workbench: Workbench, run: Run, image: Image.Image, count: int) -
     P = grid[0] * grid[1]
     even = statistics.distance(torch.full((1, 1, P, P), 1 / P), grid, 0).item()
     try:
-        sample = test_sample(workbench, run, count)
+        sample = workbench.sample(run, count)
     except DataError:  # absent, or of other classes: one picture is better than none
         look = workbench.look(run, image)
         heads = statistics.distance(look.attention, grid, look.num_prefix_tokens)  # (L, H)
         return Distances(run, numpy(heads) / max(grid), even / max(grid), 1)
-    key = (_sample_distances, run, sample.root, count)
+    key = (_sample_distances, run, workbench.source(), count)
     heads = workbench.cache.get_or_make(key, lambda: numpy(_sample_distances(model, run, sample)))
-    return Distances(run, heads / max(grid), even / max(grid), len(sample.pictures))
+    return Distances(run, heads / max(grid), even / max(grid), len(sample))
 
 
 @torch.inference_mode()
-def _sample_distances(model: nn.Module, run: Run, sample: Sample) -> Tensor:
+def _sample_distances(model: nn.Module, run: Run, sample: Pictures) -> Tensor:
     """Mean over the sample of each head's distance in patches, (L, H)."""
     device, total = next(model.parameters()).device, 0
-    for images in sample.pictures.images.split(BATCH):
+    for images in sample.images.split(BATCH):
         traced = attention.trace(model, run.preprocessing(images.to(device))).attention
         far = statistics.distance(traced, model.patch_embed.grid_size, model.num_prefix_tokens)
         total = total + far.sum(dim=1)  # (L, B, H) -> (L, H)
-    return total / len(sample.pictures)
+    return total / len(sample)

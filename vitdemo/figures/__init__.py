@@ -18,6 +18,7 @@ from PIL import Image
 matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text: small, and in the page's font
 INK = "#010203"  # stands for the page's own text colour, see `svg`
 SEQUENTIAL = "inferno"  # perceptually uniform, and its order survives without colour
+DIVERGING = "PuOr_r"  # purple is less or against, orange more or for: the colour-blind see both
 
 
 def enlarge(picture: np.ndarray, side: int) -> np.ndarray:

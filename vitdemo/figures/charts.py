@@ -13,11 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vitdemo.figures import INK, Curve
+from vitdemo.figures.style import BLUE, DASHES, GREEN, GREY, ORANGE, WIDTH, draw, plot
 from vitdemo.metrics.calibration import Reliability
 from vitdemo.metrics.paired import McNemar
 
-RIGHT, WRONG, BETTER = "#2f86c9", "#d97706", "#17876a"
-UNSURE = "#7a8594"
+RIGHT, WRONG, BETTER, UNSURE = BLUE, ORANGE, GREEN, GREY
 LETTERS = 62  # of a line across a plot of 5 inches
 
 
@@ -28,21 +28,12 @@ def square_plot(
 
     `steps` keeps each y until the next x, as precision-recall wants; `diagonal` draws chance.
     """
-    figure = Figure(figsize=(5, 4), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = _percent_plot(x_label, y_label)
     if diagonal:
         _diagonal(axes)
     for number, curve in enumerate(curves):
-        axes.plot(
-            100 * np.asarray(curve.x),
-            100 * np.asarray(curve.y),
-            color=curve.colour,
-            linestyle=(0, (4, 2)) if curve.dashed else "solid",
-            drawstyle="steps-post" if steps else "default",
-            linewidth=1.8,
-            gid=f"curve-{number}",
-        )
-    _percent_axes(axes, x_label, y_label)
+        style = "steps-post" if steps else "default"
+        draw(axes, curve, f"curve-{number}", 100, drawstyle=style)
     return figure
 
 
@@ -53,16 +44,14 @@ def reliability_plot(
 
     `band` (2, B) is what chance allows a calibrated model, `scaled` is after a temperature.
     """
-    figure = Figure(figsize=(5, 4), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = _percent_plot("confidence, %", "right answers, %")
     _diagonal(axes)
     filled = found.count > 0
     x, low, high = (100 * values[filled] for values in (found.confidence, *band))
     axes.vlines(x, low, high, color=INK, alpha=0.22, linewidth=9, gid="chance")
     _reliability_line(axes, found, RIGHT, "o", "solid")
     if scaled:
-        _reliability_line(axes, scaled, BETTER, "D", (0, (4, 2)))
-    _percent_axes(axes, "confidence, %", "right answers, %")
+        _reliability_line(axes, scaled, BETTER, "D", DASHES)
     return figure
 
 
@@ -78,8 +67,7 @@ def _reliability_line(
 
 def confidence_plot(edges: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> Figure:
     """Shares of all right and of all wrong answers by bin: counts (B,), edges (B+1,)."""
-    figure = Figure(figsize=(5, 4), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = plot("confidence, %", "share of these answers, %")
     half = (edges[1:] - edges[:-1]) * 45  # of a bin, in percent, with a gap
     for number, (counts, colour, hatch) in enumerate([(right, RIGHT, None), (wrong, WRONG, "///")]):
         share = 100 * counts / max(counts.sum(), 1)
@@ -88,7 +76,6 @@ def confidence_plot(edges: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> 
         for bar in bars:
             bar.set_edgecolor("white" if hatch else colour)
     axes.set_xlim(0, 100)
-    _style(axes, "confidence, %", "share of these answers, %")
     return figure
 
 
@@ -96,21 +83,10 @@ def _diagonal(axes: Axes) -> None:
     axes.plot([0, 100], [0, 100], color=INK, alpha=0.5, linestyle=":", linewidth=1.2)
 
 
-def _percent_axes(axes: Axes, x_label: str, y_label: str) -> None:
-    axes.set_xlim(-1, 101)
-    axes.set_ylim(-1, 101)
-    _style(axes, x_label, y_label)
-
-
-def _style(axes: Axes, x_label: str, y_label: str) -> None:
-    axes.set_xlabel(x_label, color=INK)
-    axes.set_ylabel(y_label, color=INK)
-    axes.tick_params(colors=INK)
-    axes.grid(color=INK, alpha=0.15)
-    axes.set_axisbelow(True)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(INK)
+def _percent_plot(x_label: str, y_label: str) -> tuple[Figure, Axes]:
+    figure, axes = plot(x_label, y_label)
+    axes.set(xlim=(-1, 101), ylim=(-1, 101))
+    return figure, axes
 
 
 def gain_plot(words: Sequence[str], tests: Sequence[McNemar], clear: Sequence[bool]) -> Figure:
@@ -122,14 +98,14 @@ def gain_plot(words: Sequence[str], tests: Sequence[McNemar], clear: Sequence[bo
     texts = [textwrap.fill(each, LETTERS) for each in words]
     heights = [1.6 + text.count("\n") for text in texts]  # in lines, the interval's own included
     places = np.cumsum(heights) - 0.3
-    figure = Figure(figsize=(5, 0.7 + 0.24 * sum(heights)), layout="constrained")
-    axes = figure.subplots()
+    size = (5, 0.7 + 0.24 * sum(heights))
+    figure, axes = plot("gain in test accuracy, percentage points", "", size)
     axes.axvline(0, color=INK, linewidth=0.8, alpha=0.6)
     across = axes.get_yaxis_transform()
     rows = zip(places, texts, tests, clear, strict=True)
     for number, (place, text, test, is_clear) in enumerate(rows):
         colour = UNSURE if not is_clear else BETTER if test.difference > 0 else WRONG
-        axes.plot(100 * test.interval, [place, place], color=colour, linewidth=1.8)
+        axes.plot(100 * test.interval, [place, place], color=colour, linewidth=WIDTH)
         axes.plot(
             100 * test.difference,
             place,
@@ -144,6 +120,5 @@ def gain_plot(words: Sequence[str], tests: Sequence[McNemar], clear: Sequence[bo
         label.set_in_layout(False)
     axes.set_yticks([])
     axes.set_ylim(sum(heights) + 0.2, -0.1)
-    _style(axes, "gain in test accuracy, percentage points", "")
     axes.spines["left"].set_visible(False)
     return figure

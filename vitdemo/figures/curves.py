@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from vitdemo.figures import INK, Curve
+from vitdemo.figures.style import draw, plot
 
 # For validation and, lighter, for training, a pair a run; each at 2.9 : 1 or more on white and on
 # the dark theme, and the hues differ for the colour-blind too.
@@ -27,7 +28,7 @@ MARKED = 10  # points of a curve, at most, that carry a larger marker
 
 
 @dataclass(frozen=True)
-class Pen:
+class LineStyle:
     """How the curves of a run are told from others: its colour for validation, a lighter one for
     training, and its marker."""
 
@@ -47,21 +48,21 @@ class Pen:
         return Curve(x, y, colour, dashed=training, faint=faint, marker=self.marker)
 
 
-def pens(shown: Sequence[str], order: Sequence[str]) -> dict[str, Pen]:
-    """Name -> its pen for each of the names `shown`, which are among `order`.
+def line_styles(shown: Sequence[str], order: Sequence[str]) -> dict[str, LineStyle]:
+    """Name -> its style for each of the names `shown`, which are among `order`.
 
     A name keeps the colour of its place in the `order`, whatever else is shown, unless one before
     it has that colour; then it takes one that is free. Once no colour is, they begin anew with the
     next marker.
     """
-    every = [Pen(*pair, marker) for marker in MARKERS for pair in COLOURS]
-    found: dict[str, Pen] = {}
+    every = [LineStyle(*pair, marker) for marker in MARKERS for pair in COLOURS]
+    found: dict[str, LineStyle] = {}
     for name in shown:
         own = every[order.index(name) % len(COLOURS)]
         if own not in found.values():
             found[name] = own
     late = [name for name in shown if name not in found]
-    free = [pen for pen in every if pen not in found.values()]
+    free = [style for style in every if style not in found.values()]
     found |= dict(zip(late, itertools.chain(free, itertools.cycle(every)), strict=False))
     return {name: found[name] for name in shown}
 
@@ -87,41 +88,27 @@ def curve_plot(
 
     `log` draws y logarithmically, without what is not above 0; `zero` draws the line of y = 0.
     """
-    figure = Figure(figsize=(6, 3), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = plot(x_label, y_label, (6, 3))
     for number, curve in enumerate(curves):
-        axes.plot(
-            curve.x,
-            curve.y,
-            color=curve.colour,
-            linestyle=(0, (4, 2)) if curve.dashed else "solid",
-            **_points(curve),
-            linewidth=1 if curve.faint else 1.8,
-            alpha=0.4 if curve.faint else 1,
-            gid=f"curve-{number}",
-        )
+        draw(axes, curve, f"curve-{number}", **_points(curve))
     for number, mark in enumerate(marks):
         axes.axvline(mark.x, color=mark.colour, linestyle=":", linewidth=1.5, gid=f"mark-{number}")
     if log and any(value > 0 for curve in curves for value in curve.y):
         axes.set_yscale("log", nonpositive="mask")
     if zero:
         axes.axhline(0, color=INK, linewidth=0.8, alpha=0.6)
-    axes.set_xlabel(x_label, color=INK)
-    axes.set_ylabel(y_label, color=INK)
     if x_label == "epoch":
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    axes.tick_params(which="both", colors=INK)
-    axes.grid(color=INK, alpha=0.15)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(INK)
     return figure
 
 
 def _points(curve: Curve) -> dict:
-    """matplotlib's options for the points of a curve: small dots, or a larger marker on a few."""
+    """matplotlib's options for the points of a curve: small dots, or a larger marker on a few.
+
+    A faint curve is a thin line without any.
+    """
     if curve.faint:
-        return {"marker": None}
+        return {"linewidth": 1, "alpha": 0.4}
     if not MARKERS.get(curve.marker):
         return {"marker": curve.marker, "markersize": 3 if len(curve.x) < 60 else 0}
     every = max(1, -(-len(curve.x) // MARKED))

@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from vitdemo.figures import INK, enlarge
+from vitdemo.figures import DIVERGING, INK, enlarge
+from vitdemo.figures.style import plot
 
-SIGNED = "PuOr_r"  # diverging, and its two ends differ for the colour-blind
 # Red, green and blue that the colour-blind tell apart (Okabe & Ito 2008), and by their dashes too.
 CHANNELS = (
     ("red", "#d55e00", "solid"),
@@ -22,20 +22,12 @@ CHANNELS = (
 
 def channel_plot(histograms: np.ndarray) -> Figure:
     """(3, 256) counts of red, green and blue -> their share of all pixels at each level."""
-    figure = Figure(figsize=(6, 3), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = plot("level, from black to full", "% of the pixels", (6, 3))
     for counts, (name, colour, dashes) in zip(histograms, CHANNELS, strict=True):
         share = 100 * counts / max(counts.sum(), 1)
         axes.plot(range(256), share, color=colour, linestyle=dashes, linewidth=1.6, label=name)
-    axes.set_xlabel("level, from black to full", color=INK)
-    axes.set_ylabel("% of the pixels", color=INK)
     axes.set_ylim(bottom=0)
-    axes.tick_params(colors=INK)
-    axes.grid(color=INK, alpha=0.15)
     axes.legend(frameon=False, labelcolor=INK)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(INK)
     return figure
 
 
@@ -60,7 +52,7 @@ def spread(patches: np.ndarray, side: int) -> np.ndarray:
 def signed_map(values: np.ndarray, side: int) -> np.ndarray:
     """Values (rows, columns) -> (side, side, 3) uint8: purple below 0, white at 0, orange above."""
     top = float(np.abs(values).max()) or 1.0
-    colours = colormaps[SIGNED](0.5 + 0.5 * values / top)[..., :3]  # (rows, columns, 3)
+    colours = colormaps[DIVERGING](0.5 + 0.5 * values / top)[..., :3]  # (rows, columns, 3)
     return enlarge((255 * colours).round().astype(np.uint8), side)
 
 

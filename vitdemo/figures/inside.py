@@ -11,9 +11,9 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from vitdemo.figures import INK, SEQUENTIAL
+from vitdemo.figures import DIVERGING, INK, SEQUENTIAL
+from vitdemo.figures.style import BLUE, DASHES, ORANGE, WIDTH, plot
 
-DIVERGING = "PuOr"  # orange below 0, purple above: told apart by the colour-blind, too
 # Paul Tol's "muted" scheme, https://personal.sron.nl/~pault: ten colours that the colour-blind tell
 # apart. The grey one is also for all that has no colour of its own.
 CLASS_COLOURS = (
@@ -23,7 +23,7 @@ CLASS_COLOURS = (
 
 
 def diverging(values: np.ndarray, limit: float) -> np.ndarray:
-    """Values of any shape as "#rrggbb": white is 0, orange is -`limit`, purple is `limit`."""
+    """Values of any shape as "#rrggbb": white is 0, purple is -`limit`, orange is `limit`."""
     return _hex(colormaps[DIVERGING](0.5 + 0.5 * _share(values, limit)))
 
 
@@ -65,24 +65,14 @@ def distance_plot(heads: np.ndarray, even: float, top: float) -> Figure:
 
     A dot a head, a line through the layers' means, a dashed line at `even`; up to `top`.
     """
-    figure = Figure(figsize=(4.6, 3), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = plot("layer", "distance, share of the side", (4.6, 3))
     layers = np.arange(1, len(heads) + 1)
-    axes.scatter(
-        np.repeat(layers, heads.shape[1]), heads.ravel(), s=18, color="#d97706", gid="heads"
-    )
-    axes.plot(layers, heads.mean(axis=1), color="#3b82c4", linewidth=1.8, gid="mean")
-    axes.axhline(even, color=INK, linestyle=(0, (4, 2)), linewidth=1, gid="even")
+    axes.scatter(np.repeat(layers, heads.shape[1]), heads.ravel(), s=18, color=ORANGE, gid="heads")
+    axes.plot(layers, heads.mean(axis=1), color=BLUE, linewidth=WIDTH, gid="mean")
+    axes.axhline(even, color=INK, linestyle=DASHES, linewidth=1, gid="even")
     axes.set(ylim=(0, top), xlim=(0.5, len(heads) + 0.5))
-    axes.set_xlabel("layer", color=INK)
-    axes.set_ylabel("distance, share of the side", color=INK)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
-    axes.tick_params(colors=INK)
-    axes.grid(color=INK, alpha=0.15)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(INK)
     return figure
 
 

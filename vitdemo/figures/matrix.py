@@ -8,9 +8,8 @@ from matplotlib import colormaps
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from vitdemo.figures import SEQUENTIAL
+from vitdemo.figures import DIVERGING, SEQUENTIAL
 
-DIVERGING = "PuOr_r"  # purple is less, orange is more; safe for the colour-blind
 DPI = 200  # twice that of a screen
 READABLE = 25  # classes up to which each cell has its number
 

@@ -112,15 +112,23 @@ def _ratio(part: np.ndarray, whole: np.ndarray, empty: float = 0.0) -> np.ndarra
 
 def per_class(probabilities: np.ndarray, labels: np.ndarray) -> ClassMetrics:
     """Precision, recall, F1, one-vs-rest ROC AUC and support of each class."""
+    from vitdemo.metrics.curves import roc_areas  # which stands on this module
+
     # By hand: scikit-learn 1.7 warns of too many classes when pictures are few (its #32309).
     matrix = confusion(probabilities, labels)
     hits, predicted, support = matrix.diagonal(), matrix.sum(axis=0), matrix.sum(axis=1)  # (C,)
-    precision = np.where(support > 0, _ratio(hits, predicted), np.nan)
-    recall = _ratio(hits, support, np.nan)
-    f1 = np.where(support > 0, _ratio(2 * hits, predicted + support), np.nan)
-    from vitdemo.metrics.curves import roc_areas  # which stands on this module
+    shares = _shares(hits, predicted, support)
+    return ClassMetrics(**shares, roc_auc=roc_areas(probabilities, labels), support=support)
 
-    return ClassMetrics(precision, recall, f1, roc_areas(probabilities, labels), support)
+
+def _shares(hits: np.ndarray, predicted: np.ndarray, support: np.ndarray) -> dict[str, np.ndarray]:
+    """Precision, recall and F1 of counts (..., C); NaN where a class has no pictures."""
+    there = support > 0
+    return {
+        "precision": np.where(there, _ratio(hits, predicted), np.nan),
+        "recall": _ratio(hits, support, np.nan),
+        "f1": np.where(there, _ratio(2 * hits, predicted + support), np.nan),
+    }
 
 
 def most_confused(matrix: np.ndarray, limit: int = 10) -> list[ConfusedPair]:

@@ -1,4 +1,4 @@
-"""Does a model know how sure it may be? Reliability, and the temperature that mends it.
+"""Does a model know how sure it may be? Reliability, and the temperature that improves it.
 
 The confidence of an answer is its largest probability. A model is calibrated if of all answers
 given with a confidence of 80 %, 80 % are right. Letters: N pictures, C classes, B bins.

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # its parts are imported where they are first used
 
-from vitdemo.metrics import _ratio, _square
+from vitdemo.metrics import _ratio, _shares, _square
 from vitdemo.metrics.curves import one_vs_rest
 
 RESAMPLES = 1000
@@ -53,12 +53,7 @@ def bootstrap(
     _check_draws(matrix.sum(), resamples, level)
     # hits, times predicted and support of every class in every resample, each (R, C)
     hits, predicted, support = _resampled(matrix, resamples, np.random.default_rng(seed))
-    drawn = support > 0
-    values = {
-        "precision": np.where(drawn, _ratio(hits, predicted), np.nan),
-        "recall": _ratio(hits, support, np.nan),
-        "f1": np.where(drawn, _ratio(2 * hits, predicted + support), np.nan),
-    }
+    values, drawn = _shares(hits, predicted, support), support > 0
     n, right, there = matrix.sum(), matrix.diagonal(), matrix.sum(axis=1)
     called = np.where(there > 0, matrix.sum(axis=0), 0)
     return Intervals(

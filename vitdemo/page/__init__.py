@@ -5,7 +5,8 @@ from pathlib import Path
 
 import gradio as gr
 
-from vitdemo.explorer import augmented, dataset, features, hands, inside, why
+from vitdemo import features
+from vitdemo.explorer import augmented, dataset, hands, inside, why
 from vitdemo.explorer import metrics as explorer_metrics
 from vitdemo.explorer.calibration import calibration as calibration_by_name
 from vitdemo.explorer.patches import embed
@@ -36,7 +37,8 @@ THEME = gr.themes.Soft(
     font_mono=["ui-monospace", "monospace"],
 )
 # Each tab may bring its own, beside its code.
-CSS = sorted({*Path(__file__).parent.rglob("*.css")} - {*COMPONENTS.glob("*.css")})
+OWN = {*COMPONENTS.glob("*.css")} - {COMPONENTS / "table.css"}  # of one component alone
+CSS = sorted({*Path(__file__).parent.rglob("*.css")} - OWN)
 JS = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
 PAGE_WIDE = [Path(__file__).parent / name for name in ("stream.js", "names.js")]
 SCRIPTS = [*(file.read_text(encoding="utf-8") for file in PAGE_WIDE), head_script()]

@@ -8,7 +8,7 @@ import gradio as gr
 import numpy as np
 
 from vitdemo.explorer.ingredients import ablations
-from vitdemo.figures.curves import MANY, Pen, pens
+from vitdemo.figures.curves import MANY, LineStyle, line_styles
 from vitdemo.metrics.learning import (
     below_validation,
     gap,
@@ -21,10 +21,18 @@ from vitdemo.metrics.learning import (
     smoothed,
     stages,
 )
+from vitdemo.page.components.article import (
+    Article,
+    Bullets,
+    Choices,
+    Folded,
+    Heading,
+    Piece,
+)
 from vitdemo.page.components.curves import Curves
-from vitdemo.page.components.notes import Notes
 from vitdemo.page.components.run_choice import grouped
 from vitdemo.page.components.run_list import RunList
+from vitdemo.page.components.table import Cell, Column, Table
 from vitdemo.page.kit import LIGHT_QUEUE, QUIET, offer_download
 from vitdemo.report import report, report_name
 from vitdemo.runs import RECORD_FIELDS, Run
@@ -117,7 +125,7 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
     known = gr.State([run.name for run in found])  # so that a new run appears chosen
     stamp = gr.State(None)  # what the curves were drawn from
     plots = Curves(elem_id="plots")
-    words = Notes(elem_id="learning")
+    words = Article(elem_id="learning")
     timer = gr.Timer(SECONDS, active=False)
 
     def refresh(selected, seen, drawn, smoothing, scale, axis):
@@ -188,7 +196,7 @@ def drawing(found: list[Run], shown: list[Run], view: View) -> dict:
     if not drawn:
         return {"problems": [NO_EPOCH if shown else NONE_CHOSEN if found else NO_RUN]}
     names, by = [run.name for run in drawn], "minutes" if view.by_minutes else "epoch"
-    pen, many = pens(names, [run.name for run in found]), len(drawn) > MANY
+    pen, many = line_styles(names, [run.name for run in found]), len(drawn) > MANY
     note = f"Of more than {MANY} runs the validation curves alone are drawn." if many else ""
     return {
         "legend": [
@@ -226,7 +234,7 @@ def along(run: Run, view: View) -> list[float]:
     return minutes(run) if view.by_minutes else [record["epoch"] for record in run.history]
 
 
-def lines(plot: Plot, run: Run, pen: dict[str, Pen], view: View) -> list[dict]:
+def lines(plot: Plot, run: Run, pen: dict[str, LineStyle], view: View) -> list[dict]:
     """The run's columns; where they are smoothed, the true values faintly behind them.
 
     Of more than `MANY` runs the training curves are left out.
@@ -255,7 +263,7 @@ def lines(plot: Plot, run: Run, pen: dict[str, Pen], view: View) -> list[dict]:
     return found
 
 
-def marks(run: Run, pen: dict[str, Pen], view: View) -> list[dict]:
+def marks(run: Run, pen: dict[str, LineStyle], view: View) -> list[dict]:
     """Where the training of a run changed its manner, as far as it has come."""
     epochs = [0, *(record["epoch"] for record in run.history)]
     start = run.seconds_before / 60 if view.by_minutes else 0
@@ -270,7 +278,7 @@ def marks(run: Run, pen: dict[str, Pen], view: View) -> list[dict]:
 # --- in words and numbers ------------------------------------------------------------------------
 
 
-def learned(runs: list[Run], groups: dict[str, list[str]]) -> list[dict]:
+def learned(runs: list[Run], groups: dict[str, list[str]]) -> list[Piece]:
     """Milestones, where an ablation is summed up, stages, why training looks worse than validation.
 
     `groups` are the ablations there are: base -> names of its runs.
@@ -279,9 +287,9 @@ def learned(runs: list[Run], groups: dict[str, list[str]]) -> list[dict]:
     if not drawn:
         return []
     return [
-        {"title": "How long to a validation accuracy"},
+        Heading("How long to a validation accuracy"),
         milestone_table(drawn),
-        *(ablation_link(base) for base, names in groups.items() if two_of(names, drawn)),
+        *ablation_links([base for base, names in groups.items() if two_of(names, drawn)]),
         *stage_list(drawn),
         *(why(run) for run in drawn if below_validation(run)),
     ]
@@ -291,13 +299,13 @@ def two_of(names: list[str], drawn: list[Run]) -> bool:
     return len({run.name for run in drawn} & set(names)) >= 2
 
 
-def ablation_link(base: str) -> dict:
+def ablation_links(bases: list[str]) -> list[Piece]:
     """The way to what each ingredient bought."""
-    words = f"What each ingredient of the ablation of {base} bought: see Compare models"
-    return {"link": words, "pick": "compare"}
+    words = "What each ingredient of the ablation of {} bought: see Compare models"
+    return [Choices({base: words.format(base) for base in bases})] if bases else []
 
 
-def milestone_table(runs: list[Run]) -> dict:
+def milestone_table(runs: list[Run]) -> Table:
     """When each run had reached what, the best of them first."""
     shares = milestones(runs)
     rows = []
@@ -311,32 +319,31 @@ def milestone_table(runs: list[Run]) -> dict:
         ]
         best = max(record["val_accuracy"] for record in run.history)
         rows.append((-best, [run.name, *cells, f"{100 * best:.2f} %"]))
-    head = ["Run", *(f"{100 * share:.0f} %" for share in shares), "Best"]
-    return {"head": head, "rows": [row for _, row in sorted(rows)]}
+    columns = ["Run", *(f"{100 * share:.0f} %" for share in shares), "Best"]
+    return Table(columns, [row for _, row in sorted(rows)])
 
 
-def stage_list(runs: list[Run]) -> list[dict]:
+def stage_list(runs: list[Run]) -> list[Piece]:
     """What the dotted lines are."""
-    items = [[run.name, f", {stage.when}: {stage.words}."] for run in runs for stage in stages(run)]
-    return [{"title": "Dotted lines: stages of a training"}, {"items": items}] if items else []
+    items = [f"**{run.name}**, {it.when}: {it.words}." for run in runs for it in stages(run)]
+    return [Heading("Dotted lines: stages of a training"), Bullets(items)] if items else []
 
 
-def why(run: Run) -> dict:
-    """Reasons that unfold."""
+def why(run: Run) -> Folded:
     words = (
         f"{run.name}: training accuracy is below validation accuracy in {below_validation(run)} of "
         f"{len(run.history)} epochs. Why?"
     )
-    return {"fold": words, "blocks": [{"items": [["", reason] for reason in reasons(run)]}]}
+    return Folded(words, [Bullets(reasons(run))])
 
 
-def figures_of(runs: list[Run]) -> list[dict]:
+def figures_of(runs: list[Run]) -> list[Piece]:
     """One row a run, from its files alone; a figure that is not there yet is a dash."""
-    if not runs:
-        return []
     rows = [_final(run) for run in runs]
-    table = {"head": list(rows[0]), "rows": [list(row.values()) for row in rows]}
-    return [{"title": "Final figures"}, table]
+    if not rows:
+        return []
+    columns = [*list(rows[0])[:-1], Column("Trained on", numeric=False)]
+    return [Heading("Final figures"), Table(columns, [list(row.values()) for row in rows])]
 
 
 def _final(run: Run) -> dict[str, str]:
@@ -354,17 +361,16 @@ def _final(run: Run) -> dict[str, str]:
     }
 
 
-def epochs_of(runs: list[Run]) -> list[dict]:
-    """The numbers behind the curves: a table that unfolds, and that is saved with all digits."""
-    raw = [
-        [run.name, *(record[f] for f in RECORD_FIELDS)] for run in runs for record in run.history
+def epochs_of(runs: list[Run]) -> list[Piece]:
+    """The numbers behind the curves, which unfold."""
+    rows = [
+        [run.name, *(_cell(record[field]) for field in RECORD_FIELDS)]
+        for run in runs
+        for record in run.history
     ]
-    if not raw:
-        return []
-    rows = [[_short(value) for value in row] for row in raw]
-    table = {"head": ["run", *RECORD_FIELDS], "rows": rows, "raw": raw, "file": "vitdemo-epochs"}
-    return [{"fold": "Every epoch in numbers", "blocks": [table]}]
+    table = Table(["run", *RECORD_FIELDS], rows, file="vitdemo-epochs")
+    return [Folded("Every epoch in numbers", [table])] if rows else []
 
 
-def _short(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _cell(value: object) -> Cell:
+    return Cell(f"{value:.4g}", value=value) if isinstance(value, float) else Cell(str(value))

@@ -1,4 +1,4 @@
-"""What a model says of many pictures, and how pictures become its input."""
+"""What a model predicts for many pictures, and how pictures become its input."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Distillation: part of the target is what another model says of the same augmented picture."""
+"""Distillation: a part of the target is what another model predicts for the same pixels."""
 
 import torch
 from torch import Tensor, nn

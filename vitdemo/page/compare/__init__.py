@@ -7,8 +7,9 @@ import gradio as gr
 
 from vitdemo.errors import VitdemoError
 from vitdemo.page.compare import ablation, models, robustness
-from vitdemo.page.compare.models import Latency, ModelRow, latency, model_rows, trained_rows
-from vitdemo.page.components.notes import Notes
+from vitdemo.page.compare.models import DASH, Latency, ModelRow, latency, model_rows, trained_rows
+from vitdemo.page.components.article import Article, Folded, Heading, Notice, Piece, Text
+from vitdemo.page.components.table import Column, Table
 from vitdemo.page.kit import LONG_QUEUE, QUIET
 from vitdemo.workbench import Workbench
 
@@ -25,13 +26,13 @@ Measured = dict[str, list[Latency]]  # by run, in the order of `models.BATCHES`
 def build(tab: gr.Tab, workbench: Workbench) -> None:
     """Lay out and wire the tab, which draws when it is opened."""
     gr.Markdown(INTRO)
-    table = Notes(elem_id="models")
+    table = Article(elem_id="models")
     timed = gr.State({}, time_to_live=3600)  # what this user has measured
     with gr.Row():
         time_button = gr.Button("Measure latency here", size="sm", scale=0, min_width=200)
         stop_timing = gr.Button("Stop", size="sm", scale=0, min_width=100)
-    state = Notes(elem_id="latency")
-    reported = Notes(elem_id="reported")
+    state = Article(elem_id="latency")
+    reported = Article(elem_id="reported")
     ablation.build(tab, workbench)
     robustness.build(tab, workbench)
 
@@ -55,45 +56,42 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
     stop_timing.click(None, cancels=timing)
 
 
-def model_table(rows: list[ModelRow], measured: Measured) -> list[dict]:
+def model_table(rows: list[ModelRow], measured: Measured) -> list[Piece]:
     """The table, and what its columns say; saved are all columns."""
     if not rows:
-        return [{"notice": NOTHING}]
+        return [Notice(NOTHING)]
     header, texts = models.cells(rows, measured)
-    shown, cells, same = models.told_once(header, texts)
-    words = "; ".join(f"{title}: {text}" for title, text in same.items() if text != models.DASH)
+    same = models.told_once(header, texts)
+    words = "; ".join(f"{name}: {text}" for name, text in same.items() if text not in ("", DASH))
+    columns = [
+        Column(name, text, numeric=name not in models.WORDS, hidden=name in same)
+        for name, text in models.HEADER.items()
+    ]
     return [
-        *({"notice": row.problem} for row in rows if row.problem),
-        {"head": shown, "rows": cells, "file": "vitdemo-models", "whole": [header, *texts]},
-        *([{"quiet": f"The same for all: {words}."}] if words else []),
-        explained(models.HEADER),
+        *(Notice(row.problem) for row in rows if row.problem),
+        Table(columns, texts, file="vitdemo-models"),
+        *([Text(f"The same for all: {words}.", quiet=True)] if words else []),
     ]
 
 
-def explained(words: dict[str, str]) -> dict:
-    """What each number says, one sentence each, folded away."""
-    items = [[title, f": {text}"] for title, text in words.items()]
-    return {"fold": "What the numbers mean", "blocks": [{"items": items}]}
-
-
-def reported_table(known: set[str]) -> list[dict]:
+def reported_table(known: set[str]) -> list[Piece]:
     """The figures of others, apart from ours; those for a recipe of the table first."""
     header, rows = models.reported_cells()
     rows = sorted(rows, key=lambda row: row[0] not in known)
-    table = {"head": header, "rows": rows}
+    table = Table([Column(name, numeric=False) for name in header], rows)
     return [
-        {"title": "Reported elsewhere, not measured here"},
-        {
-            "text": "What others report for CIFAR-10 with the same recipe or its like. Some chose "
-            "their best epoch on the test set, which flatters; none was checked by this project."
-        },
-        {"fold": f"{len(rows)} figures and their sources", "blocks": [table]},
+        Heading("Reported elsewhere, not measured here"),
+        Text(
+            "What others report for CIFAR-10 with the same recipe or its like. Some chose their "
+            "best epoch on the test set, which flatters; none was checked by this project."
+        ),
+        Folded(f"{len(rows)} figures and their sources", [table]),
     ]
 
 
 def timings(
     workbench: Workbench, measured: Measured, progress: gr.Progress
-) -> Iterator[tuple[Measured, list[dict]]]:
+) -> Iterator[tuple[Measured, list[Piece]]]:
     """After each model, all that is measured by then, and in words how it was."""
     measured, problems, words = dict(measured), [], []
     runs = trained_rows(workbench)
@@ -104,13 +102,13 @@ def timings(
             measured[run.name] = [latency(workbench, run, batch) for batch in models.BATCHES]
             words = latency_words({name: measured[name] for name in names if name in measured})
         except VitdemoError as error:
-            problems.append({"notice": str(error)})
+            problems.append(Notice(str(error)))
         yield measured, [*problems, *words]
     if not runs:
-        yield measured, [{"notice": "There is no trained model to time."}]
+        yield measured, [Notice("There is no trained model to time.")]
 
 
-def latency_words(measured: Measured) -> list[dict]:
+def latency_words(measured: Measured) -> list[Piece]:
     """The times of each run, which stand far to the right in the table, and how they were taken."""
     batches = " and ".join(map(str, models.BATCHES))
     each = "; ".join(
@@ -119,10 +117,11 @@ def latency_words(measured: Measured) -> list[dict]:
     )
     device = next(iter(measured.values()))[0].device
     return [
-        {"text": f"Milliseconds for {batches} pictures at once: {each}."},
-        {
-            "quiet": f"Median of at least 5 forward passes after {models.WARM_UP} to warm up, on "
-            f"{device}, without reading or scaling the pictures. Other work on the machine at the "
-            "same time slows it."
-        },
+        Text(f"Milliseconds for {batches} pictures at once: {each}."),
+        Text(
+            f"Median of at least 5 forward passes after {models.WARM_UP} to warm up, on {device}, "
+            "without reading or scaling the pictures. Other work on the machine at the same time "
+            "slows it.",
+            quiet=True,
+        ),
     ]

@@ -6,9 +6,10 @@ from vitdemo.errors import VitdemoError
 from vitdemo.explorer.ingredients import Ablation, Gain, ablation_of, ablations, conclusion
 from vitdemo.metrics.paired import SIGNIFICANT, p_words
 from vitdemo.page.compare.models import DASH, model_rows
+from vitdemo.page.components.article import Article, Notice, Piece, Text
 from vitdemo.page.components.gains import Gains
-from vitdemo.page.components.notes import Notes
 from vitdemo.page.components.run_choice import RunChoice, grouped
+from vitdemo.page.components.table import Column, Table
 from vitdemo.page.kit import QUIET
 from vitdemo.page.metrics.tables import signed
 from vitdemo.predictions import predictions
@@ -33,6 +34,7 @@ WORDS = {
     "first row's run, then here.",
 }
 HEADER = ["Run", "Test accuracy (%)", *WORDS]
+LAST = "What differs"
 SIGNS = f"● better, ■ worse, ○ could be chance: p (Holm) is not below {SIGNIFICANT:g}."
 NOTHING = "No run has been tested yet: nothing to compare."
 ALONE = "No other run was tested on the same pictures."
@@ -61,9 +63,9 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
     """Lay out and wire the section of `tab`."""
     gr.Markdown(INTRO)
     base = RunChoice(label="Beside", info="the run without the ingredient", elem_id="gains-base")
-    told = Notes(elem_id="gains-told")
+    told = Article(elem_id="gains-told")
     figure = Gains(elem_id="gains-figure")
-    table = Notes(elem_id="gains")
+    table = Article(elem_id="gains")
 
     def draw(name):
         found = bases(workbench)
@@ -72,12 +74,12 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
             name = names[0] if names else None
         update = gr.update(groups=grouped(found), value=name or "")
         if name is None:
-            return update, [{"notice": NOTHING}], None, []
+            return update, [Notice(NOTHING)], None, []
         try:
             beside = ablation(workbench, name)
         except VitdemoError as error:
-            return update, [{"notice": str(error)}], None, []
-        told = [{"text": sentence} for sentence in conclusion(beside)]
+            return update, [Notice(str(error))], None, []
+        told = [Text(sentence) for sentence in conclusion(beside)]
         return update, told, drawn(beside), gain_table(beside)
 
     outputs = [base, told, figure, table]
@@ -96,19 +98,16 @@ def drawn(found: Ablation) -> dict:
     return {"label": words, "signs": SIGNS, "rows": rows}
 
 
-def gain_table(found: Ablation) -> list[dict]:
+def gain_table(found: Ablation) -> list[Piece]:
     """Every run beside the base, what the columns say, and who is left out."""
-    left_out = [{"notice": sentence} for sentence in found.left_out]
+    left_out = [Notice(sentence) for sentence in found.left_out]
     if not found.gains:
-        return [{"notice": ALONE}, *left_out]
+        return [Notice(ALONE), *left_out]
     first = [found.base, f"{100 * found.accuracy:.2f}", *[DASH] * 5]
     rows = [first, *map(row, found.gains)]
-    words = [[title, f": {text.format(count=len(found.gains))}"] for title, text in WORDS.items()]
-    return [
-        {"head": HEADER, "rows": rows, "file": f"beside-{found.base}"},
-        {"fold": "What the numbers mean", "blocks": [{"items": words}]},
-        *left_out,
-    ]
+    words = {title: text.format(count=len(found.gains)) for title, text in WORDS.items()}
+    columns = [Column(name, words.get(name, ""), numeric=name != LAST) for name in HEADER]
+    return [Table(columns, rows, file=f"beside-{found.base}"), *left_out]
 
 
 def row(gain: Gain) -> list[str]:

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 import gradio as gr
 
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer.sample import PICTURES, test_sample
-from vitdemo.figures.curves import Pen, pens
+from vitdemo.figures.curves import LineStyle, line_styles
 from vitdemo.metrics.intervals import share_doubt
 from vitdemo.page.compare.models import trained_rows
 from vitdemo.page.components.curves import Curves
@@ -14,7 +13,7 @@ from vitdemo.page.components.run_choice import grouped
 from vitdemo.page.components.run_list import RunList
 from vitdemo.page.kit import LONG_QUEUE, QUIET
 from vitdemo.perturb import PERTURBATIONS, Perturbation
-from vitdemo.robustness import measure
+from vitdemo.robustness import PICTURES, measure
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 
@@ -68,9 +67,7 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
         if not runs or not changes:
             yield {"problems": ["Choose a model and a change above."]}
             return
-        count, problems = least(
-            runs, lambda run: len(test_sample(workbench, run, int(count)).pictures)
-        )
+        count, problems = least(runs, lambda run: len(workbench.sample(run, int(count))))
         if count:
             yield from curves(workbench, runs, changes, count, progress)
         else:
@@ -127,7 +124,7 @@ def curves(
 def drawing(results: Results, runs: list[Run], count: int, problems: list[str]) -> dict:
     """A plot and a table for each change of which something is known."""
     names = [run.name for run in runs]
-    pen = pens(names, names)
+    pen = line_styles(names, names)
     whole = {
         change: {run: points for run, points in found.items() if len(points) == strengths(change)}
         for change, found in results.items()
@@ -146,7 +143,7 @@ def strengths(change: str) -> int:
     return len(PERTURBATIONS[change].strengths)
 
 
-def part(change: str, found: dict[str, list[float]], pen: dict[str, Pen], count: int) -> dict:
+def part(change: str, found: dict[str, list[float]], pen: dict[str, LineStyle], count: int) -> dict:
     """One change: its sentence, its curves, its numbers with how far chance could move them."""
     about = PERTURBATIONS[change]
     steps = [f"{strength:g}" for strength in about.strengths]

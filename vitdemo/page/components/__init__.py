@@ -2,8 +2,8 @@
 
 Python sends a small JSON value, the script draws it. gradio evaluates what a template gives as a
 JavaScript template literal, so a value with `${...}` in it would run: the templates hold no value
-at all, and the scripts write names, classes and numbers as text. `shared.js` and `matrices.js`, in
-the page's head, hold what several scripts draw with.
+at all, and the scripts write names, classes and numbers as text. `shared.js`, `matrices.js` and
+`table.js`, in the page's head, hold what several scripts draw with; `table.css` is the page's, too.
 """
 
 import base64
@@ -18,8 +18,7 @@ import numpy as np
 from gradio.components import Component
 from PIL import Image
 
-from vitdemo.figures import SEQUENTIAL, colour_table
-from vitdemo.figures.truth import DIVERGING
+from vitdemo.figures import DIVERGING, SEQUENTIAL, colour_table
 
 FOLDER = Path(__file__).parent
 
@@ -74,7 +73,7 @@ def _encoded(picture: np.ndarray, exact: bool) -> bytes:
 
 def head_script() -> str:
     """The scripts that all components draw with, and the colours of plain and of signed maps."""
-    parts = [FOLDER / name for name in ("shared.js", "matrices.js")]
+    parts = [FOLDER / name for name in ("shared.js", "matrices.js", "table.js")]
     script = "\n".join(part.read_text(encoding="utf-8") for part in parts)
     return script.replace("SEQUENTIAL", colours(SEQUENTIAL)).replace(
         "DIVERGING", colours(DIVERGING)

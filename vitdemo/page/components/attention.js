@@ -1,7 +1,7 @@
 // The attention of one picture under the pointer. The server sends matrices; what only reads them
 // again (another patch, head, layer, direction, colour) is answered here, without a request.
 // `element` stays while `props.value` (see attention.py) changes.
-const { address, csv, largest, lineOf, make, matrices, paint, patchOf, percent, plainName, ramp, rove, saveOver, saveText, table, tokenNamed, tokensOf } = vitdemo;
+const { address, largest, lineOf, make, matrices, paint, patchOf, percent, plainName, ramp, rove, saveOver, table, tokenNamed, tokensOf } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [where, large, wall] = [part("where"), part("large"), part("wall")];
 const SOURCES = { mean: "mean of heads", rollout: "rollout", similar: "similar tokens" };
@@ -340,15 +340,11 @@ function tables() {
   const head = ["row", ...Array.from({ length: columns }, (_, i) => i + 1)];
   const heads = look.distances.flatMap((each, l) => each.map((distance, h) => [`layer ${l + 1}, head ${h + 1}`, distance.toFixed(2), look.entropies[l][h].toFixed(2)]));
   const names = ["head", "attention distance (patches)", "entropy (bits)"];
-  const save = (rows, name) => {
-    const button = make("button", { type: "button", text: "Download CSV" });
-    button.addEventListener("click", () => saveText(csv(rows), `vitdemo-${plainName(`${look.run} ${name}`)}.csv`, "text/csv"));
-    return button;
-  };
+  const file = (name) => `vitdemo-${plainName(`${look.run} ${name}`)}`;
   part("tables").replaceChildren(
-    make("p", { text: `${title(token)}, ${scale === 1 ? "as cosines" : "in percent"}` }), table(head, grid), save([head, ...grid], title(token)),
+    make("p", { text: `${title(token)}, ${scale === 1 ? "as cosines" : "in percent"}` }), table({ columns: head, rows: grid, file: file(title(token)), tall: true }),
     make("p", { text: `Attention distance: how far from itself a patch looks, on average. Entropy: over how many places attention is spread, 0 bits for one, ${Math.log2(look.size).toFixed(1)} for all ${look.size} tokens alike.` }),
-    table(names, heads), save([names, ...heads], "heads"));
+    table({ columns: names, rows: heads, file: file("heads"), tall: true }));
 }
 part("numbers").addEventListener("toggle", tables);
 document.addEventListener("vitdemo:drawn", () => part("numbers").open && pointed === null && tables());

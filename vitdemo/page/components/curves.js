@@ -134,7 +134,7 @@ function figure(plot, x) {
     plot.sentence ? make("p", { className: "sentence", text: plot.sentence }) : null,
     picture,
     x ? make("p", { className: "said", role: "status" }) : null,
-    plot.table ? table(plot.table.head, plot.table.rows) : null,
+    plot.table ? table({ columns: plot.table.head, rows: plot.table.rows }) : null,
     plot.note ? make("p", { className: "note", text: plot.note }) : null,
   );
 }

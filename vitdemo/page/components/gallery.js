@@ -47,7 +47,7 @@ function listed({ model, models, pictures }) {
   const names = [model, ...models.filter((name) => name !== model)];
   const words = ([predicted, share]) => `${predicted} ${percent(share)}`;
   const row = ({ number, true: truth, answers }) => [number, truth, ...names.map((name) => words(answers[models.indexOf(name)]))];
-  return table(["Test picture", "True class", ...names], pictures.map(row));
+  return table({ columns: ["Test picture", "True class", ...names], rows: pictures.map(row) });
 }
 
 function draw() {

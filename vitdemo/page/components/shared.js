@@ -96,13 +96,6 @@ window.vitdemo = (() => {
       .map((row) => row.map((cell) => (/[",\n]/.test(cell) ? `"${String(cell).replaceAll('"', '""')}"` : cell)).join(","))
       .join("\n") + "\n";
 
-  // A bar or a line break inside a cell cannot break out of it.
-  function markdown(rows) {
-    const cell = (text) => String(text).replaceAll("\\", "\\\\").replaceAll("|", "\\|").split(/\s+/).join(" ").trim();
-    const [head, ...body] = rows.map((row) => `| ${row.map(cell).join(" | ")} |\n`);
-    return [head, `| ${rows[0].map(() => "---").join(" | ")} |\n`, ...body].join("");
-  }
-
   const plainName = (words) => words.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 70);
 
   // Arrow keys, Home and End move the focus over the buttons of `place`, of which Tab reaches one.
@@ -135,13 +128,6 @@ window.vitdemo = (() => {
     return settle;
   }
 
-  function table(head, body) {
-    const cells = (row, tag) => row.map((text, i) => make(i ? tag : "th", { text, scope: i ? null : "row" }));
-    const made = make("table", {}, make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { text, scope: "col" })))),
-      make("tbody", {}, ...body.map((row) => make("tr", {}, ...cells(row, "td")))));
-    return make("div", { className: "scroll", tabIndex: 0 }, made);
-  }
-
   // Maps as they are seen, `cells` (canvases) each over `image`, as a PNG of twice the size.
   function saveOver(image, cells, box, name) {
     const scale = 2;
@@ -160,6 +146,6 @@ window.vitdemo = (() => {
   }
 
   return {
-    address, csv, largest, make, markdown, notice, paint, percent, plainName, ramp, rove, saveAs, saveOver, saveText, table,
+    address, csv, largest, make, notice, paint, percent, plainName, ramp, rove, saveAs, saveOver, saveText,
   };
 })();

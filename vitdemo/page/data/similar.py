@@ -13,7 +13,7 @@ from PIL import Image
 
 from vitdemo import figures
 from vitdemo.errors import ImageError
-from vitdemo.explorer.features import MOST, PIXELS, Sample, Space
+from vitdemo.features import MOST, PIXELS, Sample, Space
 from vitdemo.figures.dataset import sheet
 from vitdemo.page import html
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs

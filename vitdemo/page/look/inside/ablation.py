@@ -153,7 +153,7 @@ def wall_html(found: Effects, heads: Collection[Head]) -> str:
     change, probability = found.logit_change, found.probability_change  # each (L, H)
     name = found.run.classes[found.target]
     limit = float(np.abs(change).max())
-    colours = diverging(change, limit)
+    colours = diverging(-change, limit)  # a head spoke for what is less without it
     L, H = change.shape
     columns = "".join(f'<th scope="col">{h + 1}</th>' for h in range(H))
     body = []
@@ -179,7 +179,7 @@ def wall_html(found: Effects, heads: Collection[Head]) -> str:
     )
     legend = (
         f'<div class="vd-legend">{signed(-limit)} <i class="vd-ramp" style="background: '
-        f'linear-gradient(to right, {", ".join(diverging(np.linspace(-1, 1, 9), 1))})"></i> '
+        f'linear-gradient(to right, {", ".join(diverging(np.linspace(1, -1, 9), 1))})"></i> '
         f"{signed(limit)} (change of the logit, white is none)</div>"
     )
     return (

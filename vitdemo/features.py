@@ -16,12 +16,11 @@ from PIL import Image
 from torch import Tensor
 
 from vitdemo import data, models
+from vitdemo.data import stratified
 from vitdemo.errors import DataError, RunError
-from vitdemo.explorer.dataset import source
-from vitdemo.explorer.sample import stratified
-from vitdemo.explorer.tsne import tsne_apart
 from vitdemo.inputs import square_crop, to_uint8
 from vitdemo.runs import Run
+from vitdemo.tsne import tsne_apart
 from vitdemo.workbench import Workbench
 
 PIXELS = "Raw pixels"
@@ -71,7 +70,7 @@ def nothing(share: float | None, words: str) -> None:
 
 def sample(workbench: Workbench, most: int = MOST) -> Sample:
     """Raises `DataError` where the data set is not there."""
-    return workbench.cache.of(_sample, source(workbench), most)
+    return workbench.cache.of(_sample, workbench.source(), most)
 
 
 def _sample(found: data.Source, most: int) -> Sample:

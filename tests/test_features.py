@@ -9,11 +9,11 @@ import torch
 from PIL import Image
 
 from tests.making import CONVNET, RESNET, TIMM, VIT, make_run
-from vitdemo import models
+from vitdemo import features, models
 from vitdemo.errors import DataError, RunError
-from vitdemo.explorer import features, patches
-from vitdemo.explorer.tsne import tsne, tsne_apart
+from vitdemo.explorer import patches
 from vitdemo.models import ModelSpec, build_model, classifier
+from vitdemo.tsne import tsne, tsne_apart
 from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")

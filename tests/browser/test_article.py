@@ -1,0 +1,106 @@
+"""Pieces and tables as the browser draws them, in a page of their own."""
+
+import gradio as gr
+import pytest
+from playwright.sync_api import expect
+
+from vitdemo.page import CSS, HEAD
+from vitdemo.page.components.article import Article, Choices, Notice, Text
+from vitdemo.page.components.table import Cell, Column, Table
+
+
+def pieces(pressed: str = "") -> list:
+    rows = [
+        ["<b>vit</b>", Cell("90.0", 0.9, (0.85, 0.951234567), bar=0.9), Cell("10", pick="ten")],
+        ["resnet|18", "> 95.5", Cell("1,200", pick="many", pressed=pressed == "many")],
+        ["deit", "–", "−3"],
+    ]
+    columns = ["Model", Column("Accuracy", "How many are right."), "Count"]
+    return [
+        Text("**strong** `code` ${1 + 1} <i>plain</i>"),
+        Notice("Look <here>."),
+        Choices({"cat": "the cats"}),
+        Table(columns, rows, feet=[["All", "1", "2"]], file="models"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def address():
+    with gr.Blocks() as page:
+        view = Article(pieces(), elem_id="view")
+        told = gr.Textbox(elem_id="told")
+
+        def pick(event: gr.EventData):
+            return pieces(event.pick), event.pick
+
+        view.pick(pick, outputs=[view, told])
+    options = {"prevent_thread_lock": True, "quiet": True, "ssr_mode": False}
+    _, url, _ = page.launch(**options, head=HEAD, css_paths=CSS)
+    yield url
+    page.close()
+
+
+@pytest.fixture
+def view(open_page, address):
+    page = open_page(address)
+    view = page.locator("#view")
+    view.locator("tbody tr").first.wait_for()
+    return view
+
+
+def names(view):
+    return view.locator("tbody th")
+
+
+def test_words_are_marked_and_everything_else_is_text(view):
+    expect(view.locator("p").first).to_have_text("strong code ${1 + 1} <i>plain</i>")
+    expect(view.locator("p strong")).to_have_text("strong")
+    expect(view.locator(".vd-notice")).to_have_text("Look <here>.")
+    expect(names(view).first).to_have_text("<b>vit</b>")
+
+
+def test_a_column_sorts_by_keyboard_and_its_missing_values_stay_last(view):
+    head = view.get_by_role("columnheader", name="Accuracy")
+    for key, order, expected in (
+        ("Enter", "ascending", ["<b>vit</b>", "resnet|18", "deit"]),
+        ("Enter", "descending", ["resnet|18", "<b>vit</b>", "deit"]),
+        (" ", None, ["<b>vit</b>", "resnet|18", "deit"]),
+    ):
+        head.get_by_role("button").press(key)
+        expect(names(view)).to_have_text(expected)
+        assert head.get_attribute("aria-sort") == order
+        expect(view.locator("tfoot th")).to_have_text("All")
+
+
+def test_a_file_holds_the_numbers_as_they_are_sorted(view):
+    view.get_by_role("button", name="Count").click()
+    with view.page.expect_download() as download:
+        view.get_by_role("button", name="Download CSV").click()
+    assert download.value.suggested_filename == "models.csv"
+    assert download.value.path().read_text().splitlines() == [
+        'Model,Accuracy,Count,"Accuracy, low","Accuracy, high"',
+        "deit,,-3,,",
+        "<b>vit</b>,0.9,10,0.85,0.951235",
+        "resnet|18,> 95.5,1200,,",
+        "All,1,2,,",
+    ]
+
+
+def test_markdown_is_copied(view):
+    view.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    view.get_by_role("button", name="Copy as Markdown").click()
+    expect(view.get_by_role("status").last).to_have_text("Copied.")
+    copied = view.page.evaluate("navigator.clipboard.readText()").splitlines()
+    assert copied[1] == "| --- | ---: | ---: |"
+    assert copied[3] == "| resnet\\|18 | > 95.5 | 1,200 |"
+
+
+def test_a_pick_keeps_the_focus_and_how_the_table_was_sorted(view):
+    view.get_by_role("button", name="Accuracy").click()
+    view.get_by_role("button", name="Accuracy").click()
+    view.get_by_role("button", name="1,200").press("Enter")
+    expect(view.page.locator("#told textarea")).to_have_value("many")
+    expect(view.locator("[aria-pressed=true]")).to_be_focused()
+    expect(names(view)).to_have_text(["resnet|18", "<b>vit</b>", "deit"])
+    view.get_by_role("button", name="the cats").click()
+    expect(view.page.locator("#told textarea")).to_have_value("cat")

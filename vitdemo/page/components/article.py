@@ -1,0 +1,125 @@
+"""Headings, sentences, tables and figures below each other: what most tabs show.
+
+    view = Article(elem_id="calibration")
+    view.pick(handler, ...)       # of a button in it; handler(event: gr.EventData, ...): event.pick
+
+A handler returns a list of pieces: those below, and `Table`. The value that reaches the script is
+the same list, each piece a JSON object of its fields with `"kind": the name of its class`. In
+`Text` and `Bullets`, **two stars** make words strong and `backticks` make code.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import gradio as gr
+import numpy as np
+
+from vitdemo.page.components import drawn_by
+from vitdemo.page.components.table import Table
+
+
+@dataclass(frozen=True)
+class Heading:
+    text: str
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph; a `quiet` one is small."""
+
+    text: str
+    quiet: bool = False
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A sentence set apart, which screen readers tell at once."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Bullets:
+    items: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Line:
+    """An entry of a legend: a stroke of `colour`, or words alone."""
+
+    words: str
+    colour: str = ""
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Legend:
+    """`groups` of lines by their title, which may be empty."""
+
+    groups: Mapping[str, Sequence[Line]]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A plot as `svg` text, from `figures.svg`; `label` is read to those who do not see it."""
+
+    title: str
+    label: str
+    svg: str
+    lines: Sequence[Line] = ()
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Plots:
+    """Figures side by side, as many as there is room for."""
+
+    figures: Sequence[Figure]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Buttons by what they pick, each a line, numbered."""
+
+    items: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Pieces behind a `title` that unfolds them."""
+
+    title: str
+    pieces: "Sequence[Piece]"
+
+
+Piece = Heading | Text | Notice | Bullets | Legend | Figure | Plots | Choices | Folded | Table
+
+
+class Article(gr.HTML):
+    """See the module. Its event: `pick`."""
+
+    def __init__(self, value: Sequence[Piece] | None = None, **options):
+        super().__init__(value, **drawn_by("article"), **options)
+
+    def preprocess(self, payload) -> None:
+        """What is picked comes with the event."""
+
+    def postprocess(self, value: Sequence[Piece] | None) -> list[dict]:
+        return as_json(list(value or ()))
+
+
+def as_json(value):
+    """Pieces as plain JSON, each with its `kind`; what says nothing is left out, NaN is None."""
+    if dataclasses.is_dataclass(value):
+        fields = {f.name: as_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        said = {n: v for n, v in fields.items() if v is not None and v is not False and v != ""}
+        return {"kind": type(value).__name__, **said}
+    if isinstance(value, Mapping):
+        return [[name, as_json(each)] for name, each in value.items()]
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [as_json(each) for each in value]
+    if isinstance(value, (float, np.floating)):
+        return float(value) if math.isfinite(value) else None
+    return int(value) if isinstance(value, np.integer) else value

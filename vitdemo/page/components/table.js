@@ -1,0 +1,134 @@
+// A table of table.py: sorted by a click on a column's name, copied as Markdown, saved as CSV.
+Object.assign(window.vitdemo, (() => {
+  const { csv, make, saveText } = window.vitdemo;
+  const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
+  const collator = new Intl.Collator("en", { numeric: true });
+  const asCell = (cell) => (cell !== null && typeof cell === "object" ? { text: "", ...cell } : { text: String(cell ?? "") });
+
+  // The first number in the text, or null: "> 0.999", "1,234", "−0.4", "–".
+  function numberIn(text) {
+    const found = /[-+]?\d*\.?\d+(e[-+]?\d+)?/i.exec(text.replaceAll("−", "-").replaceAll(",", ""));
+    return found ? Number(found[0]) : null;
+  }
+  const numberOf = (cell) => cell.value ?? numberIn(cell.text);
+
+  // Columns as { label, help, numeric }: the first one is of names.
+  const columnsOf = (value) =>
+    value.columns.map((column, i) => (typeof column === "object" ? column : { label: String(column), numeric: i > 0 }));
+
+  function compared(a, b, { column, direction }, numeric) {
+    const [one, other] = [a, b].map((row) => (numeric ? numberOf(row[column]) : row[column].text));
+    if (one === null || other === null) return (one === null) - (other === null); // last, either way
+    const order = numeric ? one - other : collator.compare(one, other);
+    return direction === "descending" ? -order : order;
+  }
+
+  function bar({ bar: share, interval, text }) {
+    const clamp = (number) => Math.min(Math.max(100 * number, 0), 100);
+    const track = make("span", { className: "vd-track" }, make("i", { style: `width: ${clamp(share)}%` }));
+    if (interval && interval[0] !== null) {
+      const [left, right] = interval.map(clamp);
+      track.append(make("u", { style: `left: ${left}%; width: ${Math.max(right - left, 0.5)}%` }));
+    }
+    return make("div", { className: "vd-bar" }, track, make("b", { text }));
+  }
+
+  function content(cell, pick) {
+    if (cell.pick !== undefined) {
+      const button = make("button", { type: "button", text: cell.text, "data-pick": cell.pick, "aria-pressed": String(Boolean(cell.pressed)) });
+      button.addEventListener("click", () => pick?.(cell.pick));
+      return button;
+    }
+    if (cell.bar !== undefined) return bar(cell);
+    return cell.strong ? make("b", { text: cell.text }) : cell.text;
+  }
+
+  const looks = ({ numeric, hidden } = {}) => [numeric ? "" : "vd-text", hidden ? "vd-hidden" : ""].join(" ").trim() || null;
+
+  function line(cells, columns, pick) {
+    return make("tr", {}, ...cells.map((cell, i) => {
+      const properties = { className: looks(columns[i]), ...(i ? {} : { scope: "row" }) };
+      const note = cell.note ? make("small", { text: cell.note }) : null;
+      return make(i ? "td" : "th", properties, content(cell, pick), note);
+    }));
+  }
+
+  // What a file holds: an interval in two columns more.
+  function exported(columns, rows) {
+    const wide = columns.map((_, i) => rows.some((row) => row[i].interval));
+    const spread = wide.flatMap((is, i) => (is ? [i] : []));
+    const head = [...columns.map(({ label }) => label), ...spread.flatMap((i) => ["low", "high"].map((end) => `${columns[i].label}, ${end}`))];
+    const plain = (text) => (/^[-+−]?[\d,]+(\.\d+)?$/.test(text) ? numberIn(text) : text.replaceAll("−", "-").replace(/^–$/, ""));
+    const short = (number) => (Number.isInteger(number) ? number : Number(number.toPrecision(6)));
+    const value = (cell) => (cell.value === undefined ? plain(cell.text) : short(cell.value));
+    const ends = (cell) => (cell.interval ?? [null, null]).map((end) => (end === null ? "" : short(end)));
+    return [head, ...rows.map((row) => [...row.map(value), ...spread.flatMap((i) => ends(row[i]))])];
+  }
+
+  function markdown(columns, rows) {
+    const words = (texts) => `| ${texts.map((text) => text.replaceAll("|", "\\|")).join(" | ")} |`;
+    const under = columns.map(({ numeric }) => (numeric ? "---:" : "---"));
+    const texts = rows.map((row) => row.map(({ text, note }) => (note ? `${text} (${note})` : text)));
+    return [words(columns.map(({ label }) => label)), words(under), ...texts.map(words)].join("\n") + "\n";
+  }
+
+  function tools(file, columns, rows) {
+    const told = make("span", { className: "vd-told", role: "status" });
+    const copy = make("button", { type: "button", className: "vd-download", text: "Copy as Markdown" });
+    copy.addEventListener("click", async () => {
+      const text = markdown(columns, rows());
+      try {
+        await navigator.clipboard.writeText(text);
+        told.textContent = "Copied.";
+      } catch { // of a page without https there is no clipboard
+        saveText(text, `${file}.md`, "text/markdown");
+        told.textContent = `Saved as ${file}.md.`;
+      }
+    });
+    const save = make("button", { type: "button", className: "vd-download", text: "Download CSV" });
+    save.addEventListener("click", () => saveText(csv(exported(columns, rows())), `${file}.csv`, "text/csv"));
+    return make("div", { className: "vd-tools" }, copy, save, told);
+  }
+
+  function explanations(pairs) {
+    const items = pairs.flatMap(([title, text]) => [make("dt", { text: title }), make("dd", { text })]);
+    return make("details", { className: "vd-words" }, make("summary", { text: "What the numbers mean" }), make("dl", {}, ...items));
+  }
+
+  // `order` keeps { label, direction } from one drawing to the next; `pick` is told of a cell's button.
+  function table(value, { pick = null, order = {} } = {}) {
+    const columns = columnsOf(value);
+    const [rows, feet] = [value.rows ?? [], value.feet ?? []].map((all) => all.map((row) => row.map(asCell)));
+    const lines = new Map(rows.map((row) => [row, line(row, columns, pick)]));
+    const body = make("tbody");
+    let shown = rows;
+    const heads = columns.map(({ label, help, ...kind }) => {
+      const place = make("th", { scope: "col", className: looks(kind), title: help });
+      if (rows.length < 2) place.textContent = label;
+      else {
+        const button = make("button", { type: "button", className: "vd-sort", text: label });
+        button.addEventListener("click", () => {
+          const direction = NEXT[order.label === label ? order.direction : "none"];
+          sort(Object.assign(order, { label, direction }));
+        });
+        place.append(button);
+      }
+      return place;
+    });
+    function sort({ label, direction }) {
+      const column = direction === "none" ? -1 : columns.findIndex((each) => each.label === label);
+      shown = column < 0 ? rows : [...rows].sort((a, b) => compared(a, b, { column, direction }, columns[column].numeric));
+      body.replaceChildren(...shown.map((row) => lines.get(row)));
+      heads.forEach((head, i) => (i === column ? head.setAttribute("aria-sort", direction) : head.removeAttribute("aria-sort")));
+    }
+    sort(order);
+    const foot = feet.length ? make("tfoot", {}, ...feet.map((row) => line(row, columns, pick))) : null;
+    const drawn = make("table", { className: "vd-table" }, make("thead", {}, make("tr", {}, ...heads)), body, foot);
+    const box = make("div", { className: value.tall ? "vd-scroll vd-tall" : "vd-scroll", tabIndex: 0 }, drawn);
+    const pairs = [...columns.filter(({ help }) => help).map(({ label, help }) => [label, help]), ...(value.words ?? [])];
+    return make("div", { className: "vd-sheet" }, box, value.file ? tools(value.file, columns, () => [...shown, ...feet]) : null,
+      pairs.length ? explanations(pairs) : null);
+  }
+
+  return { table };
+})());
