@@ -3,8 +3,7 @@
 import pytest
 
 from vitdemo.errors import VitdemoError
-from vitdemo.page.kit import picked_numbers, renewed
-from vitdemo.page.look.shared import limited
+from vitdemo.page.kit import limited, picked_numbers, renewed
 
 
 @pytest.mark.parametrize(

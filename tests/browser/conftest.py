@@ -1,11 +1,13 @@
 """A real Chromium for the tests of the page; a test fails on any error in its console."""
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.doing import LISTEN, wait_until_drawn
 from tests.making import KINDS, RESNET, make_run, timm_spec
@@ -15,16 +17,26 @@ PATIENCE = 60_000  # milliseconds, on two busy cores
 expect.set_options(timeout=PATIENCE)
 
 
-@pytest.fixture(scope="module")
-def browser():
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The browser of this machine. Raises `FileNotFoundError` where there is none."""
     path = shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
-        pytest.skip("no Chromium on this machine: `apt-get install chromium` to test the page")
+        raise FileNotFoundError("no Chromium on this machine: `apt-get install chromium`")
     with sync_playwright() as playwright:
         options = ["--no-sandbox", "--disable-dev-shm-usage"]
         browser = playwright.chromium.launch(executable_path=path, args=options)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    try:
+        with chromium() as browser:
+            yield browser
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture

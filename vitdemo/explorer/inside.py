@@ -5,9 +5,8 @@ Layers and heads count from 0 here, as they do in `vitdemo.attention`; the page 
 Letters: L layers, H heads, P patches, C classes, K filters, p side of a filter, N pictures.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import scipy
@@ -316,21 +315,6 @@ def with_epochs(workbench: Workbench) -> list[str]:
     """The runs whose attention `across_epochs` can follow."""
     vits = (run for run in workbench.explained_runs() if run.spec.family not in CONVOLUTIONAL)
     return [run.name for run in vits if runs.kept_epochs(run)]
-
-
-def by_name(workbench: Workbench) -> dict[str, Callable]:
-    """What the page asks here, by the functions' names, of the name of a run in place of a run."""
-
-    def named(function: Callable) -> Callable:
-        return lambda name, *rest: function(workbench, workbench.run(name), *rest)
-
-    of_a_run = (
-        *(logit_lens, head_effects, answer_without, accuracy_without),
-        *(position_similarity, first_filters, across_epochs),
-    )
-    asked = {function.__name__: named(function) for function in of_a_run}
-    of_all = (distances, with_epochs)
-    return asked | {function.__name__: partial(function, workbench) for function in of_all}
 
 
 def thinned(epochs: list[int], most: int) -> list[int]:

@@ -6,12 +6,10 @@ from pathlib import Path
 import gradio as gr
 
 from vitdemo import features
-from vitdemo.explorer import augmented, dataset, hands, inside, why
+from vitdemo.explorer import augmented, dataset
 from vitdemo.explorer import metrics as explorer_metrics
 from vitdemo.explorer.calibration import calibration as calibration_by_name
 from vitdemo.explorer.patches import embed
-from vitdemo.explorer.side import side_by_side
-from vitdemo.export import save_maps
 from vitdemo.page import (
     api,
     calibration,
@@ -53,31 +51,7 @@ def build_page(workbench: Workbench) -> gr.Blocks:
         )
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as page_tabs:
             with gr.Tab("Look", id="look"):
-                opener = look.build(
-                    page,
-                    page_tabs,
-                    explained_runs=workbench.explained_runs,
-                    answers=workbench.answers,
-                    look=lambda name, image: workbench.look(workbench.run(name), image),
-                    layers=lambda name: workbench.layers(workbench.run(name)),
-                    first_source=lambda name: why.first_source(workbench, workbench.run(name)),
-                    save_maps=partial(save_maps, workbench),
-                    side_by_side=partial(side_by_side, workbench),
-                    test_picture=workbench.test_picture,
-                    test_size=workbench.test_size,
-                    hands_on={
-                        "canvas": partial(hands.canvas, workbench),
-                        "shifts": partial(hands.shifts, workbench),
-                        "grid_of": lambda name: hands.grid_of(workbench, workbench.run(name)),
-                    },
-                    inside_of=inside.by_name(workbench),
-                    why_this={
-                        "maps": lambda name, *asked, **options: why.maps(
-                            workbench, workbench.run(name), *asked, **options
-                        ),
-                        "truth": partial(why.truth, workbench),
-                    },
-                )
+                opener = look.build(page, page_tabs, workbench)
             with gr.Tab("Training progress", id="training") as tab:
                 training.build(tab, workbench)
             with gr.Tab("Per-class metrics", id="metrics") as tab:
@@ -106,29 +80,47 @@ def build_page(workbench: Workbench) -> gr.Blocks:
                     absence=partial(dataset.absence, workbench),
                     downloadable=partial(dataset.downloadable, workbench),
                     download=partial(dataset.download, workbench),
-                    sections=lambda: [
-                        data.classes.build(
-                            absence=partial(dataset.absence, workbench),
-                            overview=partial(dataset.overview, workbench),
-                            statistics=partial(dataset.statistics, workbench),
+                    lay_out={
+                        "data-classes": (
+                            "Classes",
+                            partial(
+                                data.classes.build,
+                                absence=partial(dataset.absence, workbench),
+                                overview=partial(dataset.overview, workbench),
+                                statistics=partial(dataset.statistics, workbench),
+                            ),
                         ),
-                        data.patches.build(
-                            opener.picture,
-                            explained_runs=workbench.explained_runs,
-                            embed=lambda name, image: embed(workbench, workbench.run(name), image),
+                        "data-patches": (
+                            "Patches",
+                            partial(
+                                data.patches.build,
+                                picture=opener.picture,
+                                explained_runs=workbench.explained_runs,
+                                embed=lambda name, image: embed(
+                                    workbench, workbench.run(name), image
+                                ),
+                            ),
                         ),
-                        data.augmentation.build(
-                            opener.picture,
-                            trained_runs=workbench.trained_runs,
-                            augment=partial(augmented.live, workbench),
+                        "data-augmentation": (
+                            "Augmentation",
+                            partial(
+                                data.augmentation.build,
+                                picture=opener.picture,
+                                trained_runs=workbench.trained_runs,
+                                augment=partial(augmented.live, workbench),
+                            ),
                         ),
-                        data.similar.build(
-                            opener,
-                            trained_runs=workbench.trained_runs,
-                            planes=partial(features.planes, workbench),
-                            neighbours=partial(features.neighbours, workbench),
+                        "data-similar": (
+                            "Similar pictures",
+                            partial(
+                                data.similar.build,
+                                look=opener,
+                                trained_runs=workbench.trained_runs,
+                                planes=partial(features.planes, workbench),
+                                neighbours=partial(features.neighbours, workbench),
+                            ),
                         ),
-                    ],
+                    },
                 )
         tabs.remember(page, page_tabs)
         api.build(workbench)

@@ -17,7 +17,7 @@ from vitdemo.page.kit import (
     renewed,
 )
 from vitdemo.page.look import permalink
-from vitdemo.page.look.opener import Opener
+from vitdemo.page.look.tab import Look
 from vitdemo.page.metrics import NOTHING
 from vitdemo.predictions import Predictions, Query, counts, panel
 from vitdemo.workbench import Workbench
@@ -63,7 +63,7 @@ INTRO = (
 )
 
 
-def build(tab: gr.Tab, workbench: Workbench, opener: Opener) -> None:
+def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
     """Lay out and wire the `tab`; a picture that is picked opens in Look."""
     gr.Markdown(INTRO)
     model = RunChoice(grouped(workbench.evaluated_runs()), elem_id="errors-model")

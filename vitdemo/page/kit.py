@@ -170,3 +170,17 @@ def renewed(choices: Sequence[Choice], current: str | None) -> tuple[dict, str |
         return gr.update(choices=list(choices)), current
     value = values[0] if values else None
     return gr.update(choices=list(choices), value=value), value
+
+
+def nearest(layer: float, layers: int) -> int:
+    """The layer 1..`layers` next to what the slider says."""
+    return min(max(round(layer or 1), 1), layers)
+
+
+def limited(value: float, top: int) -> dict:
+    """An update of a slider, now at `value`, to 1..`top`.
+
+    It moves the slider only where it must, as `renewed` does: a slide made meanwhile stays.
+    """
+    kept = nearest(value, top)
+    return gr.update(maximum=top) if kept == value else gr.update(maximum=top, value=kept)

@@ -26,7 +26,7 @@ from gradio.components import Component
 from vitdemo.errors import DataError, VitdemoError
 from vitdemo.page.components import drawn_by, served_picture
 from vitdemo.page.kit import QUIET, for_people, picked_numbers
-from vitdemo.page.look.opener import Opener
+from vitdemo.page.look.tab import Look
 from vitdemo.predictions import Query, Selection, find, panel, pictures
 from vitdemo.workbench import Workbench
 
@@ -110,7 +110,7 @@ class Gallery(gr.HTML):
         workbench: Workbench,
         query_of: Callable[..., Query | None],
         inputs: Sequence[Component],
-        opener: Opener,
+        opener: Look,
     ) -> None:
         """Turn pages, and open a picture that is picked in Look, with the model that was asked."""
 

@@ -10,7 +10,7 @@ from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.page.confusion import drawing
 from vitdemo.page.confusion.drawing import COUNTS, UNITS, Matrix
 from vitdemo.page.kit import KEPT_SECONDS, LIGHT_QUEUE, QUIET, PickHTML, for_people, picked_numbers
-from vitdemo.page.look.opener import Opener
+from vitdemo.page.look.tab import Look
 from vitdemo.page.metrics import NOBODY, NOTHING
 from vitdemo.predictions import Query, predictions
 from vitdemo.runs import Run
@@ -26,7 +26,7 @@ INTRO = (
 )
 
 
-def build(tab: gr.Tab, workbench: Workbench, opener: Opener) -> None:
+def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
     """Lay out and wire the tab; a picture of a cell opens in Look."""
     gr.Markdown(INTRO)
     with gr.Row():

@@ -12,9 +12,8 @@ from vitdemo.errors import DataError
 from vitdemo.explorer.augmented import Augmented
 from vitdemo.inputs import load_image, visible_square
 from vitdemo.page import html
-from vitdemo.page.data.section import PRIVATE, Section
-from vitdemo.page.kit import MODEL_QUEUE
 from vitdemo.page.look.picture import example_files
+from vitdemo.page.sections import Sections
 from vitdemo.recipes import RECIPES, Recipe, get_recipe
 from vitdemo.runs import Run
 
@@ -28,33 +27,34 @@ WHERE_NONE_IS = "vit-tiny-regularised"  # the recipe shown without a model: it h
 
 
 def build(
+    sections: Sections,
     picture: gr.State,
     *,
     trained_runs: Callable[[], list[Run]],
     augment: Callable[..., list[Augmented]],
-) -> Section:
+) -> None:
     """Lay out the section; `augment` takes a recipe, the picture in Look, if any, a seed, and
     named pictures to take where there is no data set."""
-    with gr.Tab("Augmentation", id="data-augmentation") as tab:
-        gr.Markdown(WORDS)
-        with gr.Row():
-            names = first_of(trained_runs())
-            recipe = gr.Dropdown(names, value=names[0], label="Recipe", elem_id="recipe")
-            seed = gr.Number(0, label="Seed", precision=0, minimum=0, elem_id="seed")
-            again = gr.Button("Other draws", elem_id="draw-again")
-        view = gr.HTML(elem_id="augmentation", apply_default_css=False)
+    gr.Markdown(WORDS)
+    with gr.Row():
+        names = first_of(trained_runs())
+        recipe = gr.Dropdown(names, value=names[0], label="Recipe", elem_id="recipe")
+        seed = gr.Number(0, label="Seed", precision=0, minimum=0, elem_id="seed")
+        again = gr.Button("Other draws", elem_id="draw-again")
+    view = gr.HTML(elem_id="augmentation", apply_default_css=False)
 
     def draw(image, name, seed):
         if seed is None or not 0 <= seed < SEEDS:
             raise DataError(f"The seed must be a whole number from 0 to {SEEDS - 1}.")
         chosen = get_recipe(name)
-        return [augmentation_html(chosen, augment(chosen, image, int(seed), photos()))]
+        return augmentation_html(chosen, augment(chosen, image, int(seed), photos()))
 
-    section = Section(tab, draw, [picture, recipe, seed], [view], MODEL_QUEUE)
-    section.draw_on(recipe.input, seed.change)
-    again.click(lambda seed: ((seed or 0) + 1) % SEEDS, seed, seed, show_progress="hidden",
-                **PRIVATE)  # fmt: skip
-    return section
+    def next_seed(seed):
+        return ((seed or 0) + 1) % SEEDS
+
+    sections.add("data-augmentation", draw, [picture, recipe, seed], [view])
+    moved = again.click(next_seed, seed, seed, show_progress="hidden", api_visibility="private")
+    sections.draw_on(moved.success, sections.within("data-augmentation"))
 
 
 def first_of(runs: list[Run]) -> list[str]:

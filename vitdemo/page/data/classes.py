@@ -9,25 +9,25 @@ from vitdemo import figures
 from vitdemo.explorer.dataset import Overview, Statistics
 from vitdemo.figures.dataset import channel_plot
 from vitdemo.page import html
-from vitdemo.page.data.section import Section
+from vitdemo.page.sections import Sections
 
 SHOWN = 200  # classes with a mean picture; more would be a page of grey
 
 
 def build(
+    sections: Sections,
     *,
     absence: Callable[[], str],
     overview: Callable[[], Overview],
     statistics: Callable[[], Statistics],
-) -> Section:
+) -> None:
     """Lay out the section, empty where `absence` says why there is no data set: the tab says it."""
-    with gr.Tab("Classes", id="data-classes") as tab:
-        view = gr.HTML(elem_id="classes", apply_default_css=False)
+    view = gr.HTML(elem_id="classes", apply_default_css=False)
 
     def draw():
-        return ["" if absence() else classes_html(overview(), statistics())]
+        return "" if absence() else classes_html(overview(), statistics())
 
-    return Section(tab, draw, [], [view])
+    sections.add("data-classes", draw, [], [view])
 
 
 def classes_html(found: Overview, pixels: Statistics) -> str:

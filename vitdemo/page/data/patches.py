@@ -12,8 +12,7 @@ from vitdemo.explorer.patches import PatchEmbedding
 from vitdemo.figures.dataset import signed_map, spread
 from vitdemo.page import html
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
-from vitdemo.page.data.section import Section
-from vitdemo.page.kit import MODEL_QUEUE
+from vitdemo.page.sections import Sections
 from vitdemo.runs import Run
 
 SIDE = 224
@@ -26,26 +25,24 @@ WORDS = (
 
 
 def build(
+    sections: Sections,
     picture: gr.State,
     *,
     explained_runs: Callable[[], list[Run]],
     embed: Callable[[str, Image.Image], PatchEmbedding],
-) -> Section:
+) -> None:
     """Lay out the section over the `picture` in Look; `embed` takes a run's name."""
-    with gr.Tab("Patches", id="data-patches") as tab:
-        gr.Markdown(WORDS)
-        model = RunChoice(grouped(explained_runs()), elem_id="patches-model")
-        view = gr.HTML(elem_id="patches", apply_default_css=False)
+    gr.Markdown(WORDS)
+    model = RunChoice(grouped(explained_runs()), elem_id="patches-model")
+    view = gr.HTML(elem_id="patches", apply_default_css=False)
 
     def draw(image, name):
         models, name = renewed_runs(explained_runs(), name)
         if image is None or name is None:
             raise ImageError("Choose a picture in Look first: none is kept.")
-        return [models, patches_html(embed(name, image))]
+        return patches_html(embed(name, image)), models
 
-    section = Section(tab, draw, [picture, model], [model, view], MODEL_QUEUE)
-    section.draw_on(model.input)
-    return section
+    sections.add("data-patches", draw, [picture, model], [view, model])
 
 
 def patches_html(found: PatchEmbedding) -> str:

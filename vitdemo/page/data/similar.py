@@ -17,9 +17,9 @@ from vitdemo.features import MOST, PIXELS, Sample, Space
 from vitdemo.figures.dataset import sheet
 from vitdemo.page import html
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
-from vitdemo.page.data.section import PRIVATE, Section
 from vitdemo.page.kit import LONG_QUEUE, QUIET, PickHTML, for_people, picked_numbers
-from vitdemo.page.look.opener import Opener
+from vitdemo.page.look.tab import Look
+from vitdemo.page.sections import Sections
 from vitdemo.runs import Run
 
 WORDS = (
@@ -53,30 +53,30 @@ class Stopped(Exception):
 
 
 def build(
-    opener: Opener,
+    sections: Sections,
+    look: Look,
     *,
     trained_runs: Callable[[], list[Run]],
     planes: Callable[[str, int, Callable], list[Plane]],
     neighbours: Callable[[str, Image.Image], tuple[Sample, np.ndarray, np.ndarray]],
-) -> Section:
-    """Lay out the section; what is picked opens in Look through `opener`.
+) -> None:
+    """Lay out the section; what is picked opens in Look through `look`.
 
     `planes(name, number, report)` gives the planes to draw, of raw pixels and of the run's
     features.
     """
-    with gr.Tab("Similar pictures", id="data-similar") as tab:
-        gr.Markdown(WORDS)
-        model = RunChoice(grouped(trained_runs()), elem_id="similar-model")
-        with gr.Row():
-            count = gr.Slider(
-                200, MOST, MOST, step=100, label="Pictures", elem_id="similar-count", min_width=260
-            )
-            with gr.Column(min_width=260):
-                begin = gr.Button("Lay out the pictures", variant="primary", elem_id="lay-out")
-                stop = gr.Button("Stop", size="sm", elem_id="lay-out-stop")
-        map_view = PickHTML(html.notice(EMPTY), elem_id="tsne")
-        near = gr.Button("Neighbours of the picture in Look", elem_id="find-near")
-        near_view = PickHTML(elem_id="near")
+    gr.Markdown(WORDS)
+    model = RunChoice(grouped(trained_runs()), elem_id="similar-model")
+    with gr.Row():
+        count = gr.Slider(
+            200, MOST, MOST, step=100, label="Pictures", elem_id="similar-count", min_width=260
+        )
+        with gr.Column(min_width=260):
+            begin = gr.Button("Lay out the pictures", variant="primary", elem_id="lay-out")
+            stop = gr.Button("Stop", size="sm", elem_id="lay-out-stop")
+    map_view = PickHTML(html.notice(EMPTY), elem_id="tsne")
+    near = gr.Button("Neighbours of the picture in Look", elem_id="find-near")
+    near_view = PickHTML(elem_id="near")
 
     stops: dict[str | None, threading.Event] = {}  # of whom something is laid out, by session
 
@@ -114,22 +114,22 @@ def build(
         return neighbours_html(name or PIXELS, *neighbours(name, image))
 
     armed = begin.click(arm, **QUIET)
-    armed.then(lay_out, [model, count], map_view, **PRIVATE, **LONG_QUEUE)
+    armed.then(lay_out, [model, count], map_view, api_visibility="private", **LONG_QUEUE)
     stop.click(stop_it, **QUIET)
-    near.click(find, [opener.picture, model], near_view, **PRIVATE, **LONG_QUEUE)
+    near.click(find, [look.picture, model], near_view, api_visibility="private", **LONG_QUEUE)
 
     def picked(name, event: gr.EventData):
         (number,) = picked_numbers(event.pick, LARGEST)
         return number, name
 
     for view in (map_view, near_view):
-        opener.connect(view.pick, picked, [model])
+        look.connect(view.pick, picked, [model])
 
     def refresh(name):
-        return [renewed_runs(trained_runs(), name)[0]]
+        return renewed_runs(trained_runs(), name)[0]
 
     # Opened, it refreshes its models alone: what was laid out stays.
-    return Section(tab, refresh, [model], [model])
+    sections.add("data-similar", refresh, [model], [model], by=[])
 
 
 def planes_html(found: list[Plane]) -> str:

@@ -11,17 +11,17 @@ from PIL import Image
 
 from vitdemo.errors import VitdemoError
 from vitdemo.explorer import hands
-from vitdemo.explorer.hands import PRESETS, Changes, Removed, Shift
+from vitdemo.explorer.hands import PRESETS, Changes, Removed
 from vitdemo.page import html
 from vitdemo.page.components.canvas import Canvas, Changed
 from vitdemo.page.components.maps import Maps
-from vitdemo.page.kit import MODEL_QUEUE, LayerSlider, for_people
+from vitdemo.page.kit import MODEL_QUEUE, LayerSlider, for_people, nearest
 from vitdemo.page.look import hands_drawing as drawing
-from vitdemo.page.look.shared import Shared, nearest
+from vitdemo.page.look.tab import Look
 from vitdemo.perturb import PERTURBATIONS
 from vitdemo.traced import Traced
+from vitdemo.workbench import Workbench
 
-SECTION = "hands"
 # The browser holds which patches are gone, so of many clicks the last one knows all of them.
 LAST = {"trigger_mode": "always_last", "show_progress": "hidden", "api_visibility": "private"}
 STEPS = {"rotate": 5, "brightness": 0.05, "blur": 0.5, "noise": 1, "jpeg": 1}
@@ -68,37 +68,39 @@ class Parts:
 
 @dataclass(frozen=True)
 class Handlers:
-    """What the components ask for; the functions are those that `build` receives."""
+    """What the components ask for."""
 
-    canvas: Callable[[Image.Image], Image.Image]
-    shifts: Callable[[Image.Image, Image.Image], tuple[list[Shift], list[str]]]
-    look: Callable[[str, Image.Image], Traced]
-    grid_of: Callable[[str], tuple[int, int]]
+    workbench: Workbench
 
     def grid(self, choice: str, name: str) -> tuple[int, int]:
-        return self.grid_of(name) if choice == OWN else (int(choice), int(choice))
+        if choice != OWN:
+            return int(choice), int(choice)
+        return hands.grid_of(self.workbench, self.workbench.run(name))
+
+    def traced(self, name: str, image: Image.Image) -> Traced:
+        return self.workbench.look(self.workbench.run(name), image)
 
     def wished(self, image, name, choice, settings) -> tuple[Image.Image, Changes]:
         """The untouched canvas, and the changes; patches removed on another grid are back."""
         *others, removed, code = settings  # nothing is drawn yet: what the address says
         removed = Removed.decoded(code) if removed is None else removed
-        return self.canvas(image), Changes.wished(*others, removed.on(self.grid(choice, name)))
+        return hands.canvas(self.workbench, image), Changes.wished(
+            *others, removed.on(self.grid(choice, name))
+        )
 
     def draw(self, image, name, layer, choice, *settings) -> tuple:
         """The changed picture, all answers, the chosen model's attention; `code`."""
-        if image is None or name is None:
-            return (gr.skip(),) * 4
         return self.drawn(name, layer, *self.wished(image, name, choice, settings))
 
     def drawn(self, name, layer, before: Image.Image, changes: Changes) -> tuple:
         after = hands.change(before, changes)
         try:  # first: the answers of the chosen model are then known from the same passes
-            looks = self.look(name, before), self.look(name, after)
+            looks = self.traced(name, before), self.traced(name, after)
         except VitdemoError as error:
             maps = str(error)
         else:
             maps = drawing.maps_row(*looks, nearest(layer, looks[0].layers), changes)
-        found, problems = self.shifts(before, after)
+        found, problems = hands.shifts(self.workbench, before, after)
         answers = drawing.shifts_html(found, problems, changes)
         return Changed(after, changes), answers, maps, changes.removed.code
 
@@ -112,7 +114,7 @@ class Handlers:
             removed = changes.removed
 
             def look() -> Traced:
-                return self.look(name, hands.change(before, changes))
+                return self.traced(name, hands.change(before, changes))
 
             cells = choose(look, layer, removed, many(count), by)
             return self.drawn(name, layer, before, replace(changes, removed=removed.plus(cells)))
@@ -129,38 +131,23 @@ def at_random(_look, _layer, removed: Removed, count: int, _by) -> Sequence[int]
     return hands.at_random(removed, count, random.randrange(2**31))
 
 
-def build(
-    shared: Shared,
-    *,
-    canvas: Callable[[Image.Image], Image.Image],
-    shifts: Callable[[Image.Image, Image.Image], tuple[list[Shift], list[str]]],
-    look: Callable[[str, Image.Image], Traced],
-    grid_of: Callable[[str], tuple[int, int]],
-) -> None:
-    """Lay out and wire the section.
-
-    `canvas`, `shifts` and `grid_of` are those of `explorer.hands`, `grid_of` by a run's name, as
-    `look(run_name, image)` is.
-    """
-    parts, ask = lay_out(), Handlers(canvas, shifts, look, grid_of)
-    shared.linked |= dict(zip(hands.SLIDERS, parts.sliders, strict=True))
-    shared.linked |= {"pieces": parts.pieces, "seed": parts.seed, "patches": parts.grid}
-    shared.linked["removed"] = parts.code
+def build(look: Look) -> None:
+    """Lay out and wire the section."""
+    parts, ask = lay_out(), Handlers(look.workbench)
+    look.linked |= dict(zip(hands.SLIDERS, parts.sliders, strict=True))
+    look.linked |= {"pieces": parts.pieces, "seed": parts.seed, "patches": parts.grid}
+    look.linked["removed"] = parts.code
     drawn = [parts.picture, parts.shifts, parts.maps, parts.code]
-    inputs = [shared.layer, parts.grid, *parts.settings]
-    changed = [shared.layer, parts.grid, parts.pieces, *parts.sliders, parts.seed]
-    shared.when_drawn(SECTION, ask.draw, inputs, drawn)
-    shared.when_changed(SECTION, ask.draw, inputs, drawn, by=changed)
-    asked = [shared.picture, shared.model]
-    again = {"inputs": [*asked, *inputs], "outputs": drawn, **LAST, **MODEL_QUEUE}
-    parts.picture.toggle(for_people(ask.draw), **again)
+    inputs = [look.layer, parts.grid, *parts.settings]
+    look.add("hands", ask.draw, inputs, drawn)
+    section = look.within("hands")
+    look.draw_on(parts.picture.toggle, section)
     for button, choose in ((parts.most, most_attended), (parts.some, at_random)):
         settings = [parts.count, parts.by, *inputs]
-        handler = ask.without(choose)
-        button.click(handler, [*asked, *settings], drawn, **LAST, **MODEL_QUEUE)
+        button.click(ask.without(choose), [*look.always, *settings], drawn, **LAST, **MODEL_QUEUE)
     back = parts.back.click(lambda: (None, ""), None, [parts.picture, parts.code], **LAST)
-    back.success(for_people(ask.draw), **again)
-    wire_presets(parts, lambda event: event.success(for_people(ask.draw), **again))
+    look.draw_on(back.success, section)
+    wire_presets(parts, lambda event: look.draw_on(event.success, section))
 
 
 def wire_presets(parts: Parts, draw: Callable) -> None:
@@ -174,7 +161,11 @@ def wire_presets(parts: Parts, draw: Callable) -> None:
             lambda: [*values_of(Changes(), ""), 0], None, [*outputs, parts.seed], **LAST
         )
     )
-    parts.draw_again.click(lambda: random.randrange(hands.LAST_SEED + 1), None, parts.seed, **LAST)
+    draw(parts.draw_again.click(another_seed, None, parts.seed, **LAST))
+
+
+def another_seed() -> int:
+    return random.randrange(hands.LAST_SEED + 1)
 
 
 def values_of(changes: Changes, sentence: str) -> list:

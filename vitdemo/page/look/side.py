@@ -1,14 +1,14 @@
 """The section "Side by side" of Look: several models on one picture, under the same controls."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import gradio as gr
 
-from vitdemo.explorer.side import KINDS, Panel, one_of_each_family
+from vitdemo.explorer.side import KINDS, Panel, one_of_each_family, side_by_side
 from vitdemo.metrics import top_k
 from vitdemo.page.components import maps
 from vitdemo.page.components.maps import Maps, Row
-from vitdemo.page.look.shared import Shared
+from vitdemo.page.look.tab import Look
 from vitdemo.runs import Run
 
 OWN_ANSWER = "the predicted class of each"
@@ -20,14 +20,9 @@ INTRO = (
 )
 
 
-def build(
-    shared: Shared,
-    *,
-    runs: Callable[[], list[Run]],
-    side_by_side: Callable[..., tuple[list[Panel], list[str]]],
-) -> None:
-    """Lay out and wire the section; `side_by_side(names, image, depth=, kind=, target=)`."""
-    found = runs()
+def build(look: Look) -> None:
+    """Lay out and wire the section."""
+    found = look.workbench.explained_runs()
     gr.Markdown(INTRO)
     chosen = gr.CheckboxGroup(
         [run.name for run in found],
@@ -53,8 +48,9 @@ def build(
     view = Maps(elem_id="side-by-side")
 
     def draw(image, _, names, kind, depth, target):
-        known = [run.name for run in runs()]
+        known = [run.name for run in look.workbench.explained_runs()]
         panels, problems = side_by_side(
+            look.workbench,
             [name for name in known if name in names],
             image,
             depth=depth / 100,
@@ -63,10 +59,8 @@ def build(
         )
         return row(panels, problems)
 
-    shared.linked |= {"map": kind, "depth": depth, "class": target}
-    settings = [chosen, kind, depth, target]
-    shared.when_drawn("side", draw, settings, [view])
-    shared.when_changed("side", draw, settings, [view])
+    look.linked |= {"map": kind, "depth": depth, "class": target}
+    look.add("side", draw, [chosen, kind, depth, target], [view])
 
 
 def class_names(runs: Sequence[Run]) -> list[str]:

@@ -1,19 +1,20 @@
 """The section "Why this class?" of Look: maps of a class side by side, and the truth meter."""
 
 from collections.abc import Callable
+from functools import partial
 from html import escape
 
 import gradio as gr
 
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer.why import Truth, Why
+from vitdemo.explorer.why import Why, maps, truth
 from vitdemo.page.components.maps import Maps, Row
 from vitdemo.page.kit import LIGHT_QUEUE, LONG_QUEUE, FreeDropdown, for_people, renewed
 from vitdemo.page.look import why_drawing
 from vitdemo.page.look.picture import TRUE_CLASS
-from vitdemo.page.look.shared import Shared
+from vitdemo.page.look.tab import Look
+from vitdemo.page.sections import Section
 
-SECTION = "why"
 PROGRESS = gr.Progress()  # only a mark of where gradio puts the one of each call
 PREDICTED, NOTHING = "", ""  # as class: the predicted one; as the other class: none
 INTRO = (
@@ -57,17 +58,9 @@ class Ticket:
             raise Stopped
 
 
-def build(
-    shared: Shared,
-    *,
-    maps: Callable[..., Why],
-    truth: Callable[..., Truth],
-) -> None:
-    """Lay out and wire the section.
-
-    `maps(run_name, image, target=, against=, slow=, on_step=)` gives the maps, `truth(why, image,
-    fill=, on_step=)` their curves.
-    """
+def build(look: Look) -> None:
+    """Lay out and wire the section."""
+    workbench = look.workbench
     gr.Markdown(INTRO)
     with gr.Row():
         target = FreeDropdown(
@@ -99,35 +92,28 @@ def build(
     gr.Markdown(METER)
     meter = gr.HTML(elem_id="why-meter", apply_default_css=False)
     ticket = gr.State(None)  # of this person's last long work
-    shared.linked |= {"why": target, "not": against, "fill": fill}
+    look.linked |= {"why": target, "not": against, "fill": fill}
     asked = [target, against, fill]
 
     def ask(image, name, target, against, **options) -> Why:
-        return maps(name, image, target=target or None, against=against or None, **options)
+        run, classes = workbench.run(name), {"target": target or None, "against": against or None}
+        return maps(workbench, run, image, **classes, **options)
 
     def redraw(image, name, target, against, fill, ticket):
         stop_others(ticket, image, name, target, against, fill)
-        try:
-            found = ask(image, name, target, against, slow=False)
-        except VitdemoError as error:
-            return str(error), ""
-        return drawn(found, fill)
+        return drawn(ask(image, name, target, against, slow=False), fill)
 
     def draw(image, name, target, against, fill, ticket):
         """As `redraw`, with the choices of a picture and model that may be new."""
         stop_others(ticket, image, name, target, against, fill)
         try:
-            try:
-                found = ask(image, name, target, against, slow=False)
-            except VitdemoError as error:  # a class that this model does not have
-                found = ask(image, name, PREDICTED, NOTHING, slow=False)
-                target, against = None, None  # no choice of any model: the first ones hold
-                gr.Info(escape(str(error)))
-        except VitdemoError as error:
-            return *[gr.skip()] * len(asked), str(error), ""
-        true = image.info.get(TRUE_CLASS)
-        *updates, fill = choices(found, target, against, fill, true)
-        return *updates, *drawn(found, fill)
+            found = ask(image, name, target, against, slow=False)
+        except VitdemoError as error:  # a class that this model does not have
+            found = ask(image, name, PREDICTED, NOTHING, slow=False)
+            target, against = None, None  # no choice of any model: the first ones hold
+            gr.Info(escape(str(error)))
+        *updates, fill = choices(found, target, against, fill, image.info.get(TRUE_CLASS))
+        return *drawn(found, fill), *updates
 
     def at_length(work: Callable[..., Why], words: str) -> Callable:
         """A handler that does `work` with a progress bar until its ticket is stopped."""
@@ -155,7 +141,7 @@ def build(
 
     def measured(image, name, target, against, fill, on_step) -> Why:
         found = ask(image, name, target, against, slow=False)
-        truth(found, image, fill=fill, on_step=on_step)
+        truth(workbench, found, image, fill=fill, on_step=on_step)
         return ask(image, name, target, against, slow=False)  # which knows it now
 
     def stop_others(ticket, *question):
@@ -178,22 +164,23 @@ def build(
         return free, free, gr.update(visible=working)
 
     private, controls = {"api_visibility": "private"}, [slow, measure, cancel]
-    shared.when_drawn(SECTION, draw, [*asked, ticket], [*asked, shown, meter])
-    shared.when_changed(SECTION, redraw, [*asked, ticket], [shown, meter], by=asked)
+    look.add("why", draw, [*asked, ticket], [shown, meter, *asked], by=[])
+    changed = Section(["why"], redraw, [*asked, ticket], [shown, meter])
+    look.draw_on(partial(gr.on, [choice.input for choice in asked]), [changed])
     for button, work, words in (
         (slow, slow_maps, "Drawing the slow maps"),
         (measure, measured, "Measuring how true the maps are"),
     ):
         started = button.click(
             start,
-            [ticket, shared.picture, shared.model, *asked],
+            [ticket, *look.always, *asked],
             [ticket, *controls],
             **private,
             **LIGHT_QUEUE,
         )
         worked = started.then(
             at_length(work, words),
-            inputs=[shared.picture, shared.model, *asked, ticket],
+            inputs=[*look.always, *asked, ticket],
             outputs=[shown, meter],
             show_progress_on=meter,
             **private,

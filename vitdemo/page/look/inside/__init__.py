@@ -1,34 +1,40 @@
 """The section "Inside" of Look: what happens between the pixels and the answer, in six parts."""
 
-from collections.abc import Callable
+import gradio as gr
 
+from vitdemo.page.kit import QUIET
 from vitdemo.page.look.inside import ablation, distance, epochs, filters, lens, positions
-from vitdemo.page.look.inside.parts import Parts
-from vitdemo.page.look.shared import Shared
+from vitdemo.page.look.tab import Look
 
-# Id of the part: its title, its file, and the functions that it calls.
+# Id of the part: its title and its file.
 PARTS = {
-    "lens": ("Logit lens", lens, ("logit_lens",)),
-    "ablation": (
-        "Head ablation",
-        ablation,
-        ("head_effects", "answer_without", "accuracy_without"),
-    ),
-    "distance": ("Attention distance", distance, ("distances",)),
-    "positions": ("Position embeddings", positions, ("position_similarity",)),
-    "filters": ("Patch embedding", filters, ("first_filters",)),
-    "epochs": ("In training", epochs, ("look", "across_epochs", "with_epochs")),
+    "lens": ("Logit lens", lens),
+    "ablation": ("Head ablation", ablation),
+    "distance": ("Attention distance", distance),
+    "positions": ("Position embeddings", positions),
+    "filters": ("Patch embedding", filters),
+    "epochs": ("In training", epochs),
 }
 
 
-def build(shared: Shared, **functions: Callable) -> None:
-    """Lay out and wire the section.
+def build(look: Look) -> None:
+    """Lay out the parts, of which the chosen one is shown and draws.
 
-    `functions` are `look` and those of `explorer.inside` by their names; they take a run's name
-    first, where those take the workbench and the run (`distances` takes no run).
+    Not tabs: as they appear, the browser selects the first by itself, over what the page's address
+    asks for.
     """
-    parts = Parts(shared, {name: title for name, (title, _, _) in PARTS.items()})
-    for name, (_, part, needed) in PARTS.items():
-        with parts.columns[name]:
-            part.build(parts, **{each: functions[each] for each in needed})
-    parts.wire()
+    choices = [(title, name) for name, (title, _) in PARTS.items()]
+    chosen = gr.Radio(choices, value=choices[0][1], label="Part", elem_id="part")
+    look.choosers.append(chosen)
+    look.linked["inside"] = chosen
+    columns = []
+    for number, (name, (_, part)) in enumerate(PARTS.items()):
+        with gr.Column(visible=number == 0, elem_id=f"part-{name}") as column:
+            part.build(look)
+        columns.append(column)
+
+    def show(chosen):
+        return [gr.update(visible=name == chosen) for name in PARTS]
+
+    chosen.change(show, chosen, columns, **QUIET)
+    look.draw_on(chosen.input, look.within("inside"))

@@ -3,23 +3,23 @@
 Letters: L layers, H heads, C classes.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 import gradio as gr
 import numpy as np
 import scipy
-from PIL import Image
 
 from vitdemo.attention.ablation import Head
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer.inside import Effects, Step
+from vitdemo.explorer import inside
+from vitdemo.explorer.inside import Effects
 from vitdemo.figures.inside import diverging
 from vitdemo.metrics import top_k
 from vitdemo.metrics.paired import McNemar
 from vitdemo.page import html
 from vitdemo.page.kit import LONG_QUEUE, MODEL_QUEUE, PickHTML, for_people
-from vitdemo.page.look.inside.parts import Parts
 from vitdemo.page.look.inside.pieces import caption, folded, paint, percent, signed
+from vitdemo.page.look.tab import Look
 
 KEPT_SECONDS = 6 * 3600
 ASK = "Accuracy on 1,000 test pictures without them"
@@ -44,15 +44,9 @@ MEAN = (
 CHOOSE = "Choose heads to switch them off, all at the same time, and on again."
 
 
-def build(
-    parts: Parts,
-    *,
-    head_effects: Callable[[str, Image.Image, str], Effects],
-    answer_without: Callable[[str, Image.Image, Collection[Head], str], np.ndarray],
-    accuracy_without: Callable[[str, Collection[Head], str], Iterator[Step]],
-) -> None:
-    """Lay out and wire the part; the callables take a run's name first."""
-    shared = parts.shared
+def build(look: Look) -> None:
+    """Lay out and wire the part."""
+    workbench = look.workbench
     effects = gr.State(None, time_to_live=KEPT_SECONDS)
     off = gr.Textbox(
         "", visible="hidden", label="heads that are off", elem_id="heads-off"
@@ -74,11 +68,12 @@ def build(
             accuracy = gr.HTML(elem_id="accuracy-without", apply_default_css=False, min_height=80)
 
     def shown(image, name, found, heads, instead):
-        without = answer_without(name, image, heads, instead)
+        run = workbench.run(name)
+        without = inside.answer_without(workbench, run, image, heads, instead)
         return wall_html(found, heads), compared_html(found, without, heads), written(heads)
 
     def draw(image, name, text, before, instead):
-        found = head_effects(name, image, instead)
+        found = inside.head_effects(workbench, workbench.run(name), image, instead)
         if before is None or before.run.name == name:
             return *shown(image, name, found, read(text, found), instead), found, gr.skip()
         return *shown(image, name, found, frozenset(), instead), found, ""
@@ -102,7 +97,8 @@ def build(
             return
         yield "", gr.update(interactive=True)
         try:
-            for step in accuracy_without(name, heads, instead):
+            run = workbench.run(name)
+            for step in inside.accuracy_without(workbench, run, heads, instead):
                 progress((step.done, step.total), desc="Test pictures", unit="answers")
                 yield gr.skip(), gr.skip()
             yield change_html(name, step.test, heads), no_cancel
@@ -116,21 +112,20 @@ def build(
     latest = {"trigger_mode": "always_last", "api_visibility": "private"}
     quick = {"show_progress": "hidden", **latest, **MODEL_QUEUE}
     drawn = [wall, compared, off, effects, accuracy]
-    parts.draw("ablation", draw, [off, effects, instead], drawn, by=[instead])
+    look.add("inside/ablation", draw, [off, effects, instead], drawn, by=[instead])
     chosen = [wall, compared, off]
-    now = [shared.picture, shared.model]
-    wall.pick(pick, inputs=[*now, off, effects, instead], outputs=chosen, **quick)
-    all_on.click(switch_on, inputs=[*now, effects, instead], outputs=chosen, **quick)
+    wall.pick(pick, inputs=[*look.always, off, effects, instead], outputs=chosen, **quick)
+    all_on.click(switch_on, inputs=[*look.always, effects, instead], outputs=chosen, **quick)
     measured = [accuracy, cancel]
     asked = ask.click(
         measure,
-        inputs=[shared.model, off, effects, instead],
+        inputs=[look.model, off, effects, instead],
         outputs=measured,
         api_visibility="private",
         **LONG_QUEUE,
     )
     cancel.click(stop, outputs=measured, cancels=[asked], queue=False, api_visibility="private")
-    shared.linked |= {"off": off, "instead": instead}
+    look.linked |= {"off": off, "instead": instead}
 
 
 def read(text: str, found: Effects) -> frozenset[Head]:

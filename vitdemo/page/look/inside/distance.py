@@ -2,17 +2,14 @@
 each other.
 """
 
-from collections.abc import Callable
-
 import gradio as gr
-from PIL import Image
 
 from vitdemo import figures
-from vitdemo.explorer.inside import Distances
+from vitdemo.explorer.inside import Distances, distances
 from vitdemo.figures.inside import distance_plot
 from vitdemo.page import html
-from vitdemo.page.look.inside.parts import Parts
 from vitdemo.page.look.inside.pieces import caption, folded
+from vitdemo.page.look.tab import Look
 from vitdemo.runs import Run
 
 WORDS = (
@@ -26,18 +23,14 @@ WORDS = (
 )
 
 
-def build(
-    parts: Parts,
-    *,
-    distances: Callable[[Image.Image], tuple[list[Distances], list[str]]],
-) -> None:
-    """Lay out and wire the part; `distances(image)` measures every Vision Transformer."""
+def build(look: Look) -> None:
+    """Lay out and wire the part."""
     view = gr.HTML(elem_id="distances", apply_default_css=False)
 
     def draw(image, name):
-        return distances_html(*distances(image))
+        return distances_html(*distances(look.workbench, image))
 
-    parts.draw("distance", draw, [], [view])
+    look.add("inside/distance", draw, [], [view])
 
 
 def distances_html(found: list[Distances], problems: list[str]) -> str:

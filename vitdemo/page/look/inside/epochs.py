@@ -1,15 +1,12 @@
 """The part "In training": what a layer looked at in one picture, epoch by epoch."""
 
-from collections.abc import Callable, Iterator
-
 import numpy as np
-from PIL import Image
 
-from vitdemo.explorer.inside import EpochMap
+from vitdemo.explorer.inside import EpochMap, across_epochs, with_epochs
 from vitdemo.page.components.maps import Maps, Panel, Row, peak
-from vitdemo.page.look.inside.parts import Parts
+from vitdemo.page.kit import nearest
 from vitdemo.page.look.inside.pieces import percent
-from vitdemo.page.look.shared import nearest
+from vitdemo.page.look.tab import Look
 from vitdemo.traced import Traced
 
 WORDS = (
@@ -23,40 +20,30 @@ NONE_KEPT = (
 )
 
 
-def build(
-    parts: Parts,
-    *,
-    look: Callable[[str, Image.Image], Traced],
-    across_epochs: Callable[[str, Image.Image, int], Iterator[EpochMap]],
-    with_epochs: Callable[[], list[str]],
-) -> None:
-    """Lay out and wire the part; `across_epochs(run_name, image, layer)`, its layer from 0.
-
-    `with_epochs` names the runs that kept more than their last weights.
-    """
+def build(look: Look) -> None:
+    """Lay out and wire the part."""
     view = Maps(elem_id="epochs-inside")
 
     def draw(image, name, layer):
-        found = look(name, image)
+        found = look.traced(name, image)
         layer = nearest(layer, found.layers)
-        maps = list(across_epochs(name, image, layer - 1))
-        return row(found, layer, maps, [] if maps else with_epochs())
+        maps = list(across_epochs(look.workbench, found.run, image, layer - 1))
+        return row(found, layer, maps, [] if maps else with_epochs(look.workbench))
 
-    layer = parts.shared.layer
-    parts.draw("epochs", draw, [layer], [view], by=[layer])
+    look.add("inside/epochs", draw, [look.layer], [view])
 
 
-def row(look: Traced, layer: int, epochs: list[EpochMap], others: list[str]) -> Row | str:
+def row(found: Traced, layer: int, epochs: list[EpochMap], others: list[str]) -> Row | str:
     """A strip of maps, or which `others` have one, and how to keep the weights for it."""
     if not epochs:
         words = f"; choose {' or '.join(others)} above, which kept more" if others else ""
-        return NONE_KEPT.format(name=look.run.name, others=words)
-    return Row([panel(look, each) for each in epochs], WORDS.format(layer=layer))
+        return NONE_KEPT.format(name=found.run.name, others=words)
+    return Row([panel(found, each) for each in epochs], WORDS.format(layer=layer))
 
 
-def panel(look: Traced, each: EpochMap) -> Panel:
+def panel(found: Traced, each: EpochMap) -> Panel:
     predicted = int(np.argmax(each.probabilities))
     when = "In the end" if each.epoch is None else f"Epoch {each.epoch}"
-    answer = f"predicts {look.run.classes[predicted]}, {percent(each.probabilities[predicted])}"
-    words = f"{look.run.name}, {when.lower()}: {answer}, strongest in {peak(each.values)}"
-    return Panel(when, each.values, look.seen, words, lines=[answer])
+    answer = f"predicts {found.run.classes[predicted]}, {percent(each.probabilities[predicted])}"
+    words = f"{found.run.name}, {when.lower()}: {answer}, strongest in {peak(each.values)}"
+    return Panel(when, each.values, found.seen, words, lines=[answer])

@@ -3,16 +3,14 @@
 Letters: K filters, p their side in pixels.
 """
 
-from collections.abc import Callable
-
 import gradio as gr
 import numpy as np
 
-from vitdemo.explorer.inside import Filters
+from vitdemo.explorer.inside import Filters, first_filters
 from vitdemo.figures.inside import tile
 from vitdemo.page import html
-from vitdemo.page.look.inside.parts import Parts
 from vitdemo.page.look.inside.pieces import caption, percent
+from vitdemo.page.look.tab import Look
 
 PRINCIPAL, STRONGEST = "Principal components", "The strongest filters"
 WORDS = {
@@ -30,16 +28,16 @@ WORDS = {
 }
 
 
-def build(parts: Parts, *, first_filters: Callable[[str], Filters]) -> None:
-    """Lay out and wire the part; `first_filters(run_name)`."""
+def build(look: Look) -> None:
+    """Lay out and wire the part."""
     which = gr.Radio([PRINCIPAL, STRONGEST], value=PRINCIPAL, label="Show", elem_id="which-filters")
     view = gr.HTML(elem_id="filters", apply_default_css=False)
 
     def draw(image, name, which):
-        return filters_html(first_filters(name), which)
+        return filters_html(first_filters(look.workbench, look.workbench.run(name)), which)
 
-    parts.draw("filters", draw, [which], [view], by=[which])
-    parts.shared.linked["filters"] = which
+    look.add("inside/filters", draw, [which], [view])
+    look.linked["filters"] = which
 
 
 def filters_html(found: Filters, which: str) -> str:

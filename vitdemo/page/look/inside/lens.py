@@ -4,20 +4,18 @@ Letters: L layers, P patches, C classes.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import gradio as gr
 import numpy as np
-from PIL import Image
 
 from vitdemo import figures
-from vitdemo.explorer.inside import Lens
+from vitdemo.explorer.inside import Lens, logit_lens
 from vitdemo.figures.inside import CLASS_COLOURS, sequential
 from vitdemo.page import html
-from vitdemo.page.kit import MODEL_QUEUE, PickHTML, for_people
-from vitdemo.page.look.inside.parts import Parts
+from vitdemo.page.kit import MODEL_QUEUE, PickHTML, for_people, nearest, picked_numbers
 from vitdemo.page.look.inside.pieces import caption, folded, paint, percent
-from vitdemo.page.look.shared import nearest
+from vitdemo.page.look.tab import Look
 
 ALL_NAMED = 12  # classes; of more, the strip names the strongest
 STRONGEST = 8
@@ -34,38 +32,32 @@ PATCHES = (
 )
 
 
-def build(parts: Parts, *, logit_lens: Callable[[str, Image.Image], Lens]) -> None:
-    """Lay out and wire the part; `logit_lens(run_name, image)`."""
-    shared = parts.shared
-    picked = gr.State(None)  # the layer that the slider was moved to from here
+def build(look: Look) -> None:
+    """Lay out and wire the part."""
     strip = PickHTML(elem_id="lens")
     patches = gr.HTML(elem_id="lens-patches", apply_default_css=False)
 
+    def lens_of(image, name) -> Lens:
+        return logit_lens(look.workbench, look.workbench.run(name), image)
+
     def draw(image, name, layer):
-        found = logit_lens(name, image)
+        found = lens_of(image, name)
         layer = nearest(layer, len(found.answers) - 1) if layer else 0
         return strip_html(found, layer), patches_html(found, layer)
 
-    def follow(image, name, layer, picked):
-        # What was picked is drawn already, and another layer may have been picked meanwhile.
-        if layer == picked:
-            return [gr.skip()] * 3
-        return *draw(image, name, layer), None
-
     @for_people
     def pick(image, name, event: gr.EventData):
-        layer = int(event.pick)
+        found = lens_of(image, name)
+        (layer,) = picked_numbers(event.pick, len(found.answers))
         # The tab's slider has no 0; for all others it follows, so that all sections agree.
-        moved = (layer, layer) if layer else (gr.skip(), gr.skip())
-        return *draw(image, name, layer), *moved
+        moved = layer or gr.skip()
+        return strip_html(found, layer), patches_html(found, layer), moved
 
-    parts.draw("lens", draw, [shared.layer], [strip, patches])
-    followed = [shared.layer, picked], [strip, patches, picked]
-    parts.redraw("lens", follow, *followed, by=[shared.layer])
+    look.add("inside/lens", draw, [look.layer], [strip, patches])
     strip.pick(
         pick,
-        inputs=[shared.picture, shared.model],
-        outputs=[strip, patches, shared.layer, picked],
+        inputs=look.always,
+        outputs=[strip, patches, look.layer],
         trigger_mode="always_last",
         show_progress="hidden",
         api_visibility="private",

@@ -3,16 +3,15 @@
 Letters: P patches.
 """
 
-from collections.abc import Callable
-
 import gradio as gr
 import numpy as np
 
+from vitdemo.explorer.inside import position_similarity
 from vitdemo.figures.inside import diverging, position_overview
 from vitdemo.page import html
-from vitdemo.page.kit import MODEL_QUEUE, PickHTML, for_people
-from vitdemo.page.look.inside.parts import Parts
+from vitdemo.page.kit import MODEL_QUEUE, PickHTML, for_people, picked_numbers
 from vitdemo.page.look.inside.pieces import caption, folded, paint, signed
+from vitdemo.page.look.tab import Look
 
 NUMBERED = 8  # columns; in the cells of a wider grid there is no room for a number
 WORDS = (
@@ -30,14 +29,8 @@ START = {
 }
 
 
-def build(
-    parts: Parts,
-    *,
-    position_similarity: Callable[[str], tuple[np.ndarray, tuple[int, int], str]],
-) -> None:
-    """Lay out and wire the part; `position_similarity(run_name)` gives (P, P), the grid, and what
-    the embeddings began with."""
-    shared = parts.shared
+def build(look: Look) -> None:
+    """Lay out and wire the part."""
     cell = gr.State(None)
     with gr.Row():
         with gr.Column(min_width=300):
@@ -45,21 +38,24 @@ def build(
         with gr.Column(min_width=300):
             overview = gr.HTML(elem_id="all-positions", apply_default_css=False)
 
+    def similarity_of(name):
+        return position_similarity(look.workbench, look.workbench.run(name))
+
     def draw(image, name, cell):
-        similarity, grid, start = position_similarity(name)
+        similarity, grid, start = similarity_of(name)
         drawn = map_html(similarity, grid, chosen(cell, grid), start)
         return drawn, overview_html(similarity, grid, name)
 
     @for_people
     def pick(name, event: gr.EventData):
-        similarity, grid, start = position_similarity(name)
-        cell = tuple(map(int, event.pick.split(".")))
+        similarity, grid, start = similarity_of(name)
+        cell = picked_numbers(event.pick, *grid)
         return map_html(similarity, grid, chosen(cell, grid), start), cell
 
-    parts.draw("positions", draw, [cell], [map_, overview])
+    look.add("inside/positions", draw, [cell], [map_, overview])
     map_.pick(
         pick,
-        inputs=shared.model,
+        inputs=look.model,
         outputs=[map_, cell],
         trigger_mode="always_last",
         show_progress="hidden",

@@ -1,0 +1,15 @@
+"""What a person gets of the models that ship is what it was; see `tests/golden`."""
+
+from tests.golden import HERE, difference, everything
+
+
+def test_what_a_person_gets_is_what_it_was(open_page):
+    wanted = {path.stem: path.read_text(encoding="utf-8") for path in HERE.glob("*.txt")}
+    found = everything(open_page("about:blank"), wanted)
+    assert set(found) == set(wanted)
+    told = {name: difference(wanted[name], found[name]) for name in wanted}
+    assert not any(told.values()), "\n".join(
+        f"\n{name}.txt (python -m tests.golden writes it anew):\n{text}"
+        for name, text in told.items()
+        if text
+    )

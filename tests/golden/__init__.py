@@ -1,0 +1,175 @@
+"""What a person gets of the models that ship, as text that is kept in files beside this one.
+
+    python -m tests.golden  # writes them anew; `git diff` then tells what changed
+
+`api.txt` has the named endpoints' answers, `maps.txt` the file of "Save all maps", `report.txt`
+the report, the others a tab each: words, labels, tables and the values of what can be set, in the
+order of the page, whatever the markup. Whole numbers are pinned; one with decimals may be off by
+one in its last digit, as another processor's may be.
+"""
+
+import difflib
+import math
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+from gradio_client import Client, handle_file
+from playwright.sync_api import Page
+
+from tests.serving import ROOT, serve
+from vitdemo.report import report
+from vitdemo.runs import read_run
+
+HERE = Path(__file__).parent
+SHIPPED = ROOT / "assets" / "runs"
+PHOTO = ROOT / "assets" / "photos" / "cat.jpg"
+RUN = "vit-small-pretrained"
+REPORTED = ("finetune-deit-tiny", "conv-baseline", "vit-plain-cpu", "vit-plain-cpu-muon")
+THEN = datetime(2026, 1, 1)
+READ = (HERE / "read.js").read_text(encoding="utf-8")
+NOTHING = "nothing"  # the folder without a data set
+OF_THIS_MACHINE = ((r"Runs on .* · ", "Runs on … · "), (rf"'\S+/{NOTHING}'", NOTHING))
+NUMBER = re.compile(r"([-−+]?\d+\.(\d+))")
+
+
+def everything(page: Page, wanted: dict[str, str] | None = None) -> dict[str, str]:
+    """{"api": text, ...} of a page on the CPU without a data set, seen in the browser's `page`.
+
+    A place of the page is read until it is as `wanted`, or changes no more.
+    """
+    page.set_default_timeout(60_000)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serve("--runs", str(SHIPPED), "--data", f"{folder}/{NOTHING}") as address,
+    ):
+        client = Client(address, verbose=False, download_files=folder)
+        found = {"api": api(client), "maps": maps(client)}
+        client.close()
+        found |= tabs(page, address, wanted)
+        page.goto("about:blank")  # before the server leaves
+    page.set_content(report([read_run(SHIPPED / name) for name in REPORTED], now=THEN))
+    found["report"] = f"{page.locator('svg').count()} figures\n{read(page, 'body')}"
+    return found
+
+
+def api(client: Client) -> str:
+    """What the named endpoints answer; lists of numbers by what `described` tells of them."""
+    photo = handle_file(PHOTO)
+    asked = {
+        "runs": (),
+        "classify": (photo,),
+        "attention": (photo, RUN, 4, "mean", 0.5),
+        "why": (photo, RUN, "cat", "dog"),
+        "metrics": (RUN,),
+    }
+    lines = []
+    for name, arguments in asked.items():
+        lines += flat(client.predict(*arguments, api_name=f"/{name}"), f"/{name}")
+    return "\n".join(lines)
+
+
+def flat(value, name: str) -> Iterator[str]:
+    """A line for each number, word and array in what an endpoint answered."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield from flat(one, f"{name} {key}")
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for one in value:
+            yield from flat(one, name)
+    elif isinstance(value, list) and len(value) == 2:  # an interval
+        yield f"{name}: {value[0]:.4f} to {value[1]:.4f}"
+    elif isinstance(value, list):
+        yield f"{name}: {described(np.array(value, float))}"
+    else:
+        yield f"{name}: {value:.4f}" if isinstance(value, float) else f"{name}: {value}"
+
+
+def maps(client: Client) -> str:
+    """Every array of "Save all maps", and the README in the file."""
+    path = client.predict(handle_file(PHOTO), RUN, api_name="/maps")
+    with np.load(path) as arrays:
+        lines = [f"{key}: {told(arrays[key])}" for key in arrays.files if key != "README.txt"]
+        return "\n".join([Path(path).name, *lines, bytes(arrays["README.txt"]).decode()])
+
+
+def told(values: np.ndarray) -> str:
+    words = values.dtype.kind in "US"
+    return f"{values.dtype} {' '.join(values) if words else described(values)}"
+
+
+def described(values: np.ndarray) -> str:
+    """Shape, mean, spread and largest value, and the mean weighted by place, to three digits."""
+    values = values.astype(float)
+    largest = np.abs(values).max()
+    digits = max(1, 2 - math.floor(math.log10(largest))) if largest > 0 else 1
+    figures = {"mean": values.mean(), "spread": values.std(), "max": values.max()}
+    figures["placed"] = values.ravel() @ np.linspace(0, 1, values.size) / values.size
+    return f"{values.shape} " + ", ".join(f"{k} {v:.{digits}f}" for k, v in figures.items())
+
+
+def tabs(page: Page, address: str, wanted: dict[str, str] | None) -> dict[str, str]:
+    """{"look": text, "look-inside": text, "training-progress": text, ...}."""
+    page.goto(f"{address}?model={RUN}")
+    page.locator("#answers .card").first.wait_for()
+    lists = page.get_by_role("tablist")
+    first, *others = lists.nth(0).get_by_role("tab").all_inner_texts()
+    inner = [f"{first} {name}" for name in lists.nth(1).get_by_role("tab").all_inner_texts()]
+    found = {}
+    for name in (first, *inner[1:], *others):
+        label, place = name.removeprefix(f"{first} "), name.lower().replace(" ", "-").strip("?")
+        page.get_by_role("tab", name=label, exact=True).first.click()
+        root = "body" if name == first else f"[role=tabpanel][aria-label='{label}']"
+        found[place] = settled(page, root, wanted and wanted.get(place, ""))
+    return found
+
+
+def settled(page: Page, root: str, wanted: str | None) -> str:
+    """What is read below `root` once it is as `wanted`, or for long the same."""
+    last, since, patience = "", time.monotonic(), 4 if wanted is None else 15
+    while time.monotonic() < since + patience:
+        page.wait_for_timeout(300)
+        text = read(page, root)
+        if wanted and not difference(wanted, text):
+            return text
+        if text != last:
+            last, since = text, time.monotonic()
+    return last
+
+
+def read(page: Page, root: str) -> str:
+    text = page.evaluate(READ, root)
+    for pattern, plain in OF_THIS_MACHINE:
+        text = re.sub(pattern, plain, text)
+    return text
+
+
+def difference(wanted: str, found: str) -> str:
+    """Where the words are others or the numbers too far away, with [-wanted-] {+found+}; or ""."""
+    words, others = wanted.split(), found.split()
+    if words == others:
+        return ""
+    plain = [NUMBER.sub("#", word) for word in words], [NUMBER.sub("#", word) for word in others]
+    told = []
+    for kind, a, b, c, d in difflib.SequenceMatcher(None, *plain, autojunk=False).get_opcodes():
+        if kind != "equal":
+            told.append((a, words[a:b], others[c:d]))
+            continue
+        pairs = zip(range(a, b), words[a:b], others[c:d], strict=True)
+        told += [(place, [old], [new]) for place, old, new in pairs if not close(old, new)]
+    return "\n".join(
+        f"{' '.join(words[max(0, place - 8) : place])} [-{' '.join(old)}-] {{+{' '.join(new)}+}}"
+        for place, old, new in told
+    )
+
+
+def close(old: str, new: str) -> bool:
+    """Whether the numbers with decimals in two words differ by at most one in the last digit."""
+    return all(
+        abs(float(a.replace("−", "-")) - float(b.replace("−", "-"))) < 1.01 * 0.1 ** len(decimals)
+        for (a, decimals), (b, _) in zip(NUMBER.findall(old), NUMBER.findall(new), strict=True)
+    )

@@ -1,0 +1,263 @@
+"""What the Look tab holds and answers: the picture, the model, the layer, and its sections."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import gradio as gr
+from gradio.components import Component
+from PIL import Image
+
+from vitdemo.errors import ImageError, VitdemoError
+from vitdemo.explorer.why import first_source
+from vitdemo.page.components.answers import Answered, Answers
+from vitdemo.page.components.attention import LAYER, SET_LAYER, AttentionView, Drawn
+from vitdemo.page.components.offers import Offered, Offers
+from vitdemo.page.components.picture import Asked, Picture, Shown, asked
+from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
+from vitdemo.page.kit import (
+    LIGHT_QUEUE,
+    MODEL_QUEUE,
+    LayerSlider,
+    for_people,
+    limited,
+    nearest,
+)
+from vitdemo.page.look import permalink, picture, rollout
+from vitdemo.page.sections import Sections
+from vitdemo.traced import Traced
+from vitdemo.workbench import Workbench
+
+FIRST_SECTION = "heads"
+COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
+SEARCH = "(...values) => [window.location.search, ...values.slice(1)]"
+# The browser alone answers a change of layer, but for sections that ask a model about it.
+MOVED = "(section, moves) => [section === 'heads' ? moves : moves + 1]"
+# The keyboard goes where the picture went; on a phone, where the map lies below, so does the page.
+FOCUS = """() => requestAnimationFrame(() => {
+  window.scrollTo(0, 0);
+  const map = document.querySelector("#sections");
+  if (map.getBoundingClientRect().top > window.innerHeight) map.scrollIntoView();
+  document.querySelector('#tabs [role=tab]').focus({ preventScroll: true });
+})"""
+WITHOUT_WEIGHTS = "The weights of {name} are not here, so what follows is of the models that are."
+
+
+class Look(Sections):
+    """The tab's own components, and its answers; sections come in with `add`.
+
+    Sections read `workbench`, `picture` (what models can see of this user's picture: an RGB
+    square), `model` (the name of the chosen run) and `layer` (1..L of it; the nearest one counts),
+    and put what the page's address is to hold into `linked`.
+    """
+
+    def __init__(self, workbench: Workbench, page_tabs: gr.Tabs):
+        """Lay out the picture, in the column it stands in; `lay_out_choices` is the other one's."""
+        self.workbench, self.page_tabs = workbench, page_tabs
+        self.picture = gr.State(None, time_to_live=picture.KEPT_SECONDS)
+        self.section = gr.Textbox(FIRST_SECTION, visible="hidden", label="section")
+        self.moves = gr.Number(0, visible="hidden", label="moves of the layer")
+        self.given = Picture(elem_id="picture")
+        self.offers = Offers(elem_id="offers")
+        self.answered = Answers(elem_id="answers")
+        self.tabs: dict[str, gr.Tab] = {}  # of the sections, by their ids
+
+    def lay_out_choices(self) -> None:
+        """The model and the layer."""
+        with gr.Row(elem_id="look-choices"):
+            runs = grouped(self.workbench.explained_runs())
+            self.model = RunChoice(runs, label="Model", elem_id="model", min_width=220)
+            depth = self.depth(self.model.value) or COMMON_DEPTH
+            self.layer = LayerSlider(
+                1, depth, depth, step=1, label="Layer", elem_id="layer", min_width=220, buttons=[]
+            )
+        super().__init__([self.section], [self.picture, self.model])
+        self.linked = {"model": self.model, "layer": self.layer, "section": self.section}
+
+    def lay_out_attention(self) -> None:
+        """The section that is open at first, which the browser draws."""
+        self.view = AttentionView(elem_id="attention")
+        self.settings = rollout.lay_out()
+        names = ("fusion", "discard", "residual", "first")
+        self.linked |= dict(zip(names, self.settings, strict=True))
+
+    def asked_by(self, component: Component) -> Callable:
+        return self.moves.change if component is self.layer else super().asked_by(component)
+
+    def depth(self, name: str | None) -> int:
+        """The number of layers with attention of the run `name`; 0 where it has none."""
+        try:
+            return self.workbench.layers(self.workbench.run(name)) if name else 0
+        except VitdemoError:  # whoever asks this model for more says why
+            return 0
+
+    def traced(self, name: str, image: Image.Image) -> Traced:
+        """The way of `image` through the run `name`. Raises `RunError`."""
+        return self.workbench.look(self.workbench.run(name), image)
+
+    @property
+    def asking(self) -> list[Component]:
+        """What a question takes the values of: see `answer_of_model`."""
+        return [self.layer, *self.settings, *self.inputs_of(self.all)]
+
+    @property
+    def of_model(self) -> list[Component]:
+        return [self.view, self.layer, *self.outputs_of(self.all)]
+
+    @property
+    def everything(self) -> list[Component]:
+        return [self.given, self.picture, self.answered, *self.of_model]
+
+    def answer_of_model(self, image, layer, *values) -> list:
+        """The values of `of_model` for `image`; `values` are those of `asking`."""
+        settings, (_, name, *rest) = split(values, len(self.settings))
+        found = self.attention(image, name, *settings)
+        depth = gr.update(interactive=False)
+        if isinstance(found, Drawn):
+            depth = limited(layer, found.look.layers) | {"interactive": True}
+        return [found, depth, *self.drawn(self.all, [image, name, *rest])]
+
+    def attention(self, image, name, *settings) -> Drawn | str | None:
+        """What the attention view draws, or why it has nothing to draw."""
+        if image is None or name is None:
+            return None
+        try:
+            source = first_source(self.workbench, self.workbench.run(name))
+            return replace(rollout.rolled(self.traced(name, image), *settings), source=source)
+        except VitdemoError as error:
+            return str(error)
+
+    def answer(self, wish: Asked, *values) -> list:
+        """The values of `everything` for the picture that is asked for."""
+        try:
+            shown = picture.opened(wish, self.workbench.test_picture)
+        except VitdemoError as error:
+            before = values[1 + len(self.settings)]
+            still = "" if before is None else " Still shown: the picture before."
+            return self.refused(f"That picture could not be shown. {error}{still}")
+        image = picture.square_of(shown)
+        # The chosen model first: its answer is then known from the same pass.
+        chosen = self.answer_of_model(image, *values)
+        return [shown, image, Answered(*self.workbench.answers(image), shown.label), *chosen]
+
+    def refused(self, sentence: str) -> list:
+        """The sentence in the picture's place; all else stays."""
+        return [sentence, *[gr.skip()] * (len(self.everything) - 1)]
+
+    @for_people
+    def ask(self, event: gr.EventData, *values) -> list:
+        """Answer a picture that a person chose."""
+        try:
+            wish = asked(event)
+        except ImageError as error:
+            return self.refused(str(error))
+        return self.answer(wish, *values)
+
+    @for_people
+    def begin(self, search: str, *values) -> list:
+        """Answer the picture that the page's address asks for, or else the first one."""
+        photos = [*picture.photos()]
+        wish = permalink.wish(search, photos)
+        if wish is None:
+            return [gr.skip()] * len(self.everything)
+        found = self.answer(wish, *values)
+        if isinstance(found[0], str) and photos:
+            gr.Info(found[0])  # an address of a picture that is not here
+            found = self.answer(Asked(photos[0]), *values)
+        return found
+
+    @for_people
+    def change_model(self, *values) -> list:
+        image = values[1 + len(self.settings)]
+        if image is None:
+            return [gr.skip()] * len(self.of_model)
+        return self.answer_of_model(image, *values)
+
+    def restore(self, search: str) -> tuple:
+        """What the page's address asks for; without one, the page as it starts."""
+        found, runs = permalink.parse(search), self.workbench.explained_runs()
+        model, _ = renewed_runs(runs, self.model.value)
+        if found.get("model") in [run.name for run in runs]:
+            model["value"] = found["model"]
+        values = {
+            name: permalink.checked(component, found.get(name))
+            for name, component in self.linked.items()
+            if name not in ("model", "section")
+        }
+        if depth := self.depth(model.get("value", self.model.value)):  # of another than at first
+            layer = nearest(depth if values["layer"] is None else values["layer"], depth)
+            values["layer"] = gr.update(maximum=depth, value=layer)
+        values = [gr.skip() if value is None else value for value in values.values()]
+        section = found.get("section") if found.get("section") in self.tabs else FIRST_SECTION
+        return model, section, gr.Tabs(selected=section), *values
+
+    def connect_all(self, page: gr.Blocks) -> None:
+        """Connect the events; called once, when all is laid out."""
+        self.wire(self.tabs)
+        private = {"api_visibility": "private", "show_progress": "hidden"}
+        last = {"trigger_mode": "always_last", **private, **MODEL_QUEUE}
+        for source in (self.given, self.offers):
+            source.ask(self.ask, self.asking, self.everything, **last)
+        self.model.input(self.change_model, self.asking, self.of_model, **last)
+        settings = [component.input for component in self.settings]
+        gr.on(settings, self.attention, [*self.always, *self.settings], self.view, **last)
+        self.view.layer(None, None, self.layer, js=LAYER, **private)
+        self.layer.change(None, self.layer, None, js=SET_LAYER, **private)
+        self.layer.input(None, [self.section, self.moves], self.moves, js=MOVED, **private)
+        linked = [c for name, c in self.linked.items() if name not in ("model", "section")]
+        restored = [self.model, self.section, self.sections, *linked]
+        loaded = page.load(self.restore, self.section, restored, js=permalink.READ, **private)
+        asking = [self.section, *self.asking]
+        begun = loaded.success(
+            self.begin, asking, self.everything, js=SEARCH, **private, **MODEL_QUEUE
+        )
+        begun.success(None, js=permalink.ARRIVE)
+        for event in (page.load, self.offers.others):
+            event(self.offered, None, self.offers, **private, **LIGHT_QUEUE)
+        permalink.write_when_changed(self.linked)
+
+    def offered(self) -> Offered:
+        """Pictures to begin with."""
+        return picture.offered(self.workbench.test_picture, self.workbench.test_size)
+
+    def connect(self, listen: Callable, chosen: Callable, inputs: list[Component]) -> None:
+        """On the event `listen` of another tab, open the test picture that `chosen(*inputs, event)`
+        gives, with its attention.
+
+        It returns the picture's number and the name of the run to explain it with; where that run
+        has no weights, the picture's words say so.
+        """
+
+        @for_people
+        def show(event: gr.EventData, *values):
+            own, asked_of = split(values, len(inputs))
+            return self.opened(*chosen(*own, event), *asked_of)
+
+        tabs = [self.page_tabs, self.sections, self.section, self.model]
+        shown = listen(
+            show,
+            [*inputs, *self.asking],
+            [*tabs, *self.everything],
+            api_visibility="private",
+            show_progress="hidden",
+            **MODEL_QUEUE,
+        )
+        shown.success(None, js=FOCUS)
+
+    def opened(self, number: int, name: str | None, *values) -> list:
+        """The whole tab for test picture `number` and, where its weights are here, run `name`."""
+        known = name in [run.name for run in self.workbench.explained_runs()]
+        before, (image, current, _, *rest) = split(values, 1 + len(self.settings))
+        model = name if known else current
+        wish = Asked(f"{picture.TEST}{number}")
+        found = self.answer(wish, *before, image, model, FIRST_SECTION, *rest)
+        if isinstance(found[0], Shown) and name and not known:
+            found[0] = replace(
+                found[0], words=f"{found[0].words} {WITHOUT_WEIGHTS.format(name=name)}"
+            )
+        selected = gr.Tabs(selected="look"), gr.Tabs(selected=FIRST_SECTION)
+        return [*selected, FIRST_SECTION, name if known else gr.skip(), *found]
+
+
+def split(values: Sequence, count: int) -> tuple[Sequence, Sequence]:
+    """The first `count`, and the rest."""
+    return values[:count], values[count:]

@@ -1,0 +1,152 @@
+"""One way to wire the sections of a tab, of which one is open at a time and alone does work.
+
+    sections = Sections([opened], [picture, model])  # `opened`: a component, its value a tab's id
+    sections.add("side", draw, [kind, depth], [view])  # draw(picture, model, kind, depth)
+    sections.wire({"side": tab, ...})  # when all of them are laid out
+
+A section is drawn when its tab is opened, within the one answer to a new picture or model
+(`Sections.drawn`), and when a person changes one of its inputs. What the page changes by itself
+(an address, a preset, another model's layers) asks nothing: the answer that changes it draws the
+section too. All that is drawn waits in one queue, first come, first served, and reads the page as
+it stands when it is asked: so no answer to an older question comes after that to a newer one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import gradio as gr
+from gradio.components import Component, FormComponent
+
+from vitdemo.errors import VitdemoError
+from vitdemo.page import html
+from vitdemo.page.components.run_choice import RunChoice
+from vitdemo.page.kit import MODEL_QUEUE, PickHTML
+
+LAST = {"trigger_mode": "always_last", "api_visibility": "private"}
+
+
+@dataclass(frozen=True)
+class Section:
+    """`draw` gives the values of `outputs` from those that always come first and of `inputs`.
+
+    `where` has the id of its tab, and within that of its part, if it is one of several. What a
+    `VitdemoError` says stands in the first output; others are emptied, but for inputs.
+    """
+
+    where: Sequence[str]
+    draw: Callable
+    inputs: Sequence[Component]
+    outputs: Sequence[Component]
+
+    def is_open(self, opened: Sequence[str]) -> bool:
+        return all(a == b for a, b in zip(self.where, opened, strict=False))
+
+    def drawn(self, *values) -> list:
+        try:
+            found = self.draw(*values)
+        except VitdemoError as error:
+            is_plain = type(self.outputs[0]) in (gr.HTML, PickHTML)
+            sentence = html.notice(str(error)) if is_plain else str(error)
+            return [sentence, *(self._emptied(other) for other in self.outputs[1:])]
+        return [found] if len(self.outputs) == 1 else list(found)
+
+    def _emptied(self, output: Component):
+        return gr.skip() if any(output is each for each in self.inputs) else None
+
+    @property
+    def skipped(self) -> list:
+        return [gr.skip()] * len(self.outputs)
+
+
+class Sections:
+    """The sections of one tab. The values of `choosers` say which is open: its tab, then its part.
+
+    `always` come first among what each section draws from; while one is None, nothing is drawn.
+    """
+
+    def __init__(self, choosers: Sequence[Component], always: Sequence[Component] = ()):
+        self.choosers, self.always = list(choosers), list(always)
+        self.all: list[Section] = []
+        self._redrawn: list[tuple[Callable, Sequence[Section]]] = []
+
+    def add(
+        self,
+        where: str,
+        draw: Callable,
+        inputs: Sequence[Component],
+        outputs: Sequence[Component],
+        *,
+        by: Sequence[Component] | None = None,
+    ) -> None:
+        """Add a section, or a part of one ("inside/lens"); one place may have several.
+
+        A person's change of any of `by` draws it anew (default: of the choices in `inputs`).
+        """
+        section = Section(where.split("/"), draw, list(inputs), list(outputs))
+        self.all.append(section)
+        choices = [c for c in inputs if isinstance(c, FormComponent | RunChoice)]
+        if changed := choices if by is None else by:
+            events = [self.asked_by(component) for component in changed]
+            self.draw_on(partial(gr.on, events), [section])
+
+    def draw_on(self, listen: Callable, sections: Sequence[Section]) -> None:
+        """Draw those of `sections` that are open on the event `listen`, as a button's `click`."""
+        self._redrawn.append((listen, sections))
+
+    def asked_by(self, component: Component) -> Callable:
+        """The event of a person's change of `component`."""
+        return component.input
+
+    def inputs_of(self, sections: Sequence[Section]) -> list[Component]:
+        """What `drawn` takes the values of."""
+        own = [component for section in sections for component in section.inputs]
+        return [*self.always, *self.choosers, *own]
+
+    def outputs_of(self, sections: Sequence[Section]) -> list[Component]:
+        """What `drawn` gives the values of."""
+        return [component for section in sections for component in section.outputs]
+
+    def drawn(self, sections: Sequence[Section], values: Sequence) -> list:
+        """All outputs from the values of all inputs; what is not open stays as it is."""
+        values, found = list(values), []
+        always = [values.pop(0) for _ in self.always]
+        opened = [values.pop(0) for _ in self.choosers]
+        for section in sections:
+            own = [values.pop(0) for _ in section.inputs]
+            is_drawn = section.is_open(opened) and not any(each is None for each in always)
+            found += section.drawn(*always, *own) if is_drawn else section.skipped
+        return found
+
+    def within(self, name: str) -> list[Section]:
+        """The sections of the tab `name`."""
+        return [section for section in self.all if section.where[0] == name]
+
+    def _draw_on(self, listen: Callable, sections: Sequence[Section]) -> None:
+        def draw_open(*values):
+            found = self.drawn(sections, values)
+            return found[0] if len(found) == 1 else found
+
+        inputs, outputs = self.inputs_of(sections), self.outputs_of(sections)
+        listen(draw_open, inputs, outputs, show_progress="hidden", **LAST, **MODEL_QUEUE)
+
+    def wire(self, tabs: Mapping[str, gr.Tab]) -> None:
+        """Connect all sections, when all are laid out; `tabs` by their ids."""
+        for listen, sections in self._redrawn:
+            self._draw_on(listen, sections)
+        for name, tab in tabs.items():
+            self._draw_when_opened(name, tab)
+
+    def _draw_when_opened(self, name: str, tab: gr.Tab) -> None:
+        sections, place = self.within(name), len(self.always)
+        if not sections:
+            tab.select(None, None, self.choosers[0], js=f"() => [{name!r}]", **LAST)
+            return
+
+        def draw(*values):
+            if values[place] == name:  # opened by the address, whose answer draws it
+                return [gr.skip()] * len(outputs)
+            return [name, *self.drawn(sections, [*values[:place], name, *values[place + 1 :]])]
+
+        outputs = [self.choosers[0], *self.outputs_of(sections)]
+        tab.select(draw, self.inputs_of(sections), outputs, **LAST, **MODEL_QUEUE)
