@@ -189,5 +189,5 @@ def test_an_ablation_leads_to_what_its_ingredients_bought(open_page, many, tmp_p
             "aria-selected", "true"
         )
         expect(page.locator("#gains-base select")).to_have_value("<b>plain")
-        expect(page.locator("#gains-told")).to_contain_text("No more than chance explains: ")
+        expect(page.locator("#gains")).to_contain_text("No more than chance explains: ")
         page.close()

@@ -2,12 +2,13 @@
 
 import gradio as gr
 
+from vitdemo import figures
 from vitdemo.errors import VitdemoError
 from vitdemo.explorer.ingredients import Ablation, Gain, ablation_of, ablations, conclusion
+from vitdemo.figures import charts
 from vitdemo.metrics.paired import SIGNIFICANT, p_words
 from vitdemo.page.compare.models import DASH, model_rows
-from vitdemo.page.components.article import Article, Notice, Piece, Text
-from vitdemo.page.components.gains import Gains
+from vitdemo.page.components.article import Article, Figure, Notice, Piece, Plots, Text
 from vitdemo.page.components.run_choice import RunChoice, grouped
 from vitdemo.page.components.table import Column, Table
 from vitdemo.page.kit import QUIET
@@ -63,8 +64,6 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
     """Lay out and wire the section of `tab`."""
     gr.Markdown(INTRO)
     base = RunChoice(label="Beside", info="the run without the ingredient", elem_id="gains-base")
-    told = Article(elem_id="gains-told")
-    figure = Gains(elem_id="gains-figure")
     table = Article(elem_id="gains")
 
     def draw(name):
@@ -74,28 +73,26 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
             name = names[0] if names else None
         update = gr.update(groups=grouped(found), value=name or "")
         if name is None:
-            return update, [Notice(NOTHING)], None, []
+            return update, [Notice(NOTHING)]
         try:
             beside = ablation(workbench, name)
         except VitdemoError as error:
-            return update, [Notice(str(error))], None, []
+            return update, [Notice(str(error))]
         told = [Text(sentence) for sentence in conclusion(beside)]
-        return update, told, drawn(beside), gain_table(beside)
+        return update, [*told, *drawn(beside), *gain_table(beside)]
 
-    outputs = [base, told, figure, table]
-    gr.on([tab.select, base.input], draw, inputs=base, outputs=outputs, **QUIET)
+    gr.on([tab.select, base.input], draw, inputs=base, outputs=[base, table], **QUIET)
 
 
-def drawn(found: Ablation) -> dict:
+def drawn(found: Ablation) -> list[Piece]:
     """What one ingredient or two bought; the numbers stand in the table below it."""
-    rows = []
-    for gain in found.near:
-        low, high = map(float, 100 * gain.test.interval)
-        points = 100 * gain.test.difference
-        ends = {"gain": points, "low": low, "high": high}
-        rows.append({"words": gain.words, "clear": gain.is_clear} | ends)
-    words = f"Gain in test accuracy beside {found.base}, with its 95 % interval, by what differs"
-    return {"label": words, "signs": SIGNS, "rows": rows}
+    near = found.near
+    if not near:
+        return []
+    title = f"Gain in test accuracy beside {found.base}, with its 95 % interval, by what differs"
+    tests, clear = [gain.test for gain in near], [gain.is_clear for gain in near]
+    svg = figures.svg(charts.gain_plot([gain.words for gain in near], tests, clear))
+    return [Plots([Figure(title, f"{title}; its numbers are below", svg, words=SIGNS)])]
 
 
 def gain_table(found: Ablation) -> list[Piece]:
