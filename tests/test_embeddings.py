@@ -8,7 +8,15 @@ import timm
 import torch
 
 from tests.making import KINDS, RESNET, VIT, random_model
-from vitdemo.attention.embeddings import as_colours, filters, position_similarity, principal_filters
+from vitdemo.attention import trace
+from vitdemo.attention.embeddings import (
+    as_colours,
+    embed_patches,
+    filters,
+    position_similarity,
+    principal_filters,
+    principal_parts,
+)
 
 
 def reference_cosine(a, b):
@@ -83,3 +91,28 @@ def test_colours_are_grey_where_a_weight_is_zero():
     colours = as_colours(weight)
     assert colours[0, 0, 0, 0] == 0 and colours[0, 1, 1, 1] == 0.75
     assert (colours[1] == 0.5).all()
+
+
+@pytest.mark.parametrize("spec", [VIT, *KINDS.values()], ids=["ours", *KINDS])
+def test_projection_and_position_make_the_first_tokens(spec):
+    model, images = random_model(spec), torch.randn(2, 3, spec.image_size, spec.image_size)
+    with torch.no_grad():
+        projected, position = embed_patches(model, images)  # each (B, P, D)
+        wanted = trace(model, images).tokens[0, :, model.num_prefix_tokens :]
+        assert torch.allclose(projected + position, wanted, atol=1e-4)
+        # The projection is one linear map of a patch's pixels.
+        projection = model.patch_embed.proj
+        height, width = projection.weight.shape[2:]
+        patch = images[0, :, height : 2 * height, :width]  # row 1, column 0
+        by_hand = (projection.weight * patch).sum((1, 2, 3)) + projection.bias
+        assert torch.allclose(projected[0, model.patch_embed.grid_size[1]], by_hand, atol=1e-4)
+
+
+def test_principal_parts_share_the_variance():
+    vectors = torch.randn(16, 24, generator=torch.Generator().manual_seed(0))
+    parts, shares = principal_parts(vectors, 3)
+    assert parts.shape == (3, 16)
+    total = (vectors - vectors.mean(0)).square().sum()
+    assert torch.allclose(parts.square().sum(1), shares * total, rtol=1e-4)
+    assert (shares.diff() <= 0).all() and shares.sum() <= 1
+    assert (parts.amax(1) >= -parts.amin(1)).all()  # the largest value is positive

@@ -6,12 +6,10 @@ import time
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from tests.making import CONVNET, RESNET, TIMM, VIT, make_run
 from vitdemo import features, models
 from vitdemo.errors import DataError, RunError
-from vitdemo.explorer import patches
 from vitdemo.models import ModelSpec, build_model, classifier
 from vitdemo.tsne import tsne, tsne_apart
 from vitdemo.workbench import Workbench
@@ -197,45 +195,3 @@ def test_a_test_picture_is_its_own_nearest_neighbour(workbench, name):
     assert sample.indices[places[0]] == 10
     assert cosines[0] == pytest.approx(1, abs=1e-3)
     assert len(places) == 3 and (np.diff(cosines) <= 0).all()
-
-
-@pytest.mark.parametrize("spec", [VIT, TIMM, POOLED], ids=["vit", "timm", "pooled"])
-def test_projection_and_position_make_the_first_tokens(tmp_path, spec):
-    run = make_run(tmp_path / "one", spec)
-    workbench = Workbench([tmp_path], tmp_path / "none", CPU)
-    pixels = np.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype=np.uint8)
-    image = Image.fromarray(pixels)
-    found = patches.embed(workbench, run, image)
-    prefix = workbench.model(run).num_prefix_tokens
-    wanted = workbench.look(run, image).tokens[0, prefix:]  # (P, D)
-    assert np.allclose(found.tokens, wanted, atol=1e-4)
-    # The projection is one linear map of a patch's pixels.
-    weight = workbench.model(run).patch_embed.proj.weight.detach()  # (D, 3, p, p)
-    height, width = weight.shape[2:]
-    norm = workbench.input(run.preprocessing, image)[1][0]  # (3, S, S)
-    patch = norm[:, height : 2 * height, :width]  # row 1, column 0
-    by_hand = (weight * patch).sum((1, 2, 3)) + workbench.model(run).patch_embed.proj.bias.detach()
-    assert np.allclose(found.projected[found.grid[1]], by_hand, atol=1e-4)
-
-
-def test_patches_cut_the_picture_and_components_share_the_variance(tmp_path):
-    run = make_run(tmp_path / "one", VIT)
-    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8))
-    found = patches.embed(Workbench([tmp_path], None, CPU), run, image)
-    cut = found.patches()
-    assert cut.shape == (4, 4, 4, 4, 3)
-    assert np.array_equal(cut[2, 1], found.seen[8:12, 4:8])
-    assert found.norms(found.projected)[2, 1] == pytest.approx(
-        math.sqrt(sum(v * v for v in found.projected[9].tolist())), rel=1e-5
-    )
-    maps, shares = found.components()
-    assert maps.shape == (3, 4, 4)
-    total = ((found.projected - found.projected.mean(0)) ** 2).sum()
-    assert (maps**2).sum((1, 2)) == pytest.approx(shares * total, rel=1e-4)
-    assert (np.diff(shares) <= 0).all() and shares.sum() <= 1
-
-
-def test_a_resnet_cuts_no_patches(tmp_path):
-    run = make_run(tmp_path / "resnet", RESNET)
-    with pytest.raises(RunError, match="cuts no patches"):
-        patches.embed(Workbench([tmp_path], None, CPU), run, Image.new("RGB", (9, 9)))

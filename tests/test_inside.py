@@ -8,10 +8,9 @@ import torch
 from PIL import Image
 
 from tests.making import RESNET, TIMM, VIT, make_run, random_model, timm_spec
-from vitdemo import attention, runs
+from vitdemo import attention, inside, runs
 from vitdemo.attention import ablation, statistics
 from vitdemo.errors import DataError, RunError
-from vitdemo.explorer import inside
 from vitdemo.metrics.paired import mcnemar
 from vitdemo.workbench import Workbench
 

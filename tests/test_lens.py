@@ -57,14 +57,14 @@ def reference_patch(model, kind, token):
 def test_the_last_answer_is_the_models(kind):
     model, pictures = build(kind)
     traced = trace(model, pictures)
-    answers = logit_lens(model, traced.tokens).answers
+    answers, _ = logit_lens(model, traced.tokens)
     torch.testing.assert_close(answers[-1], traced.logits.softmax(-1), atol=1e-14, rtol=0)
 
 
 @torch.no_grad()
 def test_each_answer_is_that_of_a_model_that_stops_there(kind):
     model, pictures = build(kind)
-    answers = logit_lens(model, trace(model, pictures).tokens).answers
+    answers, _ = logit_lens(model, trace(model, pictures).tokens)
     assert len(answers) == len(model.blocks) + 1
     for layers, answer in enumerate(answers):
         torch.testing.assert_close(answer, stopped(model, layers, pictures), atol=1e-9, rtol=1e-9)
@@ -75,7 +75,7 @@ def test_each_answer_is_that_of_a_model_that_stops_there(kind):
 def test_each_patch_says_what_the_head_says_of_it(kind):
     model, pictures = build(kind)
     tokens = trace(model, pictures).tokens
-    patches = logit_lens(model, tokens).patches
+    _, patches = logit_lens(model, tokens)
     p = model.num_prefix_tokens
     assert patches.shape == (*tokens.shape[:2], tokens.shape[2] - p, model.num_classes)
     for layer, picture, patch in [(0, 0, 0), (1, 1, 5), (len(tokens) - 1, 0, 15)]:
@@ -86,16 +86,16 @@ def test_each_patch_says_what_the_head_says_of_it(kind):
 @torch.no_grad()
 def test_pictures_do_not_see_each_other(kind):
     model, pictures = build(kind)
-    both = logit_lens(model, trace(model, pictures).tokens)
-    second = logit_lens(model, trace(model, pictures[1:]).tokens)
-    torch.testing.assert_close(both.answers[:, 1:], second.answers)
-    torch.testing.assert_close(both.patches[:, 1:], second.patches)
+    both_answers, both_patches = logit_lens(model, trace(model, pictures).tokens)
+    answers, patches = logit_lens(model, trace(model, pictures[1:]).tokens)
+    torch.testing.assert_close(both_answers[:, 1:], answers)
+    torch.testing.assert_close(both_patches[:, 1:], patches)
 
 
 @torch.no_grad()
 def test_half_precision_still_sums_to_one():
     model, pictures = build("class token")
     model = model.to(torch.bfloat16)
-    lens = logit_lens(model, trace(model, pictures.to(torch.bfloat16)).tokens)
-    assert lens.patches.dtype == torch.float32
-    torch.testing.assert_close(lens.patches.sum(-1), torch.ones(lens.patches.shape[:-1]))
+    _, patches = logit_lens(model, trace(model, pictures.to(torch.bfloat16)).tokens)
+    assert patches.dtype == torch.float32
+    torch.testing.assert_close(patches.sum(-1), torch.ones(patches.shape[:-1]))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from vitdemo.data import CIFAR10_CLASSES as CIFAR10
-from vitdemo.explorer.inside import Effects, Lens
 from vitdemo.figures.inside import CLASS_COLOURS
+from vitdemo.inside import Effects, Lens
 from vitdemo.metrics.paired import McNemar
 from vitdemo.page.look.inside import ablation, lens, pieces, positions
 

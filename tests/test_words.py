@@ -13,13 +13,11 @@ from tests.making import CLASSES, VIT, evaluation, make_run
 from vitdemo.errors import DataError
 from vitdemo.explorer import why
 from vitdemo.explorer.metrics import table_of
-from vitdemo.explorer.patches import embed
 from vitdemo.metrics.calibration import Reliability
 from vitdemo.metrics.errors import Filters
 from vitdemo.page.calibration import rest_words, sides_words, verdict
 from vitdemo.page.compare.robustness import doubt, least
-from vitdemo.page.data import similar
-from vitdemo.page.data.patches import patches_html
+from vitdemo.page.data import patches
 from vitdemo.page.errors import kind_words
 from vitdemo.page.kit import cache_folder
 from vitdemo.page.look.why_drawing import panel
@@ -102,23 +100,12 @@ def test_a_model_alone_is_not_compared_with_none(tmp_path, kind):
     assert words == "vit alone was tested on these pictures: there is no model beside it."
 
 
-@pytest.mark.parametrize("count", [10, 100])
-def test_every_class_can_be_brought_out(count):
-    classes = tuple(f"class {i}" for i in range(count))
-    legend = similar.legend_html(classes, np.arange(count))
-    css = similar.class_css(count)
-    for k, name in enumerate(classes):
-        assert f'id="pick-k{k}"' in legend and f"</i>{name} <small>1</small>" in legend
-        assert f"#pick-k{k}:checked) .vd-dot:not(.k{k}) " in css
-    assert ("come again after 40 classes" in legend) == (count > 40)
-
-
 @pytest.mark.parametrize("stem", ["patch", "conv"])
 def test_tokens_that_overlap_are_not_called_one_patch_each(tmp_path, stem):
     run = make_run(tmp_path / "vit", replace(VIT, options=VIT.options | {"stem": stem}))
     workbench = Workbench([tmp_path], None, torch.device("cpu"))
     picture = Image.fromarray(np.arange(768, dtype=np.uint8).reshape(16, 16, 3))
-    words = patches_html(embed(workbench, run, picture))
+    words = patches.article(workbench, run, picture)[0].text
     assert ("4 × 4 × 3 = 48 numbers a patch become a vector of 24; 16 such" in words) == (
         stem == "patch"
     )

@@ -68,20 +68,22 @@ def wait_for_values(page: Page, wanted: np.ndarray, close: float = 1e-3) -> None
     )
 
 
+DRAWN = """all => all.map(i => i.tagName === 'CANVAS' ? i.toDataURL()
+    : i.src ?? i.style.backgroundImage + i.style.backgroundPosition)"""
+
+
 def sources(page: Page, place: str) -> list[str]:
     """The pictures of a place, as they are drawn: images by address, canvases by content."""
-    return (
-        page.locator(f"{place} figure")
-        .locator("img, canvas")
-        .evaluate_all("all => all.map(i => i.tagName === 'CANVAS' ? i.toDataURL() : i.src)")
-    )
+    return page.locator(f"{place} figure").locator("img, canvas, .vd-cut").evaluate_all(DRAWN)
 
 
 def wait_for_change(page: Page, place: str, before: list[str]) -> list[str]:
     page.wait_for_function(
         """([place, before]) => {
-            const all = document.querySelectorAll(place + ' figure :is(img, canvas)');
-            const now = [...all].map(i => i.tagName === 'CANVAS' ? i.toDataURL() : i.src);
+            const all = document.querySelectorAll(place + ' figure :is(img, canvas, .vd-cut)');
+            const now = ("""
+        + DRAWN
+        + """)([...all]);
             return now.length && JSON.stringify(now) !== JSON.stringify(before);
         }""",
         arg=[place, before],

@@ -24,6 +24,31 @@ def position_similarity(model: nn.Module) -> Tensor:
     return (directions @ directions.T).clamp(-1, 1)  # (P, P)
 
 
+def embed_patches(model: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
+    """What each patch of `images` (B, 3, height, width) becomes before the first layer.
+
+    Returns the projections (B, P, D), and what is added to them (B, P, D): the position embedding,
+    or zero in a model that adds none here. Their sum enters the first layer.
+    """
+    projected = model.patch_embed(images)  # (B, P, D)
+    tokens = model._pos_embed(projected)[:, model.num_prefix_tokens :]  # (B, P, D)
+    return projected, tokens - projected
+
+
+def principal_parts(vectors: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """`vectors` (P, D) along their first principal components, and each one's share of variance.
+
+    Returns (K, P) and (K,), K being `most` or fewer. The sign of a component is arbitrary: here
+    its largest value is positive.
+    """
+    centred = vectors - vectors.mean(0)  # (P, D)
+    left, strength, _ = torch.linalg.svd(centred, full_matrices=False)
+    share = strength.square() / strength.square().sum().clamp_min(1e-12)
+    parts = (left * strength)[:, :most].T  # (K, P)
+    largest = parts.gather(1, parts.abs().argmax(dim=1, keepdim=True))  # (K, 1)
+    return torch.where(largest < 0, -parts, parts), share[:most]
+
+
 def filters(model: nn.Module) -> Tensor:
     """Weights (K, 3, p, p) of the convolution that reads the pixels, the strongest filter first.
 

@@ -6,11 +6,9 @@ say of an earlier layer, and of any single patch under a class-token head, is an
 
 Letters: B batch, L layers, N tokens (prefix tokens, then P patches), D width, C classes.
 
-    lens = logit_lens(model, trace(model, images).tokens)
-    lens.answers[-1]  # (B, C): the model's own probabilities
+    answers, patches = logit_lens(model, trace(model, images).tokens)
+    answers[-1]  # (B, C): the model's own probabilities
 """
-
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,15 +16,12 @@ from torch import Tensor, nn
 from vitdemo.attention import _answer, _widen
 
 
-class Lens(NamedTuple):
-    """Probabilities before the first block (index 0) and after each of the L blocks."""
-
-    answers: Tensor  # (L+1, B, C): read as the model reads its answer
-    patches: Tensor  # (L+1, B, P, C): each patch read as if it were what the answer is read from
-
-
-def logit_lens(model: nn.Module, tokens: Tensor) -> Lens:
+def logit_lens(model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:
     """Read `tokens` (L+1, B, N, D), those of `trace`, after each layer with the model's own head.
+
+    Returns the probabilities `answers` (L+1, B, C), read as the model reads its answer, and
+    `patches` (L+1, B, P, C), each patch read as if it were what the answer is read from; index 0 is
+    before the first block.
 
     `answers` are read from the class token; of a distilled model they average both heads, of an
     average-pooling one they read the mean of the patches. The last ones are the model's answer. A
@@ -34,7 +29,7 @@ def logit_lens(model: nn.Module, tokens: Tensor) -> Lens:
     """
     answers = [_answer(model, x) for x in tokens]  # L+1 of (B, C)
     patches = [_patch_logits(model, x) for x in tokens]  # L+1 of (B, P, C)
-    return Lens(*(_widen(torch.stack(logits)).softmax(dim=-1) for logits in (answers, patches)))
+    return tuple(_widen(torch.stack(logits)).softmax(dim=-1) for logits in (answers, patches))
 
 
 def _patch_logits(model: nn.Module, x: Tensor) -> Tensor:

@@ -1,15 +1,12 @@
-"""Pictures of a data set: colour histograms, cut patches, signed maps, sheets of small pictures.
+"""Pictures of a data set: colour histograms and cut patches.
 
 Letters: S side of a picture, N pictures, rows and columns of a patch grid.
 """
 
-import math
-
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from vitdemo.figures import DIVERGING, INK, enlarge
+from vitdemo.figures import INK
 from vitdemo.figures.style import plot
 
 # Red, green and blue that the colour-blind tell apart (Okabe & Ito 2008), and by their dashes too.
@@ -47,20 +44,3 @@ def spread(patches: np.ndarray, side: int) -> np.ndarray:
             top, left = row * (height * scale + gap), column * (width * scale + gap)
             canvas[top : top + height * scale, left : left + width * scale] = big
     return canvas
-
-
-def signed_map(values: np.ndarray, side: int) -> np.ndarray:
-    """Values (rows, columns) -> (side, side, 3) uint8: purple below 0, white at 0, orange above."""
-    top = float(np.abs(values).max()) or 1.0
-    colours = colormaps[DIVERGING](0.5 + 0.5 * values / top)[..., :3]  # (rows, columns, 3)
-    return enlarge((255 * colours).round().astype(np.uint8), side)
-
-
-def sheet(pictures: np.ndarray, columns: int) -> np.ndarray:
-    """(N, S, S, 3) uint8 -> one picture of them all, row by row, black where none is left."""
-    N, S = pictures.shape[:2]
-    rows = math.ceil(N / columns)
-    whole = np.zeros((rows * columns, S, S, 3), np.uint8)
-    whole[:N] = pictures
-    grid = whole.reshape(rows, columns, S, S, 3).swapaxes(1, 2)  # (rows, S, columns, S, 3)
-    return grid.reshape(rows * S, columns * S, 3)

@@ -5,11 +5,8 @@ from pathlib import Path
 
 import gradio as gr
 
-from vitdemo import features
-from vitdemo.explorer import augmented, dataset
 from vitdemo.explorer import metrics as explorer_metrics
 from vitdemo.explorer.calibration import calibration as calibration_by_name
-from vitdemo.explorer.patches import embed
 from vitdemo.page import (
     api,
     calibration,
@@ -75,53 +72,7 @@ def build_page(workbench: Workbench) -> gr.Blocks:
             with gr.Tab("Compare models", id="compare") as tab:
                 compare.build(tab, workbench)
             with gr.Tab("Data", id="data") as tab:
-                data.build(
-                    tab,
-                    absence=partial(dataset.absence, workbench),
-                    downloadable=partial(dataset.downloadable, workbench),
-                    download=partial(dataset.download, workbench),
-                    lay_out={
-                        "data-classes": (
-                            "Classes",
-                            partial(
-                                data.classes.build,
-                                absence=partial(dataset.absence, workbench),
-                                overview=partial(dataset.overview, workbench),
-                                statistics=partial(dataset.statistics, workbench),
-                            ),
-                        ),
-                        "data-patches": (
-                            "Patches",
-                            partial(
-                                data.patches.build,
-                                picture=opener.picture,
-                                explained_runs=workbench.explained_runs,
-                                embed=lambda name, image: embed(
-                                    workbench, workbench.run(name), image
-                                ),
-                            ),
-                        ),
-                        "data-augmentation": (
-                            "Augmentation",
-                            partial(
-                                data.augmentation.build,
-                                picture=opener.picture,
-                                trained_runs=workbench.trained_runs,
-                                augment=partial(augmented.live, workbench),
-                            ),
-                        ),
-                        "data-similar": (
-                            "Similar pictures",
-                            partial(
-                                data.similar.build,
-                                look=opener,
-                                trained_runs=workbench.trained_runs,
-                                planes=partial(features.planes, workbench),
-                                neighbours=partial(features.neighbours, workbench),
-                            ),
-                        ),
-                    },
-                )
+                data.build(tab, workbench, opener)
         tabs.remember(page, page_tabs)
         api.build(workbench)
     return page

@@ -1,5 +1,5 @@
 // Draws the pieces of article.py, each by the function of its kind. Buttons give the event "pick".
-const { make, notice, table } = vitdemo;
+const { make, notice, pictures, table } = vitdemo;
 const place = element.querySelector(".article");
 const sorted = {}; // how each table was sorted, by its place among the tables: outlives a redraw
 let picked = null;
@@ -46,6 +46,7 @@ const KINDS = {
     return make("li", {}, button);
   })),
   Folded: ({ title, pieces = [] }) => make("details", {}, make("summary", { text: title }), ...pieces.map(drawn)),
+  Pictures: (value) => pictures(value, pick),
   Table: (value) => table(value, { pick, order: (sorted[tables++] ??= {}) }),
 };
 const drawn = (piece) => KINDS[piece.kind](piece);

@@ -1,11 +1,12 @@
-"""Headings, sentences, tables and figures below each other: what most tabs show.
+"""Headings, sentences, tables, figures and pictures below each other: what most tabs show.
 
     view = Article(elem_id="calibration")
     view.pick(handler, ...)       # of a button in it; handler(event: gr.EventData, ...): event.pick
 
-A handler returns a list of pieces: those below, and `Table`. The value that reaches the script is
-the same list, each piece a JSON object of its fields with `"kind": the name of its class`. In
-`Text` and `Bullets`, **two stars** make words strong and `backticks` make code.
+A handler returns a sentence, or a list of pieces: those below, `Table` and `Pictures`. The value
+that reaches the script is the same list, each piece a JSON object of its fields with `"kind": the
+name of its class`. In `Text` and `Bullets`, **two stars** make words strong and `backticks` make
+code.
 """
 
 import dataclasses
@@ -16,7 +17,8 @@ from dataclasses import dataclass
 import gradio as gr
 import numpy as np
 
-from vitdemo.page.components import drawn_by
+from vitdemo.page.components import drawn_by, served_picture
+from vitdemo.page.components.pictures import Pictures
 from vitdemo.page.components.table import Table
 
 
@@ -94,7 +96,19 @@ class Folded:
     pieces: "Sequence[Piece]"
 
 
-Piece = Heading | Text | Notice | Bullets | Legend | Figure | Plots | Choices | Folded | Table
+Piece = (
+    Heading
+    | Text
+    | Notice
+    | Bullets
+    | Legend
+    | Figure
+    | Plots
+    | Choices
+    | Folded
+    | Pictures
+    | Table
+)
 
 
 class Article(gr.HTML):
@@ -106,20 +120,26 @@ class Article(gr.HTML):
     def preprocess(self, payload) -> None:
         """What is picked comes with the event."""
 
-    def postprocess(self, value: Sequence[Piece] | None) -> list[dict]:
-        return as_json(list(value or ()))
+    def postprocess(self, value: Sequence[Piece] | str | None) -> list[dict]:
+        value = [Notice(value)] if isinstance(value, str) and value else value
+        return as_json(list(value or ()), self)
 
 
-def as_json(value):
-    """Pieces as plain JSON, each with its `kind`; what says nothing is left out, NaN is None."""
+def as_json(value, view: Article):
+    """Pieces as plain JSON, each with its `kind`; what says nothing is left out, NaN is None.
+
+    A picture (height, width, 3) uint8 becomes a file that `view` serves.
+    """
     if dataclasses.is_dataclass(value):
-        fields = {f.name: as_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        fields = {f.name: as_json(getattr(value, f.name), view) for f in dataclasses.fields(value)}
         said = {n: v for n, v in fields.items() if v is not None and v is not False and v != ""}
         return {"kind": type(value).__name__, **said}
     if isinstance(value, Mapping):
-        return [[name, as_json(each)] for name, each in value.items()]
+        return [[name, as_json(each, view)] for name, each in value.items()]
+    if isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 3:
+        return served_picture(view, value)
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [as_json(each) for each in value]
+        return [as_json(each, view) for each in value]
     if isinstance(value, (float, np.floating)):
         return float(value) if math.isfinite(value) else None
     return int(value) if isinstance(value, np.integer) else value

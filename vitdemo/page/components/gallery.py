@@ -142,11 +142,11 @@ def is_small(pictures: np.ndarray) -> bool:
     return pictures.shape[1] <= PIXELS
 
 
-def tiled(pictures: np.ndarray) -> np.ndarray:
-    """Pictures (n, S, S, 3) side by side in rows of `COLUMNS`, the last row filled with black."""
+def tiled(pictures: np.ndarray, columns: int = COLUMNS) -> np.ndarray:
+    """Pictures (n, S, S, 3) side by side in rows of `columns`, the last row filled with black."""
     n, S = pictures.shape[:2]
-    rows = math.ceil(n / COLUMNS)
-    padded = np.zeros((rows * COLUMNS, S, S, 3), np.uint8)
+    rows = math.ceil(n / columns)
+    padded = np.zeros((rows * columns, S, S, 3), np.uint8)
     padded[:n] = pictures
-    grid = padded.reshape(rows, COLUMNS, S, S, 3).swapaxes(1, 2)  # (rows, S, columns, S, 3)
-    return grid.reshape(rows * S, COLUMNS * S, 3)
+    grid = padded.reshape(rows, columns, S, S, 3).swapaxes(1, 2)  # (rows, S, columns, S, 3)
+    return grid.reshape(rows * S, columns * S, 3)

@@ -1,65 +1,82 @@
 """The Data tab: what the models learn from, one section a file, drawn when it is opened."""
 
-from collections.abc import Callable, Mapping
+import threading
 
 import gradio as gr
 
+from vitdemo import data
+from vitdemo.errors import DataError
 from vitdemo.page import html
 from vitdemo.page.data import augmentation, classes, patches, similar
 from vitdemo.page.kit import for_people
+from vitdemo.page.look.tab import Look
 from vitdemo.page.sections import Sections
-
-__all__ = ["augmentation", "build", "classes", "patches", "similar"]
+from vitdemo.workbench import Workbench
 
 INTRO = (
     "What the models learn from: how many pictures each class has, how a picture becomes tokens, "
     "what training does to it, and which pictures resemble each other to a model."
 )
-# One at a time for all who look; nobody else waits for it.
+SECTIONS = {  # id of its tab: its title and its file
+    "data-classes": ("Classes", classes),
+    "data-patches": ("Patches", patches),
+    "data-augmentation": ("Augmentation", augmentation),
+    "data-similar": ("Similar pictures", similar),
+}
 PRIVATE = {"api_visibility": "private"}
+# One at a time for all who look; nobody else waits for it.
 DOWNLOAD_QUEUE = {"concurrency_id": "download", "concurrency_limit": 1}
+DOWNLOADED = "The data set is here. Reload the page to have its pictures in Look, too."
 
 
-def build(
-    tab: gr.Tab,
-    *,
-    absence: Callable[[], str],
-    downloadable: Callable[[], bool],
-    download: Callable[[], object],
-    lay_out: Mapping[str, tuple[str, Callable[[Sections], None]]],
-) -> None:
-    """Lay out and wire the tab `tab`.
-
-    `absence` says why there is no data set (empty: it is there), `downloadable` whether it can be
-    had from here, `download` fetches it; `lay_out` has the title of each section by its id, and
-    what lays it out.
-    """
+def build(tab: gr.Tab, workbench: Workbench, look: Look) -> None:
+    """Lay out and wire the `tab`; it draws from the picture in Look, where its pictures open."""
     gr.Markdown(INTRO)
     missing = gr.HTML(elem_id="data-missing", apply_default_css=False)
     fetch = gr.Button(
         "Download CIFAR-10 (170 MB)", visible=False, size="sm", elem_id="data-download"
     )
-    opened = gr.Textbox(next(iter(lay_out)), visible="hidden", label="open section of Data")
+    opened = gr.Textbox(next(iter(SECTIONS)), visible="hidden", label="open section of Data")
     sections, tabs = Sections([opened]), {}
     with gr.Tabs(elem_id="data-sections"):
-        for name, (title, section) in lay_out.items():
+        for name, (title, section) in SECTIONS.items():
             with gr.Tab(title, id=name) as tabs[name]:
-                section(sections)
+                section.build(sections, workbench, look)
 
-    def look():
-        sentence = absence()
-        offered = bool(sentence) and downloadable()
-        return html.notice(sentence) if sentence else "", gr.update(visible=offered)
+    def state():
+        """Why there is no data set, and whether it can be had from here."""
+        try:
+            workbench.source()
+        except DataError as error:
+            return html.notice(str(error)), gr.update(visible=data.is_absent(workbench.data_root))
+        return "", gr.update(visible=False)
 
     @for_people
     def get(progress=gr.Progress(track_tqdm=True)):  # noqa: B008 (gradio reads the default)
         progress(0, desc="Downloading CIFAR-10")
-        download()
-        return "The data set is here. Reload the page to have its pictures in Look, too."
+        download(workbench)
+        return DOWNLOADED
 
-    shown = tab.select(look, outputs=[missing, fetch], show_progress="hidden", **PRIVATE)
+    shown = tab.select(state, outputs=[missing, fetch], show_progress="hidden", **PRIVATE)
     fetched = fetch.click(get, outputs=missing, **PRIVATE, **DOWNLOAD_QUEUE)
     fetched.success(lambda: gr.update(visible=False), outputs=fetch, **PRIVATE)
     sections.draw_on(shown.success, sections.all)
     sections.draw_on(fetched.success, sections.all)
     sections.wire(tabs)
+
+
+_downloading = threading.Lock()
+
+
+def download(workbench: Workbench) -> None:
+    """Fetch CIFAR-10 to where the page looks for data; torchvision's tqdm tells how far it is.
+
+    One download at a time, whoever asks. Raises `DataError` where one is under way, where there
+    is no network, or where the folder holds something else.
+    """
+    if not _downloading.acquire(blocking=False):
+        raise DataError("The data set is being downloaded already: look again in a minute.")
+    try:
+        data.open_source(workbench.data_root, download=True)
+    finally:
+        _downloading.release()

@@ -1,21 +1,33 @@
-"""Augmentation: what a recipe does to pictures before a model trains on them."""
+"""Augmentation: what a recipe does to pictures before a model trains on them.
 
-from collections.abc import Callable
-from functools import lru_cache
+Letters: B pictures of a batch, S their side.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import fields as fields_of
 from pathlib import Path
 
 import gradio as gr
+import numpy as np
+import torch
 from PIL import Image
+from torch import Tensor
 
-from vitdemo import figures
-from vitdemo.errors import DataError
-from vitdemo.explorer.augmented import Augmented
-from vitdemo.inputs import load_image, visible_square
-from vitdemo.page import html
+from vitdemo.augment import Augmentation
+from vitdemo.data import CIFAR10_MEAN
+from vitdemo.errors import DataError, ImageError
+from vitdemo.inputs import load_image, square_crop, to_uint8, visible_square
+from vitdemo.page.components.article import Article, Heading, Piece, Text
+from vitdemo.page.components.pictures import Item, Pictures, strip
 from vitdemo.page.look.picture import example_files
+from vitdemo.page.look.tab import Look
 from vitdemo.page.sections import Sections
 from vitdemo.recipes import RECIPES, Recipe, get_recipe
 from vitdemo.runs import Run
+from vitdemo.training import augment
+from vitdemo.workbench import Workbench
 
 WORDS = (
     "Training hardly ever shows a model the same pixels twice: a picture is changed at random each "
@@ -24,35 +36,29 @@ WORDS = (
 )
 SEEDS = 2**31
 WHERE_NONE_IS = "vit-tiny-regularised"  # the recipe shown without a model: it has every step
+BATCH = 6  # pictures that are shown
+FILL = 255 * torch.tensor(CIFAR10_MEAN).view(3, 1, 1)  # of what cutout cuts out
 
 
-def build(
-    sections: Sections,
-    picture: gr.State,
-    *,
-    trained_runs: Callable[[], list[Run]],
-    augment: Callable[..., list[Augmented]],
-) -> None:
-    """Lay out the section; `augment` takes a recipe, the picture in Look, if any, a seed, and
-    named pictures to take where there is no data set."""
+def build(sections: Sections, workbench: Workbench, look: Look) -> None:
+    """Lay out the section over the picture in Look."""
     gr.Markdown(WORDS)
     with gr.Row():
-        names = first_of(trained_runs())
+        names = first_of(workbench.trained_runs())
         recipe = gr.Dropdown(names, value=names[0], label="Recipe", elem_id="recipe")
         seed = gr.Number(0, label="Seed", precision=0, minimum=0, elem_id="seed")
         again = gr.Button("Other draws", elem_id="draw-again")
-    view = gr.HTML(elem_id="augmentation", apply_default_css=False)
+    view = Article(elem_id="augmentation")
 
     def draw(image, name, seed):
         if seed is None or not 0 <= seed < SEEDS:
             raise DataError(f"The seed must be a whole number from 0 to {SEEDS - 1}.")
-        chosen = get_recipe(name)
-        return augmentation_html(chosen, augment(chosen, image, int(seed), photos()))
+        return article(workbench, get_recipe(name), image, int(seed))
 
     def next_seed(seed):
         return ((seed or 0) + 1) % SEEDS
 
-    sections.add("data-augmentation", draw, [picture, recipe, seed], [view])
+    sections.add("data-augmentation", draw, [look.picture, recipe, seed], [view])
     moved = again.click(next_seed, seed, seed, show_progress="hidden", api_visibility="private")
     sections.draw_on(moved.success, sections.within("data-augmentation"))
 
@@ -64,35 +70,25 @@ def first_of(runs: list[Run]) -> list[str]:
     return list(dict.fromkeys([*own, WHERE_NONE_IS, *RECIPES]))
 
 
-@lru_cache(maxsize=1)
-def photos() -> list[tuple[str, Image.Image]]:
-    """gradio's own photos with their names, small."""
-    files = map(Path, example_files())
-    return [(file.stem.rstrip("1"), visible_square(load_image(file), 256)) for file in files]
-
-
-def augmentation_html(recipe: Recipe, steps: list[Augmented]) -> str:
-    words = f"<p>{html.escape(recipe.name)}: {html.escape(recipe.summary)}.</p>"
+def article(
+    workbench: Workbench, recipe: Recipe, image: Image.Image | None, seed: int
+) -> list[Piece]:
+    """What `recipe` does to `image` and to other pictures, step by step."""
+    names, images, side = shown(workbench, recipe, image, seed)
+    steps = augmentations(recipe, images, names, side=side, seed=seed)
+    pieces: list[Piece] = [Text(f"{recipe.name}: {recipe.summary}.")]
     if len(steps) == 1:
-        words += "<p>This recipe changes nothing: the model sees the pictures as they are.</p>"
-    return words + "".join(map(step_html, steps))
-
-
-def step_html(step: Augmented) -> str:
-    side = step.pictures.shape[1]
-    shown = side * -(-112 // side)
-    items = (
-        html.figure(
-            figures.enlarge(pixels, shown),
-            f"{step.title}: picture {i + 1}",
-            target_words(step.targets[i]) if step.targets else "",
-        )
-        for i, pixels in enumerate(step.pictures)
-    )
-    return (
-        f"<section><h2>{html.escape(step.title)}</h2><p>{html.escape(step.words)}</p>"
-        f"{html.row(items, 112)}</section>"
-    )
+        words = "This recipe changes nothing: the model sees the pictures as they are."
+        pieces.append(Text(words))
+    for step in steps:
+        targets = step.targets or [{}] * len(step.pictures)
+        items = [
+            Item(f"{step.title}: picture {i}", target_words(target))
+            for i, target in enumerate(targets, start=1)
+        ]
+        words = [Text(step.words)] if step.words else []
+        pieces += [Heading(step.title), *words, Pictures(items, strip(step.pictures))]
+    return pieces
 
 
 def target_words(shares: dict[str, float]) -> str:
@@ -100,3 +96,156 @@ def target_words(shares: dict[str, float]) -> str:
     return ", ".join(
         f"{100 * share:.0f} % {name}" for name, share in shares.items() if share >= 0.005
     )
+
+
+def shown(
+    workbench: Workbench, recipe: Recipe, image: Image.Image | None, seed: int
+) -> tuple[Sequence[str], Sequence[Image.Image], int]:
+    """The names and pictures to change, and the side of `recipe`'s training pictures.
+
+    They are `image` and test pictures that `seed` chooses or, without a data set, gradio's photos.
+    """
+    found = [("your picture", image)] if image is not None else []
+    try:
+        side = 32 if workbench.source().is_cifar10 else recipe.model.image_size
+        size = workbench.test_size()
+        chosen = random.Random(seed).sample(range(size), min(BATCH - len(found), size))
+        tests = [workbench.test_picture(number) for number in chosen]
+        found += [(picture.label, picture.image) for picture in tests]
+    except DataError:
+        side = 32
+        found += workbench.cache.of(photos)[: BATCH - len(found)]
+    if not found:
+        raise ImageError("There is no picture to change: choose one in Look.")
+    names, images = zip(*found, strict=True)
+    return names, images, side
+
+
+def photos() -> list[tuple[str, Image.Image]]:
+    """gradio's own photos with their names, small."""
+    files = map(Path, example_files())
+    return [(file.stem.rstrip("1"), visible_square(load_image(file), 256)) for file in files]
+
+
+@dataclass(frozen=True, eq=False)
+class Augmented:
+    """One step (or all of them) on a batch: `pictures` (B, S, S, 3) uint8, and what they count as.
+
+    `targets` says of each picture which share of which name the model is asked to answer; it is
+    empty where a step leaves the target alone.
+    """
+
+    title: str
+    words: str
+    pictures: np.ndarray
+    targets: tuple[dict[str, float], ...] = ()
+
+
+def augmentations(
+    recipe: Recipe, images: Sequence[Image.Image], names: Sequence[str], *, side: int, seed: int
+) -> list[Augmented]:
+    """Each step of `recipe` by itself on the same RGB `images`, then all of them in order.
+
+    `names` are the pictures' classes, `side` is that of the training pictures; one `seed` gives
+    the same draws on every machine. A recipe without any augmentation gives the pictures alone.
+    """
+    pixels = torch.stack(
+        [torch.from_numpy(to_uint8(square_crop(image, side))) for image in images]
+    )  # (B, 3, S, S) uint8
+    found = [Augmented("As they are", "", _uint8(pixels))]
+    for title, words, fields in _steps(recipe):
+        alone = Augmentation(**{name: getattr(recipe, name) for name in fields})
+        found.append(_augmented(title, words, alone, pixels, names, seed))
+    if len(found) > 2:
+        words = "What the model trains on: every step, in this order."
+        whole = Augmentation(**{f.name: getattr(recipe, f.name) for f in fields_of(Augmentation)})
+        found.append(_augmented("All together", words, whole, pixels, names, seed))
+    return found
+
+
+def _augmented(
+    title: str,
+    words: str,
+    augmentation: Augmentation,
+    pixels: Tensor,
+    names: Sequence[str],
+    seed: int,
+) -> Augmented:
+    B, side = len(pixels), pixels.shape[-1]
+    generator = torch.Generator().manual_seed(seed)
+    draws = augmentation.draw(B, side, generator)
+    partners = torch.rand((B,), generator=generator).argsort() if augmentation.mixes else None
+    shares = torch.eye(B)  # (B, B): of which picture each one is made
+    drawn, mixed = augment(augmentation, pixels, shares, draws, partners, FILL)
+    return Augmented(
+        title, words, _uint8(drawn), _named(mixed, names) if augmentation.mixes else ()
+    )
+
+
+def _uint8(pixels: Tensor) -> np.ndarray:
+    """(B, 3, S, S) in 0..255 -> (B, S, S, 3) uint8."""
+    return pixels.float().clamp(0, 255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
+
+
+def _named(shares: Tensor, names: Sequence[str]) -> tuple[dict[str, float], ...]:
+    """Shares (B, B) of pictures -> of names, the largest first; equal names add up."""
+    found = []
+    for row in shares.tolist():
+        total: dict[str, float] = {}
+        for name, share in zip(names, row, strict=True):
+            total[name] = total.get(name, 0.0) + share
+        largest = sorted(total.items(), key=lambda item: -item[1])
+        found.append({name: share for name, share in largest if share > 0})
+    return tuple(found)
+
+
+POLICY_WORDS = {
+    "trivial": "TrivialAugmentWide: one operation a picture (turn, shear, shift, colour, contrast, "
+    "...), at any strength.",
+    "rand": "RandAugment: two operations a picture (turn, shear, shift, colour, contrast, ...), at "
+    "strength 9 of 30.",
+    "auto": "AutoAugment: one of 25 pairs of operations that were found for CIFAR-10.",
+}
+
+
+def _steps(recipe: Recipe) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Title, words and fields of each step that `recipe` takes."""
+    steps = []
+    if recipe.crop_padding:
+        words = f"Shifted by up to {recipe.crop_padding} pixels; the border is mirrored."
+        steps.append(("Random crop", words, ("crop_padding",)))
+    if recipe.flip:
+        words = "Mirrored left to right with a chance of one half."
+        steps.append(("Random flip", words, ("flip",)))
+    if recipe.policy != "none":
+        steps.append(("Random operations", POLICY_WORDS[recipe.policy], ("policy",)))
+    if recipe.erasing:
+        words = (
+            f"With a chance of {100 * recipe.erasing:g} %, a box of 2 to 33 % of the picture "
+            "becomes noise."
+        )
+        steps.append(("Random erasing", words, ("erasing",)))
+    if recipe.cutout:
+        words = f"A box of {recipe.cutout} × {recipe.cutout} pixels takes the mean colour."
+        steps.append(("Cutout", words, ("cutout",)))
+    if recipe.mixup or recipe.cutmix:
+        steps.append((_mix_title(recipe), _mix_words(recipe), ("mixup", "cutmix")))
+    return steps
+
+
+def _mix_title(recipe: Recipe) -> str:
+    return " or ".join(
+        name for name, alpha in (("MixUp", recipe.mixup), ("CutMix", recipe.cutmix)) if alpha
+    )
+
+
+def _mix_words(recipe: Recipe) -> str:
+    parts = []
+    if recipe.mixup:
+        parts.append(f"MixUp (alpha {recipe.mixup:g}) lays another picture over it")
+    if recipe.cutmix:
+        parts.append(f"CutMix (alpha {recipe.cutmix:g}) pastes a box of another picture")
+    rest = (
+        f" Both rest in the last {recipe.unmixed_epochs} epochs." if recipe.unmixed_epochs else ""
+    )
+    return f"{', or '.join(parts)}; the target is mixed in the same shares.{rest}"

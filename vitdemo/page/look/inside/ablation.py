@@ -9,15 +9,15 @@ import gradio as gr
 import numpy as np
 import scipy
 
+from vitdemo import inside
 from vitdemo.attention.ablation import Head
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer import inside
-from vitdemo.explorer.inside import Effects
 from vitdemo.figures.inside import diverging
+from vitdemo.inside import Effects
 from vitdemo.metrics import top_k
 from vitdemo.metrics.paired import McNemar
 from vitdemo.page import html
-from vitdemo.page.kit import LONG_QUEUE, MODEL_QUEUE, PickHTML, for_people
+from vitdemo.page.kit import LONG_QUEUE, MODEL_QUEUE, PickHTML, for_people, picked_numbers
 from vitdemo.page.look.inside.pieces import caption, folded, paint, percent, signed
 from vitdemo.page.look.tab import Look
 
@@ -82,7 +82,9 @@ def build(look: Look) -> None:
     def pick(image, name, text, found, instead, event: gr.EventData):
         if image is None or found is None or found.run.name != name:
             return gr.skip()  # the wall of another model, about to be redrawn
-        heads = read(text, found) ^ read(event.pick, found)
+        L, H = found.logit_change.shape
+        layer, head = picked_numbers(event.pick, L + 1, H + 1)
+        heads = read(text, found) ^ read(f"{layer}.{head}", found)
         return shown(image, name, found, heads, instead)
 
     @for_people

@@ -5,8 +5,8 @@ each other.
 import gradio as gr
 
 from vitdemo import figures
-from vitdemo.explorer.inside import Distances, distances
 from vitdemo.figures.inside import distance_plot
+from vitdemo.inside import Distances, distances
 from vitdemo.page import html
 from vitdemo.page.look.inside.pieces import caption, folded
 from vitdemo.page.look.tab import Look

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vitdemo.explorer.inside import EpochMap, across_epochs, with_epochs
+from vitdemo.inside import EpochMap, across_epochs, with_epochs
 from vitdemo.page.components.maps import Maps, Panel, Row, peak
 from vitdemo.page.kit import nearest
 from vitdemo.page.look.inside.pieces import percent

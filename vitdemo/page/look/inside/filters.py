@@ -6,8 +6,8 @@ Letters: K filters, p their side in pixels.
 import gradio as gr
 import numpy as np
 
-from vitdemo.explorer.inside import Filters, first_filters
 from vitdemo.figures.inside import tile
+from vitdemo.inside import Filters, first_filters
 from vitdemo.page import html
 from vitdemo.page.look.inside.pieces import caption, percent
 from vitdemo.page.look.tab import Look

@@ -10,8 +10,8 @@ import gradio as gr
 import numpy as np
 
 from vitdemo import figures
-from vitdemo.explorer.inside import Lens, logit_lens
 from vitdemo.figures.inside import CLASS_COLOURS, sequential
+from vitdemo.inside import Lens, logit_lens
 from vitdemo.page import html
 from vitdemo.page.kit import MODEL_QUEUE, PickHTML, for_people, nearest, picked_numbers
 from vitdemo.page.look.inside.pieces import caption, folded, paint, percent

@@ -6,8 +6,8 @@ Letters: P patches.
 import gradio as gr
 import numpy as np
 
-from vitdemo.explorer.inside import position_similarity
 from vitdemo.figures.inside import diverging, position_overview
+from vitdemo.inside import position_similarity
 from vitdemo.page import html
 from vitdemo.page.kit import MODEL_QUEUE, PickHTML, for_people, picked_numbers
 from vitdemo.page.look.inside.pieces import caption, folded, paint, signed

@@ -7,13 +7,14 @@ import pytest
 import torch
 from PIL import Image
 
+from tests.making import RESNET, make_run
 from vitdemo import data
 from vitdemo.augment import Augmentation, draw_flip, flip
 from vitdemo.data import CIFAR10_MEAN, CIFAR10_STD, Pictures
-from vitdemo.errors import DataError
-from vitdemo.explorer import dataset
-from vitdemo.explorer.augmented import augmentations
+from vitdemo.errors import DataError, RunError
 from vitdemo.inputs import square_crop, to_uint8
+from vitdemo.page.data import classes, download, patches
+from vitdemo.page.data.augmentation import augmentations
 from vitdemo.recipes import RECIPES, get_recipe
 from vitdemo.training import augment
 from vitdemo.workbench import Workbench
@@ -33,34 +34,34 @@ def noise(count: int, side: int = 16) -> torch.Tensor:
 
 
 def test_overview_counts_every_class_even_one_without_test_pictures(unequal):
-    found = dataset.overview(unequal)
+    found = classes.overview(unequal)
     assert found.classes == ("<b>ant", "bee", "cow")
     assert found.train.tolist() == [5, 2, 9]
     assert found.test.tolist() == [3, 0, 4]
 
 
 def test_statistics_of_a_folder_cover_every_pixel(unequal):
-    found = dataset.statistics(unequal)
+    found = classes.statistics(unequal)
     assert (found.read, found.total) == (16, 16)
-    assert found.histograms.sum(1).tolist() == [16 * dataset.SIDE**2] * 3
-    assert found.means.shape == (3, dataset.SIDE, dataset.SIDE, 3)
+    assert found.histograms.sum(1).tolist() == [16 * classes.SIDE**2] * 3
+    assert found.means.shape == (3, classes.SIDE, classes.SIDE, 3)
 
 
 def test_statistics_read_no_more_pictures_than_they_say(put_pictures, monkeypatch):
-    monkeypatch.setattr(dataset, "READ", 6)
-    found = dataset.statistics(Workbench([], put_pictures(UNEQUAL, "few"), CPU))
+    monkeypatch.setattr(classes, "READ", 6)
+    found = classes.statistics(Workbench([], put_pictures(UNEQUAL, "few"), CPU))
     assert (found.read, found.total) == (6, 16)
 
 
 def test_channel_histograms_equal_numpy():
     images = noise(5)
     wanted = [np.histogram(images[:, c], bins=256, range=(0, 256))[0] for c in range(3)]
-    assert np.array_equal(dataset.channel_histograms(images), wanted)
+    assert np.array_equal(classes.channel_histograms(images), wanted)
 
 
 def test_class_means_equal_a_loop_and_an_empty_class_is_grey():
     images, labels = noise(6), torch.tensor([0, 2, 0, 2, 2, 0])
-    means = dataset.class_means(Pictures(images, labels), 3)
+    means = classes.class_means(Pictures(images, labels), 3)
     for label in (0, 2):
         own = [images[i].double().numpy() for i in range(6) if labels[i] == label]
         wanted = np.rint(sum(own) / len(own)).transpose(1, 2, 0)
@@ -70,20 +71,20 @@ def test_class_means_equal_a_loop_and_an_empty_class_is_grey():
 
 def test_cifar10_has_its_known_counts_and_colours(cifar10):
     workbench = Workbench([], cifar10.root, CPU)
-    assert dataset.overview(workbench).train.tolist() == [5000] * 10
-    assert dataset.overview(workbench).test.tolist() == [1000] * 10
-    found = dataset.statistics(workbench)
-    assert (found.read, found.total) == (dataset.READ, 50_000)
+    assert classes.overview(workbench).train.tolist() == [5000] * 10
+    assert classes.overview(workbench).test.tolist() == [1000] * 10
+    found = classes.statistics(workbench)
+    assert (found.read, found.total) == (classes.READ, 50_000)
     assert np.allclose(found.mean, CIFAR10_MEAN, atol=0.01)
     assert np.allclose(found.std, CIFAR10_STD, atol=0.01)
 
 
 def test_without_a_data_set_the_way_out_is_named(tmp_path):
     with pytest.raises(DataError, match=r"train\.py download"):
-        dataset.overview(Workbench([], tmp_path / "none", CPU))
+        classes.overview(Workbench([], tmp_path / "none", CPU))
 
 
-def test_of_two_downloads_at_once_the_second_is_told(tmp_path):
+def test_of_two_downloads_at_once_the_second_is_told(tmp_path, monkeypatch):
     workbench, begun, go_on = Workbench([], tmp_path, CPU), threading.Event(), threading.Event()
 
     def slow(root, download):
@@ -91,11 +92,12 @@ def test_of_two_downloads_at_once_the_second_is_told(tmp_path):
         go_on.wait(10)
         raise DataError("no network")
 
+    monkeypatch.setattr(data, "open_source", slow)
     errors = []
 
     def first():
         try:
-            dataset.download(workbench, slow)
+            download(workbench)
         except DataError as error:
             errors.append(str(error))
 
@@ -103,11 +105,11 @@ def test_of_two_downloads_at_once_the_second_is_told(tmp_path):
     thread.start()
     begun.wait(10)
     with pytest.raises(DataError, match="downloaded already"):
-        dataset.download(workbench, slow)
+        download(workbench)
     go_on.set()
     thread.join()
     with pytest.raises(DataError, match="no network"):  # the way is free again
-        dataset.download(workbench, slow)
+        download(workbench)
     assert errors == ["no network"]
 
 
@@ -186,3 +188,16 @@ def test_another_seed_draws_anew():
     )
     assert np.array_equal(one, same)
     assert not np.array_equal(one, other)
+
+
+def test_patches_cut_the_picture():
+    seen = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    found = patches.cut(seen, (4, 4))
+    assert found.shape == (4, 4, 4, 4, 3)
+    assert np.array_equal(found[2, 1], seen[8:12, 4:8])
+
+
+def test_a_resnet_cuts_no_patches(tmp_path):
+    run = make_run(tmp_path / "resnet", RESNET)
+    with pytest.raises(RunError, match="cuts no patches"):
+        patches.article(Workbench([tmp_path], None, CPU), run, Image.new("RGB", (9, 9)))
