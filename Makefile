@@ -1,11 +1,12 @@
-# `make app` serves the page, `make test` runs the checks; both install what they need first.
+# `make app` serves the page, `make test` runs the checks, `make unit` those that need no browser;
+# each installs what it needs first.
 # Needs python3 (3.10 or newer) with venv. Arguments: make app ARGS="--port 8080"
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: app test format clean
+.PHONY: app test unit format clean
 
 app: $(VENV)/.app
 	$(BIN)/python app.py $(ARGS)
@@ -14,6 +15,10 @@ test: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+# What needs no browser
+unit: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/browser $(ARGS)
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

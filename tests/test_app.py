@@ -17,7 +17,7 @@ from PIL import Image
 import app
 from tests.making import CLASSES
 from tests.serving import ROOT, serve
-from vitdemo.explorer.why import maps
+from vitdemo.class_maps import maps
 from vitdemo.inputs import load_image, visible_square
 from vitdemo.runs import read_run
 from vitdemo.workbench import Workbench

@@ -12,7 +12,6 @@ from PIL import Image
 from tests.making import KINDS, make_run, timm_spec
 from vitdemo.attention.packed import unpack
 from vitdemo.errors import ImageError
-from vitdemo.explorer.hands import Changes, Removed
 from vitdemo.figures import DIVERGING, SEQUENTIAL
 from vitdemo.inputs import load_image
 from vitdemo.page.components import FOLDER, colours
@@ -24,6 +23,7 @@ from vitdemo.page.components.maps import Maps, Panel, Row
 from vitdemo.page.components.offers import Group, Offered, Offers
 from vitdemo.page.components.picture import Asked, Picture, Shown, asked
 from vitdemo.page.components.table import Cell, Table
+from vitdemo.perturb.changes import Changes, Removed
 from vitdemo.workbench import Answer, Workbench
 
 CPU = torch.device("cpu")

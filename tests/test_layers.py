@@ -10,9 +10,8 @@ ROOT = Path(__file__).parents[1]
 ORDER = (
     "errors < inputs < perturb < cifar10 < data < models < augment < recipes < training < runs"
     " < metrics < attention < attributions < faithfulness < figures < timm_models"
-    " < tsne < cache < traced < workbench < features < inside < export < explorer"
-    " < robustness < predictions"
-    " < report < page < app"
+    " < tsne < cache < traced < workbench < class_maps < features < inside < export < explorer"
+    " < robustness < predictions < report < page < app"
 )
 LAYERS = ORDER.split(" < ")
 ROOMS = {  # library: the only layers that may import it

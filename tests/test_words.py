@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 
 from tests.making import CLASSES, VIT, evaluation, make_run
+from vitdemo import class_maps
 from vitdemo.errors import DataError
-from vitdemo.explorer import why
 from vitdemo.explorer.metrics import table_of
 from vitdemo.metrics.calibration import Reliability
 from vitdemo.metrics.errors import Filters
@@ -20,7 +20,7 @@ from vitdemo.page.compare.robustness import doubt, least
 from vitdemo.page.data import patches
 from vitdemo.page.errors import kind_words
 from vitdemo.page.kit import cache_folder
-from vitdemo.page.look.why_drawing import panel
+from vitdemo.page.look.class_maps.drawing import panel
 from vitdemo.page.metrics.tables import point_words
 from vitdemo.predictions import Query, predictions
 from vitdemo.workbench import Workbench
@@ -110,14 +110,14 @@ def test_tokens_that_overlap_are_not_called_one_patch_each(tmp_path, stem):
         stem == "patch"
     )
     assert ("see a little beyond each patch" in words) == (stem == "conv")
-    found = why.maps(workbench, run, picture)
+    found = class_maps.maps(workbench, run, picture)
     assert ("drop" in found.fills) == (stem == "patch")
 
 
 def test_the_strongest_patch_of_a_signed_map_says_for_which_side(tmp_path):
     run = make_run(tmp_path / "vit")
     workbench = Workbench([tmp_path], None, torch.device("cpu"))
-    found = why.maps(workbench, run, Image.new("RGB", (16, 16)))
+    found = class_maps.maps(workbench, run, Image.new("RGB", (16, 16)))
     signed = next(m for m in found.maps if m.signed)
     values = np.zeros((4, 4), np.float32)
     values[0, 0], values[2, 3] = 0.2, -1

@@ -10,9 +10,9 @@ import gradio as gr
 from PIL import Image
 
 from vitdemo.attention import FUSIONS
+from vitdemo.class_maps import maps as maps_of_class
 from vitdemo.errors import ImageError, RunError
 from vitdemo.explorer.metrics import class_table
-from vitdemo.explorer.why import maps as maps_of_class
 from vitdemo.export import save_maps
 from vitdemo.inputs import load_image, visible_square
 from vitdemo.page.kit import (

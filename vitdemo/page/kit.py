@@ -2,6 +2,7 @@
 
 import base64
 import functools
+import math
 import re
 import tempfile
 from collections.abc import Callable, Sequence
@@ -61,8 +62,10 @@ class LayerSlider(gr.Slider):
 
     is_template = True
 
-    def preprocess(self, payload: float) -> float:
-        return payload
+    def preprocess(self, payload) -> float | None:
+        """A number, whatever its size; None for what is none."""
+        is_number = isinstance(payload, int | float) and not isinstance(payload, bool)
+        return payload if is_number and math.isfinite(payload) else None
 
 
 class FreeDropdown(gr.Dropdown):
@@ -74,8 +77,8 @@ class FreeDropdown(gr.Dropdown):
 
     is_template = True
 
-    def preprocess(self, payload):
-        return payload
+    def preprocess(self, payload) -> str | None:
+        return payload if isinstance(payload, str) else None
 
 
 class PickHTML(gr.HTML):

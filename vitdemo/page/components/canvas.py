@@ -13,8 +13,8 @@ import gradio as gr
 import numpy as np
 from PIL import Image
 
-from vitdemo.explorer.hands import MOST_ROWS, Changes, Removed
 from vitdemo.page.components import drawn_by, served_picture
+from vitdemo.perturb.changes import MOST_ROWS, Changes, Removed
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from PIL import Image
 from vitdemo.errors import ImageError
 from vitdemo.export import save_maps
 from vitdemo.page.kit import MODEL_QUEUE, offer_download
-from vitdemo.page.look import hands, inside, permalink, side, why
+from vitdemo.page.look import class_maps, inside, permalink, perturb, side
 from vitdemo.page.look.tab import FIRST_SECTION, Look
 from vitdemo.workbench import Workbench
 
@@ -31,8 +31,8 @@ WHAT = (
 # Id of a section: its title, and what lays it out.
 SECTIONS = {
     FIRST_SECTION: ("Attention", Look.lay_out_attention),
-    "why": ("Why this class?", why.build),
-    "hands": ("Hands on", hands.build),
+    "why": ("Why this class?", class_maps.build),
+    "hands": ("Hands on", perturb.build),
     "inside": ("Inside", inside.build),
     "side": ("Side by side", side.build),
 }

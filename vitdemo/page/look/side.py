@@ -1,16 +1,29 @@
-"""The section "Side by side" of Look: several models on one picture, under the same controls."""
+"""The section "Side by side" of Look: several models on one picture, under the same controls.
+
+side_by_side(workbench, ["vit-best", "resnet18"], image, depth=0.5, kind="attention")
+"""
 
 from collections.abc import Sequence
 
 import gradio as gr
+import numpy as np
+from PIL import Image
 
-from vitdemo.explorer.side import KINDS, Panel, one_of_each_family, side_by_side
+from vitdemo.attributions import METHODS, attribute, kind_of
+from vitdemo.errors import RunError, VitdemoError
 from vitdemo.metrics import top_k
-from vitdemo.page.components import maps
-from vitdemo.page.components.maps import Maps, Row
+from vitdemo.models import CONVOLUTIONAL
+from vitdemo.page.components.maps import Maps, Panel, Row
 from vitdemo.page.look.tab import Look
 from vitdemo.runs import Run
+from vitdemo.workbench import Answer, Workbench
 
+KINDS = {
+    "attention": "Attention of a layer",
+    "rollout": "Rollout up to a layer",
+    "relevance": "Relevance for a class",
+}
+KINDS_OF_MODEL = (("vit",), ("timm",), CONVOLUTIONAL)  # from scratch, pretrained, convolutional
 OWN_ANSWER = "the predicted class of each"
 INTRO = (
     "The same picture through several models, at the same share of their depth: 100 % is the last "
@@ -57,7 +70,9 @@ def build(look: Look) -> None:
             kind=kind,
             target=None if target == OWN_ANSWER else target,
         )
-        return row(panels, problems)
+        if not panels:
+            return " ".join(problems) or "Choose a model above."
+        return Row(panels, sentence=" ".join(problems))
 
     look.linked |= {"map": kind, "depth": depth, "class": target}
     look.add("side", draw, [chosen, kind, depth, target], [view])
@@ -68,24 +83,92 @@ def class_names(runs: Sequence[Run]) -> list[str]:
     return list(dict.fromkeys(name for run in runs for name in run.classes))
 
 
-def row(panels: list[Panel], problems: list[str]) -> Row | str:
-    """A column for each model, and a sentence for each that has none."""
-    if not panels:
-        return " ".join(problems) or "Choose a model above."
-    return Row([column(panel) for panel in panels], sentence=" ".join(problems))
+def one_of_each_family(runs: Sequence[Run]) -> list[Run]:
+    """The first run of each kind there is: a scratch ViT, a pretrained one, a convolutional one."""
+    firsts = (next((r for r in runs if r.spec.family in kind), None) for kind in KINDS_OF_MODEL)
+    return [run for run in firsts if run is not None]
 
 
-def column(panel: Panel) -> maps.Panel:
-    """What the model predicts above its map."""
-    answer = panel.answer
-    indices, shares = top_k(answer.probabilities, 3)
+def layer_at(depth: float, layers: int) -> int:
+    """The layer 1..`layers` at a share of the depth, 0 to 1."""
+    return min(max(round(depth * layers), 1), layers)
+
+
+def side_by_side(
+    workbench: Workbench,
+    names: Sequence[str],
+    image: Image.Image,
+    *,
+    depth: float,
+    kind: str,
+    target: str | None = None,
+) -> tuple[list[Panel], list[str]]:
+    """A panel for each run of `names` on an RGB image, and a sentence for each that has none.
+
+    Args:
+        depth: share of each model's layers, 0 to 1.
+        kind: one of `KINDS`. A convolutional model has no attention: it gets Grad-CAM, whatever
+            the kind.
+        target: the class that is explained; None takes the one that each model predicts.
+
+    Raises `RunError` for an unknown kind.
+    """
+    if kind not in KINDS:
+        raise RunError(f"Unknown kind of map '{kind}': choose one of {', '.join(KINDS)}.")
+    panels, problems = [], []
+    for name in names:
+        try:
+            panels.append(_panel(workbench, workbench.run(name), image, depth, kind, target))
+        except VitdemoError as error:
+            problems.append(str(error))
+    return panels, problems
+
+
+def _panel(
+    workbench: Workbench, run: Run, image: Image.Image, depth: float, kind: str, target: str | None
+) -> Panel:
+    answer = workbench.answer(run, image)
+    if kind_of(workbench.model(run)) == "cnn":
+        return _class_panel(workbench, answer, image, "grad_cam", target)
+    if kind == "relevance":
+        return _class_panel(workbench, answer, image, kind, target)
+    look = workbench.look(run, image)
+    layer = layer_at(depth, look.layers)
+    if kind == "rollout":
+        values = look.rollout_map(layer, fusion="mean", discard_ratio=0.0)
+        title = f"Rollout, layers 1 to {layer} of {look.layers}"
+        return column(answer, values, title, METHODS["rollout"].caption)
+    caption = (
+        "Where the answer is gathered from in this one layer, mean of the heads; it is the same "
+        "for every class, and does not say why one was chosen."
+    )
+    title = f"Attention, layer {layer} of {look.layers}"
+    return column(answer, look.head_maps(layer).mean(0), title, caption)
+
+
+def _class_panel(
+    workbench: Workbench, answer: Answer, image: Image.Image, method: str, target: str | None
+) -> Panel:
+    run = answer.run
+    if target is not None and target not in run.classes:
+        raise RunError(f"'{run.name}' does not know the class '{target}'.")
+    index = run.classes.index(target) if target else int(answer.probabilities.argmax())
+    _, pixels = workbench.input(run.preprocessing, image)
+    values = attribute(method, workbench.model(run), pixels, index)[0]  # (rows, columns)
+    title = f"{METHODS[method].title} for {run.classes[index]}"
+    return column(answer, values.float().cpu().numpy(), title, METHODS[method].caption)
+
+
+def column(answer: Answer, values: np.ndarray, title: str, caption: str) -> Panel:
+    """One map of a model, and what it predicts."""
+    run, (indices, shares) = answer.run, top_k(answer.probabilities, 3)
     likely = zip(indices, shares, strict=True)
-    return maps.Panel(
-        panel.title,
-        panel.values,
+    return Panel(
+        title,
+        values,
         answer.seen,
-        f"{answer.run.name}: {panel.title}",
-        head=answer.run.name,
-        lines=[", ".join(f"{answer.run.classes[i]} {100 * p:.1f} %" for i, p in likely)],
-        caption=panel.caption,
+        f"{run.name}: {title}",
+        head=run.name,
+        lines=[", ".join(f"{run.classes[i]} {100 * p:.1f} %" for i, p in likely)],
+        caption=caption,
     )

@@ -7,8 +7,8 @@ import gradio as gr
 from gradio.components import Component
 from PIL import Image
 
+from vitdemo.class_maps import first_source
 from vitdemo.errors import ImageError, VitdemoError
-from vitdemo.explorer.why import first_source
 from vitdemo.page.components.answers import Answered, Answers
 from vitdemo.page.components.attention import LAYER, SET_LAYER, AttentionView, Drawn
 from vitdemo.page.components.offers import Offered, Offers
@@ -110,13 +110,13 @@ class Look(Sections):
     def answer_of_model(self, image, layer, *values) -> list:
         """The values of `of_model` for `image`; `values` are those of `asking`."""
         settings, (_, name, *rest) = split(values, len(self.settings))
-        found = self.attention(image, name, *settings)
+        found = self.view_of(image, name, *settings)
         depth = gr.update(interactive=False)
         if isinstance(found, Drawn):
             depth = limited(layer, found.look.layers) | {"interactive": True}
         return [found, depth, *self.drawn(self.all, [image, name, *rest])]
 
-    def attention(self, image, name, *settings) -> Drawn | str | None:
+    def view_of(self, image, name, *settings) -> Drawn | str | None:
         """What the attention view draws, or why it has nothing to draw."""
         if image is None or name is None:
             return None
@@ -199,7 +199,7 @@ class Look(Sections):
             source.ask(self.ask, self.asking, self.everything, **last)
         self.model.input(self.change_model, self.asking, self.of_model, **last)
         settings = [component.input for component in self.settings]
-        gr.on(settings, self.attention, [*self.always, *self.settings], self.view, **last)
+        gr.on(settings, self.view_of, [*self.always, *self.settings], self.view, **last)
         self.view.layer(None, None, self.layer, js=LAYER, **private)
         self.layer.change(None, self.layer, None, js=SET_LAYER, **private)
         self.layer.input(None, [self.section, self.moves], self.moves, js=MOVED, **private)

@@ -1,4 +1,4 @@
-"""Why this class? Every map of a picture for a class, and how true each is to its model.
+"""Class maps: every map of a picture for a class, and how true each is to its model.
 
 Plain functions of one `Workbench`, which a notebook may call as the page does:
 
@@ -54,7 +54,7 @@ class ClassMap:
 
 
 @dataclass(frozen=True)
-class Why:
+class ClassMaps:
     """The maps of one picture: for class `target`, or for it and `against` another (indices)."""
 
     run: Run
@@ -65,7 +65,7 @@ class Why:
     maps: tuple[ClassMap, ...]  # the best measured first
     measured: dict[str, Measured]  # by fill: what many test pictures said of this run's maps
     fills: tuple[str, ...]  # what can stand for a patch that is gone
-    truths: dict[str, "Truth"]  # by fill: those that were measured before
+    truths: dict[str, "Reading"]  # by fill: what was measured before
     key: tuple  # of the picture, the model and the classes
 
     @property
@@ -113,7 +113,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Truth:
+class Reading:
     """Curves (K+1,) of every map, of random orders and from the centre out, as numpy arrays."""
 
     fill: str
@@ -157,7 +157,7 @@ def maps(
     against: str | None = None,
     slow: bool = True,
     on_step: OnStep | None = None,
-) -> Why:
+) -> ClassMaps:
     """Maps of an RGB image by every method that serves `run`'s model, all for one class.
 
     Args:
@@ -195,7 +195,7 @@ def maps(
     )
     fills = tuple(fill for fill in FILLS if fill in faithfulness.fills(model))
     answer = run, seen, probabilities, first, second, drawn, measured
-    found = Why(*answer, fills, {}, asked.key)
+    found = ClassMaps(*answer, fills, {}, asked.key)
     truths = {fill: asked.kept.get(_truth_key(found, fill)) for fill in found.fills}
     return replace(found, truths={fill: truth for fill, truth in truths.items() if truth})
 
@@ -209,52 +209,55 @@ def best_first(methods: list[Method], measured: dict[str, Measured]) -> list[Met
 
 def truth(
     workbench: Workbench,
-    why: Why,
+    found: ClassMaps,
     image: Image.Image,
     *,
     fill: str = "mean",
     on_step: OnStep | None = None,
-) -> Truth:
-    """How true the maps of `why` are: `faithfulness.measure` with `faithfulness.STEPS` steps.
+) -> Reading:
+    """How true the maps of `found` are: `faithfulness.measure` with `faithfulness.STEPS` steps.
 
     In half precision where the hardware has it: a score moves by about 0.005. Random orders are
     drawn once for a picture, classes and fill, and each map is measured once, whatever is drawn
-    beside it. `image` is that of `why`. Raises `RunError` for a fill that is not or that the model
-    lacks.
+    beside it. `image` is that of `found`. Raises `RunError` for a fill that is not or that the
+    model lacks.
     """
-    if fill not in why.fills:
-        choices = ", ".join(why.fills)
-        raise RunError(f"'{why.run.name}' has no fill '{fill}': choose one of {choices}.")
+    if fill not in found.fills:
+        choices = ", ".join(found.fills)
+        raise RunError(f"'{found.run.name}' has no fill '{fill}': choose one of {choices}.")
     kept = workbench.cache
     return kept.get_or_make(
-        _truth_key(why, fill), lambda: _Meter(workbench, why, image, fill, on_step).measured(kept)
+        _truth_key(found, fill),
+        lambda: _Meter(workbench, found, image, fill, on_step).measured(kept),
     )
 
 
 class _Meter:
     """One measurement: the random orders, then map by map."""
 
-    def __init__(self, workbench: Workbench, why: Why, image: Image.Image, fill: str, on_step):
-        self.why, self.fill, self.model = why, fill, workbench.model(why.run)
-        _, self.pixels = workbench.input(why.run.preprocessing, image)
+    def __init__(
+        self, workbench: Workbench, found: ClassMaps, image: Image.Image, fill: str, on_step
+    ):
+        self.found, self.fill, self.model = found, fill, workbench.model(found.run)
+        _, self.pixels = workbench.input(found.run.preprocessing, image)
         self.grid = attributions.cell_grid(self.model, self.pixels)
-        self.done, self.parts, self.on_step = 0, 1 + len(why.maps), on_step
-        self.settings = {"fill": fill, "against": why.against, "steps": faithfulness.STEPS}
+        self.done, self.parts, self.on_step = 0, 1 + len(found.maps), on_step
+        self.settings = {"fill": fill, "against": found.against, "steps": faithfulness.STEPS}
 
-    def measured(self, kept: Cache) -> Truth:
-        null = kept.get_or_make((*self.why.key, "null", self.fill), self.null)
+    def measured(self, kept: Cache) -> Reading:
+        null = kept.get_or_make((*self.found.key, "null", self.fill), self.null)
         self.done += 1
         deletion, insertion, scores = {}, {}, {}
-        for drawn in self.why.maps:
+        for drawn in self.found.maps:
             name = drawn.method.name
-            key = (*self.why.key, "score", self.fill, name)
+            key = (*self.found.key, "score", self.fill, name)
             found, scores[name] = kept.get_or_make(key, partial(self.judged, drawn, null))
             deletion[name], insertion[name] = found.deletion[name], found.insertion[name]
             self.done += 1
         deletion[CENTRE], insertion[CENTRE] = null.deletion[CENTRE], null.insertion[CENTRE]
         scores[CENTRE] = self.score(null, CENTRE, null)
         random = null.random_deletion, null.random_insertion
-        return Truth(
+        return Reading(
             self.fill,
             null.shares.numpy(),
             {name: curve.numpy() for name, curve in deletion.items()},
@@ -293,7 +296,7 @@ class _Meter:
             return function(
                 self.model,
                 self.pixels,
-                self.why.target,
+                self.found.target,
                 maps,
                 on_step=self.step if self.on_step else None,
                 **self.settings,
@@ -381,5 +384,5 @@ def _is_signed(method: Method, against: int | None) -> bool:
     return method.signed or (against is not None and method.class_specific)
 
 
-def _truth_key(why: Why, fill: str) -> tuple:
-    return (*why.key, "truth", fill, *sorted(m.method.name for m in why.maps))
+def _truth_key(found: ClassMaps, fill: str) -> tuple:
+    return (*found.key, "truth", fill, *sorted(m.method.name for m in found.maps))

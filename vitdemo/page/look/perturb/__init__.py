@@ -10,15 +10,22 @@ from gradio.components import Component
 from PIL import Image
 
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer import hands
-from vitdemo.explorer.hands import PRESETS, Changes, Removed
 from vitdemo.page import html
 from vitdemo.page.components.canvas import Canvas, Changed
 from vitdemo.page.components.maps import Maps
 from vitdemo.page.kit import MODEL_QUEUE, LayerSlider, for_people, nearest
-from vitdemo.page.look import hands_drawing as drawing
+from vitdemo.page.look.perturb import answers
 from vitdemo.page.look.tab import Look
 from vitdemo.perturb import PERTURBATIONS
+from vitdemo.perturb.changes import (
+    LAST_SEED,
+    PIECES,
+    PRESETS,
+    SLIDERS,
+    Changes,
+    Removed,
+    change,
+)
 from vitdemo.traced import Traced
 from vitdemo.workbench import Workbench
 
@@ -75,7 +82,7 @@ class Handlers:
     def grid(self, choice: str, name: str) -> tuple[int, int]:
         if choice != OWN:
             return int(choice), int(choice)
-        return hands.grid_of(self.workbench, self.workbench.run(name))
+        return answers.grid_of(self.workbench, self.workbench.run(name))
 
     def traced(self, name: str, image: Image.Image) -> Traced:
         return self.workbench.look(self.workbench.run(name), image)
@@ -84,7 +91,7 @@ class Handlers:
         """The untouched canvas, and the changes; patches removed on another grid are back."""
         *others, removed, code = settings  # nothing is drawn yet: what the address says
         removed = Removed.decoded(code) if removed is None else removed
-        return hands.canvas(self.workbench, image), Changes.wished(
+        return answers.canvas(self.workbench, image), Changes.wished(
             *others, removed.on(self.grid(choice, name))
         )
 
@@ -93,16 +100,16 @@ class Handlers:
         return self.drawn(name, layer, *self.wished(image, name, choice, settings))
 
     def drawn(self, name, layer, before: Image.Image, changes: Changes) -> tuple:
-        after = hands.change(before, changes)
+        after = change(before, changes)
         try:  # first: the answers of the chosen model are then known from the same passes
             looks = self.traced(name, before), self.traced(name, after)
         except VitdemoError as error:
             maps = str(error)
         else:
-            maps = drawing.maps_row(*looks, nearest(layer, looks[0].layers), changes)
-        found, problems = hands.shifts(self.workbench, before, after)
-        answers = drawing.shifts_html(found, problems, changes)
-        return Changed(after, changes), answers, maps, changes.removed.code
+            maps = answers.maps_row(*looks, nearest(layer, looks[0].layers), changes)
+        found, problems = answers.shifts_of(self.workbench, before, after)
+        moved = answers.shifts_html(found, problems, changes)
+        return Changed(after, changes), moved, maps, changes.removed.code
 
     def without(self, choose: Callable[..., Sequence[int]]) -> Callable:
         """A handler that takes the patches of `choose(found, layer, removed, count, by)` too."""
@@ -114,7 +121,7 @@ class Handlers:
             removed = changes.removed
 
             def look() -> Traced:
-                return self.traced(name, hands.change(before, changes))
+                return self.traced(name, change(before, changes))
 
             cells = choose(look, layer, removed, many(count), by)
             return self.drawn(name, layer, before, replace(changes, removed=removed.plus(cells)))
@@ -124,17 +131,17 @@ class Handlers:
 
 def most_attended(look, layer, removed: Removed, count: int, by: str) -> Sequence[int]:
     found = look()
-    return hands.most_attended(found, nearest(layer, found.layers), removed, count, by)
+    return answers.most_attended(found, nearest(layer, found.layers), removed, count, by)
 
 
 def at_random(_look, _layer, removed: Removed, count: int, _by) -> Sequence[int]:
-    return hands.at_random(removed, count, random.randrange(2**31))
+    return answers.at_random(removed, count, random.randrange(2**31))
 
 
 def build(look: Look) -> None:
     """Lay out and wire the section."""
     parts, ask = lay_out(), Handlers(look.workbench)
-    look.linked |= dict(zip(hands.SLIDERS, parts.sliders, strict=True))
+    look.linked |= dict(zip(SLIDERS, parts.sliders, strict=True))
     look.linked |= {"pieces": parts.pieces, "seed": parts.seed, "patches": parts.grid}
     look.linked["removed"] = parts.code
     drawn = [parts.picture, parts.shifts, parts.maps, parts.code]
@@ -165,13 +172,13 @@ def wire_presets(parts: Parts, draw: Callable) -> None:
 
 
 def another_seed() -> int:
-    return random.randrange(hands.LAST_SEED + 1)
+    return random.randrange(LAST_SEED + 1)
 
 
 def values_of(changes: Changes, sentence: str) -> list:
     """What a preset sets; the grid stays where it removes no patch, and the seed always."""
     grid = str(changes.removed.grid[0]) if changes.removed.cells else gr.skip()
-    sliders = [getattr(changes, name) for name in hands.SLIDERS]
+    sliders = [getattr(changes, name) for name in SLIDERS]
     note = f'<p class="vd-look-for">{html.escape(sentence)}</p>' if sentence else ""
     # Drawn from the code, as an address is.
     return [changes.pieces, *sliders, None, changes.removed.code, grid, note]
@@ -204,14 +211,14 @@ def lay_out() -> Parts:
             maps = Maps(elem_id="hands-maps")
         with gr.Column(scale=4, min_width=300):
             pieces = gr.Radio(
-                [("whole", 1), *((f"{n} × {n}", n) for n in hands.PIECES[1:])],
+                [("whole", 1), *((f"{n} × {n}", n) for n in PIECES[1:])],
                 value=1,
                 label="Shuffle the pieces of",
                 info=PERTURBATIONS["shuffle"].sentence,
                 elem_id="hands-pieces",
             )
-            sliders = [slider(name) for name in hands.SLIDERS]
-            seed = LayerSlider(0, hands.LAST_SEED, 0, step=1, label="Seed of shuffle and noise")
+            sliders = [slider(name) for name in SLIDERS]
+            seed = LayerSlider(0, LAST_SEED, 0, step=1, label="Seed of shuffle and noise")
             with gr.Row():
                 draw_again = gr.Button("Another draw", size="sm", min_width=100)
                 reset = gr.Button("Reset all", size="sm", min_width=100, elem_id="hands-reset")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from vitdemo import figures
-from vitdemo.explorer.why import RANDOM, ClassMap, Score, Truth, Why
+from vitdemo.class_maps import RANDOM, ClassMap, ClassMaps, Reading, Score
 from vitdemo.faithfulness import CENTRE
 from vitdemo.figures import Curve, truth
 from vitdemo.page import html
@@ -28,29 +28,33 @@ COLOURS = {
 UNMEASURED = "Not measured yet for this picture, these maps and this fill: press the button above."
 
 
-def maps_row(why: Why, known: Truth | None, fill: str) -> Row:
+def maps_row(answer: ClassMaps, known: Reading | None, fill: str) -> Row:
     """All maps side by side, each with its caption, its limit, its checks, and its score where
     `known`; badges are those of the fill."""
-    classes, chance = why.run.classes, why.probabilities
-    asked = f"Why {why.named}? {why.run.name} gives {chance_of(classes, chance, why.target)}"
-    if why.against is not None:
-        asked += f" and {chance_of(classes, chance, why.against)}"
-    return Row([panel(why, found, known, fill) for found in why.maps], f"{asked}.", ends=ends(why))
+    classes, chance = answer.run.classes, answer.probabilities
+    asked = (
+        f"Why {answer.named}? {answer.run.name} gives {chance_of(classes, chance, answer.target)}"
+    )
+    if answer.against is not None:
+        asked += f" and {chance_of(classes, chance, answer.against)}"
+    return Row(
+        [panel(answer, found, known, fill) for found in answer.maps], f"{asked}.", ends=ends(answer)
+    )
 
 
-def ends(why: Why) -> tuple[str, str]:
+def ends(answer: ClassMaps) -> tuple[str, str]:
     """What the two colours of a signed map speak for."""
-    name = why.run.classes[why.target]
-    if why.against is None:
+    name = answer.run.classes[answer.target]
+    if answer.against is None:
         return f"against {name}", f"for {name}"
-    return f"for {why.run.classes[why.against]}", f"for {name}"
+    return f"for {answer.run.classes[answer.against]}", f"for {name}"
 
 
 def chance_of(classes: tuple[str, ...], probabilities: np.ndarray, index: int) -> str:
     return f"{classes[index]} {100 * probabilities[index]:.1f} %"
 
 
-def panel(why: Why, found: ClassMap, known: Truth | None, fill: str) -> Panel:
+def panel(answer: ClassMaps, found: ClassMap, known: Reading | None, fill: str) -> Panel:
     values, method = found.values, found.method
     strongest = f"strongest in {peak(values)}"
     if found.signed:
@@ -58,24 +62,24 @@ def panel(why: Why, found: ClassMap, known: Truth | None, fill: str) -> Panel:
         strongest += ", against it" if against else ", for it"
     if not np.ptp(values):
         strongest = "the same everywhere"
-    asked = why.named if method.class_specific else "every class alike"
-    badge = method.name in why.best(fill)
+    asked = answer.named if method.class_specific else "every class alike"
+    badge = method.name in answer.best(fill)
     return Panel(
         method.title,
         values,
-        why.seen,
-        f"{method.title} of {why.run.name} for {asked}: {strongest}",
-        lines=[strongest, *score_words(method.name, known), *checks(why, found)],
+        answer.seen,
+        f"{method.title} of {answer.run.name} for {asked}: {strongest}",
+        lines=[strongest, *score_words(method.name, known), *checks(answer, found)],
         caption=method.caption,
         badge="among the best on average" if badge else "",
-        badge_title=BEST.format(count=why.measured[fill].pictures, fill=FILLS[fill].lower())
+        badge_title=BEST.format(count=answer.measured[fill].pictures, fill=FILLS[fill].lower())
         if badge
         else "",
         signed=found.signed,
     )
 
 
-def score_words(name: str, known: Truth | None) -> list[str]:
+def score_words(name: str, known: Reading | None) -> list[str]:
     if known is None:
         return []
     score = known.scores[name]
@@ -92,12 +96,12 @@ def chances(score: Score) -> str:
     return f"random p = {score.p_orders:.2f}{elsewhere}"
 
 
-def checks(why: Why, found: ClassMap) -> list[str]:
+def checks(answer: ClassMaps, found: ClassMap) -> list[str]:
     """Would it be another map for another class, for another model; does it add up?"""
     words = []
     if found.other_class is not None:
         words.append(
-            f"Rank correlation with its own map for {why.runner_up}, the runner-up: "
+            f"Rank correlation with its own map for {answer.runner_up}, the runner-up: "
             f"{correlation(found.other_class)}; of this model with a random head: "
             f"{correlation(found.random_head)}."
         )
@@ -110,35 +114,35 @@ def correlation(value: float) -> str:
     return "–" if value != value else f"{value:+.2f}"
 
 
-def meter_html(why: Why, known: Truth | None) -> str:
+def meter_html(answer: ClassMaps, known: Reading | None) -> str:
     """Both kinds of curves, and a table of areas that is their legend too."""
     if known is None:
         return f'<p class="vd-quiet">{UNMEASURED}</p>'
-    value = "probability, %" if why.against is None else "probability of the two, %"
+    value = "probability, %" if answer.against is None else "probability of the two, %"
     plots = (
         ("Deletion: a true map falls at once", known.deletion, 0, "patches gone, %"),
         ("Insertion: a true map rises at once", known.insertion, 1, "patches back, %"),
     )
     cells = "".join(
-        f'<figure aria-label="{html.escape(f"{title}. {words(why, known, kind)}")}">'
+        f'<figure aria-label="{html.escape(f"{title}. {words(answer, known, kind)}")}">'
         f"<figcaption>{html.escape(title)}</figcaption>"
         f"{figures.svg(plot(known, curves, kind, x_label, value))}</figure>"
         for title, curves, kind, x_label in plots
     )
-    return f'<div class="vd-plots">{cells}</div>{table_html(why, known)}'
+    return f'<div class="vd-plots">{cells}</div>{table_html(answer, known)}'
 
 
-def words(why: Why, known: Truth, kind: int) -> str:
+def words(answer: ClassMaps, known: Reading, kind: int) -> str:
     """The mean heights of one kind in a sentence, for those who do not see the curves."""
     heights = ", ".join(
-        f"{title(why, name)} {100 * (score.deletion, score.insertion)[kind]:.1f}"
+        f"{title(answer, name)} {100 * (score.deletion, score.insertion)[kind]:.1f}"
         for name, score in known.scores.items()
     )
     chance = 100 * known.random_areas[kind].mean()
     return f"Mean heights in percent: {heights}; random orders {chance:.1f}."
 
 
-def plot(known: Truth, curves: dict, kind: int, x_label: str, y_label: str):
+def plot(known: Reading, curves: dict, kind: int, x_label: str, y_label: str):
     shares = 100 * known.shares
     lines = [
         Curve(shares, 100 * curve, COLOURS[name], dashed=name == CENTRE)
@@ -147,12 +151,12 @@ def plot(known: Truth, curves: dict, kind: int, x_label: str, y_label: str):
     return truth.truth_plot(lines, (shares, *(100 * known.bands[kind])), x_label, y_label)
 
 
-def title(why: Why, name: str) -> str:
-    named = {found.method.name: found.method.title for found in why.maps}
+def title(answer: ClassMaps, name: str) -> str:
+    named = {found.method.name: found.method.title for found in answer.maps}
     return named.get(name, "Centre first")
 
 
-def table_html(why: Why, known: Truth) -> str:
+def table_html(answer: ClassMaps, known: Reading) -> str:
     """Mean heights of the curves, the best score first, each with its two p and verdict."""
     head = (
         "order",
@@ -171,7 +175,7 @@ def table_html(why: Why, known: Truth) -> str:
         shape = "–" if score.p_shape is None else f"{score.p_shape:.2f}"
         rows.append(
             f'<tr><th scope="row"><i{dashed} style="color: {COLOURS[name]}"></i>'
-            f"{html.escape(title(why, name))}</th><td>{100 * score.deletion:.1f}</td>"
+            f"{html.escape(title(answer, name))}</th><td>{100 * score.deletion:.1f}</td>"
             f"<td>{100 * score.insertion:.1f}</td><td>{points(score.score)}</td>"
             f"<td>{score.p_orders:.2f}</td><td>{shape}</td><td>{html.escape(verdict)}</td></tr>"
         )
@@ -186,11 +190,11 @@ def table_html(why: Why, known: Truth) -> str:
     cells = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
     return (
         f'<div class="vd-scroll"><table class="vd-table vd-truth"><thead><tr>{cells}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div><p>{csv_links(why, known)}</p>"
+        f"<tbody>{''.join(rows)}</tbody></table></div><p>{csv_links(answer, known)}</p>"
     )
 
 
-def csv_links(why: Why, known: Truth) -> str:
+def csv_links(answer: ClassMaps, known: Reading) -> str:
     areas = [
         (name, score.deletion, score.insertion, score.p_orders, score.p_shape)
         for name, score in known.scores.items()
@@ -202,7 +206,7 @@ def csv_links(why: Why, known: Truth) -> str:
         for name, line in lines.items()
         for share, value in zip(known.shares, line, strict=True)
     ]
-    name = f"{why.run.name}-{why.run.classes[why.target]}-{known.fill}"
+    name = f"{answer.run.name}-{answer.run.classes[answer.target]}-{known.fill}"
     return (
         html.csv_link(
             ("order", "deletion", "insertion", "p_orders", "p_shape"), areas, f"{name}-areas.csv"

@@ -6,11 +6,11 @@ from html import escape
 
 import gradio as gr
 
+from vitdemo.class_maps import ClassMaps, maps, truth
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer.why import Why, maps, truth
 from vitdemo.page.components.maps import Maps, Row
 from vitdemo.page.kit import LIGHT_QUEUE, LONG_QUEUE, FreeDropdown, for_people, renewed
-from vitdemo.page.look import why_drawing
+from vitdemo.page.look.class_maps import drawing
 from vitdemo.page.look.picture import TRUE_CLASS
 from vitdemo.page.look.tab import Look
 from vitdemo.page.sections import Section
@@ -78,7 +78,7 @@ def build(look: Look) -> None:
             min_width=220,
         )
         fill = gr.Radio(
-            [(words, name) for name, words in why_drawing.FILLS.items()],
+            [(words, name) for name, words in drawing.FILLS.items()],
             value="drop",
             label="Truth meter: what stands for a patch that is gone",
             elem_id="why-fill",
@@ -95,7 +95,7 @@ def build(look: Look) -> None:
     look.linked |= {"why": target, "not": against, "fill": fill}
     asked = [target, against, fill]
 
-    def ask(image, name, target, against, **options) -> Why:
+    def ask(image, name, target, against, **options) -> ClassMaps:
         run, classes = workbench.run(name), {"target": target or None, "against": against or None}
         return maps(workbench, run, image, **classes, **options)
 
@@ -115,7 +115,7 @@ def build(look: Look) -> None:
         *updates, fill = choices(found, target, against, fill, image.info.get(TRUE_CLASS))
         return *drawn(found, fill), *updates
 
-    def at_length(work: Callable[..., Why], words: str) -> Callable:
+    def at_length(work: Callable[..., ClassMaps], words: str) -> Callable:
         """A handler that does `work` with a progress bar until its ticket is stopped."""
 
         @for_people
@@ -136,10 +136,10 @@ def build(look: Look) -> None:
 
         return handler
 
-    def slow_maps(image, name, target, against, fill, on_step) -> Why:
+    def slow_maps(image, name, target, against, fill, on_step) -> ClassMaps:
         return ask(image, name, target, against, slow=True, on_step=on_step)
 
-    def measured(image, name, target, against, fill, on_step) -> Why:
+    def measured(image, name, target, against, fill, on_step) -> ClassMaps:
         found = ask(image, name, target, against, slow=False)
         truth(workbench, found, image, fill=fill, on_step=on_step)
         return ask(image, name, target, against, slow=False)  # which knows it now
@@ -190,14 +190,14 @@ def build(look: Look) -> None:
     cancel.click(stop, ticket, controls, **private, **LIGHT_QUEUE)
 
 
-def drawn(found: Why, fill: str) -> tuple[Row, str]:
+def drawn(found: ClassMaps, fill: str) -> tuple[Row, str]:
     """The maps, and the meter where it was measured before."""
     known = found.truths.get(fill)
-    return why_drawing.maps_row(found, known, fill), why_drawing.meter_html(found, known)
+    return drawing.maps_row(found, known, fill), drawing.meter_html(found, known)
 
 
 def choices(
-    found: Why, target: str | None, against: str | None, fill: str, true: str | None = None
+    found: ClassMaps, target: str | None, against: str | None, fill: str, true: str | None = None
 ) -> tuple[dict, dict, dict, str]:
     """Updates of the three controls for this model and picture, and the fill that then holds.
 
@@ -206,7 +206,7 @@ def choices(
     ordered = sorted(dict.fromkeys(found.run.classes), key=lambda name: name != true)
     names = [(f"{name} (the true class)" if name == true else name, name) for name in ordered]
     predicted = found.run.classes[int(found.probabilities.argmax())]
-    fills = [(words, name) for name, words in why_drawing.FILLS.items() if name in found.fills]
+    fills = [(words, name) for name, words in drawing.FILLS.items() if name in found.fills]
     targets, _ = renewed([(f"the predicted class ({predicted})", PREDICTED), *names], target)
     others, _ = renewed([("no other class", NOTHING), *names], against)
     update, fill = renewed(fills, fill)

@@ -10,9 +10,10 @@ from PIL import Image
 
 from tests.making import RESNET, TIMM, VIT, make_run
 from vitdemo.errors import DataError
-from vitdemo.explorer import hands
-from vitdemo.explorer.hands import CHEQUERED, PRESETS, Changes, Removed
+from vitdemo.page.look.perturb import answers
 from vitdemo.perturb import PERTURBATIONS, apply
+from vitdemo.perturb import changes as perturb
+from vitdemo.perturb.changes import CHEQUERED, PRESETS, Changes, Removed
 from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
@@ -42,7 +43,7 @@ def wished(**values) -> Changes:
 )
 def test_a_canvas_is_as_large_as_the_largest_input(workbench, side, wanted):
     image = picture(side=side)
-    canvas = hands.canvas(workbench, image)
+    canvas = answers.canvas(workbench, image)
     assert canvas.size == (wanted, wanted)
     assert (canvas is image) == (side == wanted)
 
@@ -54,36 +55,36 @@ def test_a_canvas_can_be_cut_into_every_number_of_pieces(workbench, monkeypatch)
 
     monkeypatch.setattr(workbench, "trained_runs", lambda: [Large])
     for side in (1, 31, 32, 40, 64, 90, 200):
-        size = hands.canvas(workbench, picture(side=side)).size[0]
+        size = answers.canvas(workbench, picture(side=side)).size[0]
         assert size % 16 == 0
         assert 32 <= size <= 96
 
 
 def test_without_models_there_is_a_canvas_all_the_same(tmp_path):
-    assert hands.canvas(Workbench([tmp_path], None, CPU), picture(side=64)).size == (32, 32)
+    assert answers.canvas(Workbench([tmp_path], None, CPU), picture(side=64)).size == (32, 32)
 
 
 def test_no_change_leaves_every_pixel():
     image = picture()
-    assert np.array_equal(np.asarray(hands.change(image, Changes())), np.asarray(image))
+    assert np.array_equal(np.asarray(perturb.change(image, Changes())), np.asarray(image))
     assert Changes().words() == "untouched"
     assert wished(seed=4, removed=Removed((4, 4))).untouched
     assert not wished(jpeg=99).untouched
 
 
-@pytest.mark.parametrize("name", hands.SLIDERS)
+@pytest.mark.parametrize("name", perturb.SLIDERS)
 def test_a_slider_does_what_its_change_does(name):
     value = PERTURBATIONS[name].strengths[1]
     pixels = torch.from_numpy(np.asarray(picture()).copy()).permute(2, 0, 1)[None]
     wanted = apply(name, pixels, value, 7)[0].permute(1, 2, 0).numpy()
-    changed = hands.change(picture(), wished(**{name: value, "seed": 7}))
+    changed = perturb.change(picture(), wished(**{name: value, "seed": 7}))
     assert np.array_equal(np.asarray(changed), wanted)
 
 
 def test_holes_are_where_the_hand_was_after_all_other_changes():
     changes = wished(pieces=4, rotate=90, removed=Removed((4, 4), (5,)))
-    whole = np.asarray(hands.change(picture(), wished(pieces=4, rotate=90)))
-    holed = np.asarray(hands.change(picture(), changes))
+    whole = np.asarray(perturb.change(picture(), wished(pieces=4, rotate=90)))
+    holed = np.asarray(perturb.change(picture(), changes))
     differ = (whole != holed).any(-1)
     assert differ[8:16, 8:16].mean() > 0.95
     differ[8:16, 8:16] = False
@@ -92,15 +93,15 @@ def test_holes_are_where_the_hand_was_after_all_other_changes():
 
 @pytest.mark.parametrize("size", [(1, 1), (32, 32)])
 def test_a_picture_of_one_colour_survives_everything(workbench, size):
-    canvas = hands.canvas(workbench, Image.new("RGB", size, (7, 7, 7)))
+    canvas = answers.canvas(workbench, Image.new("RGB", size, (7, 7, 7)))
     for preset in PRESETS.values():
-        changed = hands.change(canvas, preset.changes)
-        assert hands.shifts(workbench, canvas, changed)[1] == []
+        changed = perturb.change(canvas, preset.changes)
+        assert answers.shifts_of(workbench, canvas, changed)[1] == []
 
 
 def test_every_model_answers_before_and_after(workbench):
-    before, after = picture(), hands.change(picture(), wished(noise=60))
-    found, problems = hands.shifts(workbench, before, after)
+    before, after = picture(), perturb.change(picture(), wished(noise=60))
+    found, problems = answers.shifts_of(workbench, before, after)
     assert problems == []
     assert [shift.run.name for shift in found] == [r.name for r in workbench.trained_runs()]
     for shift in found:
@@ -112,7 +113,7 @@ def test_the_classes_shown_are_those_that_lead_before_or_after(workbench):
     run = workbench.run("vit")
     before, after = np.zeros(10), np.zeros(10)
     before[[3, 5, 1]], after[[5, 8, 3]] = (0.6, 0.3, 0.1), (0.5, 0.4, 0.1)
-    shift = hands.Shift(run, before, after)
+    shift = answers.Shift(run, before, after)
     assert shift.classes() == [3, 5, 1, 8]
     assert (shift.was, shift.now) == ("cat", "dog")
 
@@ -120,22 +121,22 @@ def test_the_classes_shown_are_those_that_lead_before_or_after(workbench):
 def test_a_model_that_cannot_be_loaded_is_named_and_the_others_shift(tmp_path):
     make_run(tmp_path / "good")
     (make_run(tmp_path / "bad").path / "model.safetensors").write_bytes(b"no weights")
-    found, problems = hands.shifts(Workbench([tmp_path], None, CPU), picture(0), picture(1))
+    found, problems = answers.shifts_of(Workbench([tmp_path], None, CPU), picture(0), picture(1))
     assert [shift.run.name for shift in found] == ["good"]
     assert len(problems) == 1 and "'bad'" in problems[0]
 
 
 @pytest.mark.parametrize("value", [None, math.nan])
 def test_an_empty_field_changes_nothing(value):
-    assert wished(**dict.fromkeys(hands.SLIDERS, value), pieces=None, seed=value) == Changes()
+    assert wished(**dict.fromkeys(perturb.SLIDERS, value), pieces=None, seed=value) == Changes()
 
 
 def test_a_number_out_of_range_becomes_the_nearest():
     changes = wished(noise=1e9, jpeg=-4, rotate=-math.inf, pieces=3, seed=-5)
     assert (changes.noise, changes.jpeg, changes.rotate) == (100, 1, -180)
     assert (changes.pieces, changes.seed) == (1, 0)
-    assert wished(seed=math.inf).seed == hands.LAST_SEED
-    hands.change(picture(), changes)
+    assert wished(seed=math.inf).seed == perturb.LAST_SEED
+    perturb.change(picture(), changes)
 
 
 def test_changes_say_what_they_are():
@@ -187,57 +188,57 @@ def test_what_is_no_code_removes_nothing(code):
 
 def test_a_cell_that_is_not_on_its_grid_is_named():
     with pytest.raises(DataError, match="no patch 16"):
-        hands.change(picture(), Changes(removed=Removed((4, 4), (16,))))
+        perturb.change(picture(), Changes(removed=Removed((4, 4), (16,))))
 
 
 def test_the_grid_is_the_models_own(workbench):
-    grids = {name: hands.grid_of(workbench, workbench.run(name)) for name in ("vit", "resnet")}
+    grids = {name: answers.grid_of(workbench, workbench.run(name)) for name in ("vit", "resnet")}
     assert grids == {"vit": (4, 4), "resnet": (8, 8)}
 
 
-@pytest.mark.parametrize("by", hands.MAPS)
+@pytest.mark.parametrize("by", answers.MAPS)
 def test_the_most_attended_are_the_largest_of_the_map(workbench, by):
     look = workbench.look(workbench.run("vit"), picture())
-    values = hands.attended(look, 2, by).flatten()
+    values = answers.attended(look, 2, by).flatten()
     order = np.argsort(-values, kind="stable")
-    chosen = hands.most_attended(look, 2, Removed((4, 4)), 3, by)
+    chosen = answers.most_attended(look, 2, Removed((4, 4)), 3, by)
     assert chosen == order[:3].tolist()
-    rest = hands.most_attended(look, 2, Removed((4, 4), tuple(chosen)), 99, by)
+    rest = answers.most_attended(look, 2, Removed((4, 4), tuple(chosen)), 99, by)
     assert rest == order[3:].tolist()
 
 
 def test_a_coarser_grid_takes_the_mean_of_what_a_patch_covers(workbench):
     look = workbench.look(workbench.run("vit"), picture())
-    coarse = hands.attended(look, 1, "mean").reshape(2, 2, 2, 2).mean((1, 3)).flatten()
-    assert hands.most_attended(look, 1, Removed((2, 2)), 1, "mean") == [int(coarse.argmax())]
+    coarse = answers.attended(look, 1, "mean").reshape(2, 2, 2, 2).mean((1, 3)).flatten()
+    assert answers.most_attended(look, 1, Removed((2, 2)), 1, "mean") == [int(coarse.argmax())]
 
 
 def test_a_finer_grid_takes_what_it_lies_in(workbench):
     look = workbench.look(workbench.run("vit"), picture())
-    row, column = divmod(int(hands.attended(look, 1, "mean").argmax()), 4)
-    four = hands.most_attended(look, 1, Removed((8, 8)), 4, "mean")
+    row, column = divmod(int(answers.attended(look, 1, "mean").argmax()), 4)
+    four = answers.most_attended(look, 1, Removed((8, 8)), 4, "mean")
     assert {(cell // 8 // 2, cell % 8 // 2) for cell in four} == {(row, column)}
 
 
 def test_an_unknown_map_is_named(workbench):
     look = workbench.look(workbench.run("vit"), picture())
     with pytest.raises(DataError, match="'gradient': choose one of rollout, mean"):
-        hands.most_attended(look, 1, Removed((4, 4)), 1, "gradient")
+        answers.most_attended(look, 1, Removed((4, 4)), 1, "gradient")
 
 
 def test_at_random_takes_only_what_is_there():
     gone = Removed((4, 4), tuple(range(14)))
-    assert sorted(hands.at_random(gone, 5, 0)) == [14, 15]
-    first = [hands.at_random(Removed(), 4, seed) for seed in range(3)]
-    assert first[0] == hands.at_random(Removed(), 4, 0)
+    assert sorted(answers.at_random(gone, 5, 0)) == [14, 15]
+    first = [answers.at_random(Removed(), 4, seed) for seed in range(3)]
+    assert first[0] == answers.at_random(Removed(), 4, 0)
     assert first[0] != first[1]
 
 
 def test_two_users_at_once_get_their_own_changes(workbench):
     def work(seed):
-        canvas = hands.canvas(workbench, picture(seed))
-        changed = hands.change(canvas, wished(noise=30, pieces=4, seed=seed))
-        return [shift.after for shift in hands.shifts(workbench, canvas, changed)[0]]
+        canvas = answers.canvas(workbench, picture(seed))
+        changed = perturb.change(canvas, wished(noise=30, pieces=4, seed=seed))
+        return [shift.after for shift in answers.shifts_of(workbench, canvas, changed)[0]]
 
     alone = [work(seed) for seed in range(6)]
     with ThreadPoolExecutor(4) as pool:

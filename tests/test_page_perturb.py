@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from tests.making import make_run
-from vitdemo.explorer.hands import Changes, Shift
-from vitdemo.page.look import hands_drawing as drawing
+from vitdemo.page.look.perturb import answers as drawing
+from vitdemo.page.look.perturb.answers import Shift
+from vitdemo.perturb.changes import Changes
 
 
 @pytest.fixture(scope="module")

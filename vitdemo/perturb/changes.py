@@ -1,11 +1,8 @@
-"""Hands on the picture: change it, and see what every model says and where the chosen one looks.
+"""Several changes of one picture at once, as a person sets them, and some that are worth a look.
 
-    canvas = hands.canvas(workbench, image)
-    changed = hands.change(canvas, Changes(pieces=4))
-    shifts, problems = hands.shifts(workbench, canvas, changed)  # before and after, for every model
+    changed = change(picture, Changes(pieces=4))
 
-The change is made once, on one picture, before each model's own preprocessing: all models see the
-same. Letters: S side of that picture, C classes, rows and columns of a patch grid.
+Letters: S side of the picture, rows and columns of a patch grid.
 """
 
 import math
@@ -13,24 +10,23 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
-import torch.nn.functional as F
 from PIL import Image
 
-from vitdemo import inputs, perturb
+from vitdemo import inputs
 from vitdemo.errors import DataError
-from vitdemo.perturb import PERTURBATIONS
-from vitdemo.runs import Run
-from vitdemo.traced import Traced
-from vitdemo.workbench import Workbench
+from vitdemo.perturb import (
+    PERTURBATIONS,
+    Perturbation,
+    apply,
+    patch_mask,
+    remove_patches,
+)
 
 PIECES = (1, 2, 4, 8, 16)  # along a side, when patches change places
-MULTIPLE = PIECES[-1]  # every canvas can be cut into any of them
 SLIDERS = ("rotate", "brightness", "blur", "noise", "jpeg")  # in the order they are applied
 MOST_ROWS = 64  # of a grid to take patches from
 LAST_SEED = 999
-MAPS = ("rollout", "mean")  # what "attends to most" may go by
 
 
 @dataclass(frozen=True)
@@ -93,16 +89,16 @@ class Changes:
 
     def words(self) -> str:
         """The changes in one line, for a caption: "4 × 4 pieces shuffled, blur 2 % of the side"."""
-        said = [f"{self.pieces} × {self.pieces} pieces shuffled"] if self.pieces > 1 else []
+        words = [f"{self.pieces} × {self.pieces} pieces shuffled"] if self.pieces > 1 else []
         for name in SLIDERS:
             change, value = PERTURBATIONS[name], getattr(self, name)
             if value != change.neutral:
-                said.append(f"{change.title.lower()} {value:g} {change.unit}")
+                words.append(f"{change.title.lower()} {value:g} {change.unit}")
         count = len(self.removed.cells)
         if count:
             rows, columns = self.removed.grid
-            said.append(f"{count} of {rows * columns} patches removed")
-        return ", ".join(said).replace("jpeg", "JPEG") or "untouched"
+            words.append(f"{count} of {rows * columns} patches removed")
+        return ", ".join(words).replace("jpeg", "JPEG") or "untouched"
 
 
 @dataclass(frozen=True)
@@ -156,110 +152,26 @@ PRESETS = {
 }
 
 
-@dataclass(frozen=True)
-class Shift:
-    """What one model said (C,) of the untouched picture and says of the changed one."""
-
-    run: Run
-    before: np.ndarray
-    after: np.ndarray
-
-    @property
-    def was(self) -> str:
-        return self.run.classes[int(self.before.argmax())]
-
-    @property
-    def now(self) -> str:
-        return self.run.classes[int(self.after.argmax())]
-
-    def classes(self, most: int = 3) -> list[int]:
-        """The `most` likely classes before, then those that came among them since."""
-        first, then = (np.argsort(-row, kind="stable")[:most] for row in (self.before, self.after))
-        return list(dict.fromkeys([*first.tolist(), *then.tolist()]))
-
-
-def within(change: perturb.Perturbation, value: float | None) -> float:
+def within(change: Perturbation, value: float | None) -> float:
     """The strength next to `value` that `change` has; neutral for none and for NaN."""
     if value is None or math.isnan(value):
         return change.neutral
     return min(max(value, change.low), change.high)
 
 
-def canvas(workbench: Workbench, image: Image.Image) -> Image.Image:
-    """The picture that hands work on: as large as the largest input of the trained models.
-
-    An RGB square; a smaller picture stays as it is where its side can be cut into all `PIECES`,
-    so that one of CIFAR-10 reaches the models with its own 32 pixels.
-    """
-    largest = max((run.preprocessing.size for run in workbench.trained_runs()), default=32)
-    side = max(min(*image.size, largest), 32)
-    side = -(-side // MULTIPLE) * MULTIPLE
-    return image if image.size == (side, side) else inputs.square_crop(image, side)
-
-
-def change(canvas: Image.Image, changes: Changes) -> Image.Image:
-    """`canvas` after all `changes`; the very pixels of `canvas` where there are none.
+def change(picture: Image.Image, changes: Changes) -> Image.Image:
+    """An RGB square after all `changes`; its very pixels where there are none.
 
     Patches are removed last, so that a hole is where the hand was. Raises `DataError` for a patch
     that its grid does not have.
     """
-    picture = torch.from_numpy(inputs.to_uint8(canvas))[None]  # (1, 3, S, S)
-    picture = perturb.apply("shuffle", picture, changes.pieces, changes.seed)
+    pixels = torch.from_numpy(inputs.to_uint8(picture))[None]  # (1, 3, S, S)
+    pixels = apply("shuffle", pixels, changes.pieces, changes.seed)
     for name in SLIDERS:
-        picture = perturb.apply(name, picture, getattr(changes, name), changes.seed)
+        pixels = apply(name, pixels, getattr(changes, name), changes.seed)
     try:
-        mask = perturb.patch_mask(changes.removed.cells, changes.removed.grid)
+        mask = patch_mask(changes.removed.cells, changes.removed.grid)
     except ValueError as error:
         raise DataError(str(error)) from error
-    picture = perturb.remove_patches(picture, mask) if mask.any() else picture
-    return Image.fromarray(picture[0].permute(1, 2, 0).numpy())
-
-
-def shifts(
-    workbench: Workbench, before: Image.Image, after: Image.Image
-) -> tuple[list[Shift], list[str]]:
-    """Every trained model's two answers, and a sentence for each model that has none."""
-    first, problems = workbench.answers(before)
-    then = {answer.run.name: answer for answer in workbench.answers(after)[0]}
-    found = [
-        Shift(answer.run, answer.probabilities, then[answer.run.name].probabilities)
-        for answer in first
-        if answer.run.name in then
-    ]
-    return found, problems
-
-
-def grid_of(workbench: Workbench, run: Run) -> tuple[int, int]:
-    """Rows and columns of the model's patches; 8 x 8 for a model without. Raises `RunError`."""
-    model = workbench.model(run)
-    return tuple(model.patch_embed.grid_size) if workbench.layers(run) else (8, 8)
-
-
-def most_attended(
-    look: Traced, layer: int, removed: Removed, count: int, by: str = "rollout"
-) -> list[int]:
-    """The `count` patches of `removed.grid` still there that the class token attends to most.
-
-    `by` is "rollout" up to the layer 1..L or "mean", that of its heads. On another grid than the
-    model's a patch has the mean of what it covers. Fewer, where fewer are left.
-    """
-    values = torch.from_numpy(attended(look, layer, by))[None]  # (1, rows, columns)
-    values = F.adaptive_avg_pool2d(values, removed.grid).flatten()  # (P,)
-    order = values.argsort(descending=True, stable=True).tolist()
-    return [cell for cell in order if cell not in removed.cells][:count]
-
-
-def attended(look: Traced, layer: int, by: str) -> np.ndarray:
-    """Attention of the class token (rows, columns): `by` "rollout" or "mean" of the heads."""
-    if by not in MAPS:
-        raise DataError(f"Unknown map '{by}': choose one of {', '.join(MAPS)}.")
-    if by == "mean":
-        return look.head_maps(layer).mean(0)
-    return look.rollout_map(layer, fusion="mean", discard_ratio=0.0)
-
-
-def at_random(removed: Removed, count: int, seed: int) -> list[int]:
-    """`count` of the patches still there, each as likely: what `most_attended` must beat."""
-    rows, columns = removed.grid
-    order = np.random.default_rng(seed).permutation(rows * columns).tolist()
-    return [cell for cell in order if cell not in removed.cells][:count]
+    pixels = remove_patches(pixels, mask) if mask.any() else pixels
+    return Image.fromarray(pixels[0].permute(1, 2, 0).numpy())

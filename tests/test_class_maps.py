@@ -8,14 +8,12 @@ import torch
 from PIL import Image
 
 from tests.making import CLASSES, RESNET, VIT, make_run
-from vitdemo import attributions, faithfulness, runs
+from vitdemo import attributions, class_maps, faithfulness, runs
+from vitdemo.class_maps import class_index, first_source, maps, truth
 from vitdemo.errors import RunError
-from vitdemo.explorer import why
-from vitdemo.explorer.why import class_index, first_source, maps, truth
 from vitdemo.faithfulness.measured import Measured, write_measured
 from vitdemo.faithfulness.sanity import randomised_head, rank_correlation
-from vitdemo.page.look import why_drawing
-from vitdemo.page.look.why import Stopped, Ticket, choices, drawn
+from vitdemo.page.look.class_maps import Stopped, Ticket, choices, drawing, drawn
 from vitdemo.timm_models import timm_run
 from vitdemo.training.devices import autocast_helps
 from vitdemo.workbench import Workbench
@@ -180,14 +178,14 @@ def test_its_own_shape_is_asked_where_it_can_decide(workbench):
 @pytest.mark.parametrize(
     ("p", "beyond", "shape", "verdict"),
     [
-        (0.06, True, None, why.RANDOM),
-        (0.01, False, None, why.MIDDLE),
-        (0.01, True, 0.10, why.ELSEWHERE),
-        (0.05, True, 0.05, why.BEYOND),
+        (0.06, True, None, class_maps.RANDOM),
+        (0.01, False, None, class_maps.MIDDLE),
+        (0.01, True, 0.10, class_maps.ELSEWHERE),
+        (0.05, True, 0.05, class_maps.BEYOND),
     ],
 )
 def test_verdicts(p, beyond, shape, verdict):
-    assert why.Score(0.2, 0.5, p, beyond, shape).verdict == verdict
+    assert class_maps.Score(0.2, 0.5, p, beyond, shape).verdict == verdict
 
 
 def test_a_map_that_was_measured_is_not_measured_again(workbench, monkeypatch):
@@ -360,14 +358,14 @@ def test_every_map_says_what_it_shows_and_its_limit(workbench):
     assert badges(found, "mean") == []
     lines = [line for panel in row.panels for line in panel.lines]
     assert sum("Rank correlation with its own map for" in line for line in lines) == 3
-    assert why_drawing.UNMEASURED in meter
+    assert drawing.UNMEASURED in meter
     truth(workbench, found, picture(0))
     row, meter = drawn(maps(workbench, workbench.run("vit"), picture(0), target="cat"), "mean")
     lines = [line for panel in row.panels for line in panel.lines]
     assert sum(line.startswith("Score ") for line in lines) == 7
     assert meter.count("<svg") == 2 and meter.count("<tr>") == 1 + 7 + 1 + 1
     assert meter.count("text/csv") == 2
-    assert set(why_drawing.COLOURS) == {*attributions.METHODS, faithfulness.CENTRE}
+    assert set(drawing.COLOURS) == {*attributions.METHODS, faithfulness.CENTRE}
 
 
 def test_a_class_named_like_html_is_shown_as_it_is(root, workbench):

@@ -8,7 +8,7 @@ from PIL import Image
 from tests.making import CONVNET, RESNET, TIMM, VIT, make_run
 from vitdemo.attributions import attribute
 from vitdemo.errors import RunError
-from vitdemo.explorer.side import layer_at, one_of_each_family, side_by_side
+from vitdemo.page.look.side import layer_at, one_of_each_family, side_by_side
 from vitdemo.workbench import Workbench
 
 NAMES = ["vit", "timm", "resnet"]
@@ -77,7 +77,7 @@ def test_the_class_of_relevance_is_the_one_that_is_asked_for(workbench, image):
 
 def test_what_cannot_be_shown_is_told_and_the_others_are_there(workbench, image):
     panels, problems = side_by_side(workbench, ["nobody", "vit"], image, depth=1, kind="rollout")
-    assert [panel.run.name for panel in panels] == ["vit"]
+    assert [panel.head for panel in panels] == ["vit"]
     assert "no run 'nobody'" in problems[0]
     panels, problems = side_by_side(
         workbench, ["vit"], image, depth=1, kind="relevance", target="unicorn"

@@ -1,0 +1,176 @@
+"""Every model's answer before and after a change, and the maps that follow it.
+
+    untouched = canvas(workbench, image)
+    changed = change(untouched, Changes(pieces=4))
+    shifts, problems = shifts_of(workbench, untouched, changed)
+
+The change is made once, on one picture, before each model's own preprocessing: all models see the
+same. Letters: C classes, rows and columns of a patch grid.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image
+
+from vitdemo import inputs
+from vitdemo.errors import DataError
+from vitdemo.page import html
+from vitdemo.page.components.maps import Panel, Row, peak
+from vitdemo.perturb.changes import PIECES, Changes, Removed
+from vitdemo.runs import Run
+from vitdemo.traced import Traced
+from vitdemo.workbench import Workbench
+
+MULTIPLE = PIECES[-1]  # every canvas can be cut into any of them
+MAPS = ("rollout", "mean")  # what "attends to most" may go by
+
+
+@dataclass(frozen=True)
+class Shift:
+    """What one model predicts (C,) of the untouched picture and of the changed one."""
+
+    run: Run
+    before: np.ndarray
+    after: np.ndarray
+
+    @property
+    def was(self) -> str:
+        return self.run.classes[int(self.before.argmax())]
+
+    @property
+    def now(self) -> str:
+        return self.run.classes[int(self.after.argmax())]
+
+    def classes(self, most: int = 3) -> list[int]:
+        """The `most` likely classes before, then those that came among them since."""
+        first, then = (np.argsort(-row, kind="stable")[:most] for row in (self.before, self.after))
+        return list(dict.fromkeys([*first.tolist(), *then.tolist()]))
+
+
+def canvas(workbench: Workbench, image: Image.Image) -> Image.Image:
+    """The picture that hands work on: as large as the largest input of the trained models.
+
+    An RGB square; a smaller picture stays as it is where its side can be cut into all `PIECES`,
+    so that one of CIFAR-10 reaches the models with its own 32 pixels.
+    """
+    largest = max((run.preprocessing.size for run in workbench.trained_runs()), default=32)
+    side = max(min(*image.size, largest), 32)
+    side = -(-side // MULTIPLE) * MULTIPLE
+    return image if image.size == (side, side) else inputs.square_crop(image, side)
+
+
+def shifts_of(
+    workbench: Workbench, before: Image.Image, after: Image.Image
+) -> tuple[list[Shift], list[str]]:
+    """Every trained model's two answers, and a sentence for each model that has none."""
+    first, problems = workbench.answers(before)
+    then = {answer.run.name: answer for answer in workbench.answers(after)[0]}
+    found = [
+        Shift(answer.run, answer.probabilities, then[answer.run.name].probabilities)
+        for answer in first
+        if answer.run.name in then
+    ]
+    return found, problems
+
+
+def grid_of(workbench: Workbench, run: Run) -> tuple[int, int]:
+    """Rows and columns of the model's patches; 8 x 8 for a model without. Raises `RunError`."""
+    model = workbench.model(run)
+    return tuple(model.patch_embed.grid_size) if workbench.layers(run) else (8, 8)
+
+
+def most_attended(
+    look: Traced, layer: int, removed: Removed, count: int, by: str = "rollout"
+) -> list[int]:
+    """The `count` patches of `removed.grid` still there that the class token attends to most.
+
+    `by` is "rollout" up to the layer 1..L or "mean", that of its heads. On another grid than the
+    model's a patch has the mean of what it covers. Fewer, where fewer are left.
+    """
+    values = torch.from_numpy(attended(look, layer, by))[None]  # (1, rows, columns)
+    values = F.adaptive_avg_pool2d(values, removed.grid).flatten()  # (P,)
+    order = values.argsort(descending=True, stable=True).tolist()
+    return [cell for cell in order if cell not in removed.cells][:count]
+
+
+def attended(look: Traced, layer: int, by: str) -> np.ndarray:
+    """Attention of the class token (rows, columns): `by` "rollout" or "mean" of the heads."""
+    if by not in MAPS:
+        raise DataError(f"Unknown map '{by}': choose one of {', '.join(MAPS)}.")
+    if by == "mean":
+        return look.head_maps(layer).mean(0)
+    return look.rollout_map(layer, fusion="mean", discard_ratio=0.0)
+
+
+def at_random(removed: Removed, count: int, seed: int) -> list[int]:
+    """`count` of the patches still there, each as likely: what `most_attended` must beat."""
+    rows, columns = removed.grid
+    order = np.random.default_rng(seed).permutation(rows * columns).tolist()
+    return [cell for cell in order if cell not in removed.cells][:count]
+
+
+def shifts_html(shifts: list[Shift], problems: list[str], changes: Changes) -> str:
+    """A card a model with its answers before and after, and in words how many changed theirs."""
+    if changes.untouched:
+        words = "The picture is untouched: change it, and see which answers move."
+    else:
+        kept = sum(shift.was == shift.now for shift in shifts)
+        models = "model keeps its" if len(shifts) == 1 else "models keep their"
+        words = f"{kept} of {len(shifts)} {models} answer."
+        words += " <small>Thin bars: before. Thick bars: now.</small>"
+    cards = "".join(card(shift, "" if changes.untouched else "still ") for shift in shifts)
+    return f'<p class="vd-summary" role="status">{words}</p>{cards}{html.notices(problems)}'
+
+
+def card(shift: Shift, still: str) -> str:
+    was, now = html.escape(shift.was), html.escape(shift.now)
+    verdict = f"{still}{was}" if was == now else f"{was} → <strong>{now}</strong>"
+    rows = "".join(
+        shift_row(shift.run.classes[i], shift.before[i], shift.after[i]) for i in shift.classes()
+    )
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("before", "now", "points"))
+    return (
+        f'<section class="vd-card vd-shift"><h3>{html.escape(shift.run.name)}: {verdict}</h3>'
+        f"<table><thead><tr><td></td><td></td>{head}</tr></thead>{rows}</table></section>"
+    )
+
+
+def shift_row(name: str, before: float, after: float) -> str:
+    """A class with its probability before (thin bar) and now (thick one), and the difference."""
+    points = 100 * (float(after) - float(before))
+    sign = "±0.0" if abs(points) < 0.05 else f"{points:+.1f}".replace("-", "−")
+    moved = "" if abs(points) < 0.05 else " vd-up" if points > 0 else " vd-down"
+    return (
+        f'<tr><th scope="row">{html.escape(name)}</th>'
+        f'<td class="vd-two"><i style="width: {100 * before:.1f}%"></i>'
+        f'<i style="width: {100 * after:.1f}%"></i></td>'
+        f"<td>{100 * before:.1f} %</td><td>{100 * after:.1f} %</td>"
+        f'<td class="vd-points{moved}">{sign}</td></tr>'
+    )
+
+
+def maps_row(before: Traced, after: Traced, layer: int, changes: Changes) -> Row:
+    """Mean of the heads of `layer` and rollout up to it, untouched and changed."""
+    named = [(after, "")]
+    if not changes.untouched:
+        named = [(before, ", untouched"), (after, ", changed")]
+    span = f"layers 1 to {layer}" if layer > 1 else "layer 1"
+    titles = {"mean": f"Mean of the heads, layer {layer}", "rollout": f"Rollout, {span}"}
+    panels = [
+        map_panel(look, attended(look, layer, by), title + which)
+        for by, title in titles.items()
+        for look, which in named
+    ]
+    words = (
+        f"The attention of {after.run.name} follows. Bright patches are those that its answer is "
+        "gathered from most: where the model looks now, not why it answers."
+    )
+    return Row(panels, words)
+
+
+def map_panel(look: Traced, values: np.ndarray, title: str) -> Panel:
+    lines = [f"strongest in {peak(values)}"]
+    return Panel(title, values, look.seen, f"{look.run.name}: {title}", lines=lines)
