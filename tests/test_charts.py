@@ -64,17 +64,8 @@ def test_no_wrong_answer_draws_no_bar():
     assert [bar.get_height() for bar in figure.axes[0].patches] == [100, 0]
 
 
-def test_strength_plot_places_strengths_evenly_and_names_them():
-    series = [charts.Series([0.9, 0.5, NAN], "#112233", "o")]
-    (axes,) = charts.strength_plot([100, 50, 5], series, "quality").axes
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["100", "50", "5"]
-    (line,) = axes.get_lines()
-    assert line.get_xdata().tolist() == [0, 1, 2]
-    np.testing.assert_array_equal(line.get_ydata(), [90, 50, NAN])
-
-
 def test_charts_take_the_pages_text_colour():
-    figure = charts.strength_plot([0, 1], [charts.Series([1, 0], "#112233", "o")], "times")
+    figure = charts.gain_plot(["a"], [McNemar(500, 30, 10, 1000, math.nan)], [True])
     text = figures.svg(figure)
     assert "currentColor" in text and figures.INK not in text
 

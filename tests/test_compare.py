@@ -1,4 +1,4 @@
-"""`explorer.compare`: the table of all runs, the stopwatch, the exports."""
+"""`page.compare.models`: the table of all runs, the stopwatch."""
 
 import itertools
 from dataclasses import replace
@@ -10,8 +10,8 @@ import torch
 from tests.making import RESNET, VIT, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
-from vitdemo.explorer import compare
 from vitdemo.metrics.calibration import reliability
+from vitdemo.page.compare import models as compare
 from vitdemo.recipes import RECIPES
 from vitdemo.workbench import Workbench
 
@@ -97,12 +97,8 @@ def test_one_class_alone_has_no_roc_auc_in_its_row(tmp_path):
 def test_columns_that_tell_nothing_apart_are_said_once():
     header = ["Model", "Recipe", "Data set", "Accuracy"]
     rows = [["a", "a", "cifar10", "1"], ["b", "b", "cifar10", "2"]]
-    assert compare.told_once(header, rows) == (
-        ["Model", "Accuracy"],
-        [["a", "1"], ["b", "2"]],
-        {"Data set": "cifar10"},
-    )
-    assert compare.told_once(header, rows[:1]) == (header, rows[:1], {})
+    assert compare.told_once(header, rows) == {"Data set": "cifar10", "Recipe": ""}
+    assert compare.told_once(header, rows[:1]) == {}
 
 
 def test_cells_have_units_and_dashes(workbench):
@@ -141,11 +137,6 @@ def test_every_reported_figure_names_its_source_and_agrees_with_the_recipes():
         note = RECIPES[recipe].note if recipe in RECIPES else ""
         if "reported elsewhere" in note:
             assert any(one.accuracy in note for one in found)
-
-
-def test_markdown_cannot_be_broken_by_a_name():
-    text = compare.markdown(["a", "b"], [["x|y", "two\nlines"], ["\\", "1"]])
-    assert text == "| a | b |\n| --- | --- |\n| x\\|y | two lines |\n| \\\\ | 1 |\n"
 
 
 # --- the stopwatch -------------------------------------------------------------------------------

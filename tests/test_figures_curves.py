@@ -1,21 +1,9 @@
-"""Curves hold the numbers they were given, and their SVG says them where the pointer is."""
-
-import re
-import xml.etree.ElementTree as ElementTree
+"""Curves hold the numbers they were given."""
 
 import pytest
 
 from vitdemo.figures import Curve
-from vitdemo.figures.curves import (
-    COLOURS,
-    MARKERS,
-    Hover,
-    LineStyle,
-    Mark,
-    curve_plot,
-    hover_svg,
-    line_styles,
-)
+from vitdemo.figures.curves import COLOURS, MARKERS, LineStyle, Mark, curve_plot, line_styles
 
 
 def test_curve_plot_holds_the_numbers_it_was_given():
@@ -46,36 +34,6 @@ def test_marks_stand_where_they_were_put():
     (axes,) = curve_plot([Curve([1, 9], [1, 2], "red")], "%", marks=[Mark(2.5, "blue")]).axes
     mark = axes.get_lines()[-1]
     assert list(mark.get_xdata()) == [2.5, 2.5] and mark.get_color() == "blue"
-
-
-def strips(text: str) -> list[dict]:
-    root = ElementTree.fromstring(re.sub(r'(xlink:)?href="[^"]*"', "", text))
-    return [
-        {k: float(rect.get(k)) for k in ("x", "width")} | {"words": rect[0].text}
-        for rect in root.iter("{http://www.w3.org/2000/svg}rect")
-        if rect.get("class") == "vd-hover"
-    ]
-
-
-@pytest.mark.parametrize("log", [False, True])
-def test_hover_strips_meet_half_way_and_cover_the_plot(log):
-    figure = curve_plot([Curve([1, 2, 4], [0.5, 2.0, 1.0], "red")], "loss", log=log)
-    text = hover_svg(figure, [Hover(x, f"<{x}>") for x in (1, 2, 4)])
-    found = strips(text)
-    assert [strip["words"] for strip in found] == ["<1>", "<2>", "<4>"]
-    ends = [strip["x"] + strip["width"] for strip in found]
-    assert ends[:2] == pytest.approx([strip["x"] for strip in found[1:]], abs=0.02)
-    # The points as matplotlib drew them: `M x y` of the line's path.
-    line = re.search(
-        r'id="[^"]*curve-0">\s*<path d="M ([\d.]+)[^L]*L ([\d.]+)[^L]*L ([\d.]+)', text
-    )
-    first, second, third = map(float, line.groups())
-    assert ends[0] == pytest.approx((first + second) / 2, abs=0.1)
-    assert ends[1] == pytest.approx((second + third) / 2, abs=0.1)
-
-
-def test_a_plot_without_points_has_no_strips():
-    assert strips(hover_svg(curve_plot([], "loss"), [])) == []
 
 
 NAMES = [f"run {number}" for number in range(40)]

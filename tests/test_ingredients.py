@@ -18,8 +18,7 @@ from vitdemo.explorer.ingredients import (
     settings,
 )
 from vitdemo.metrics.paired import McNemar
-from vitdemo.page.compare import ingredients
-from vitdemo.page.compare.ingredients import ablation, bases
+from vitdemo.page.compare.ablation import ablation, bases, drawn, gain_table, row
 from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
@@ -274,9 +273,8 @@ def test_the_order_is_that_of_the_validation_pictures(base):
     ]
     assert found.gains[0].validation == pytest.approx(0.3)
     assert found.gains[2].validation is None
-    assert [ingredients.row(gain)[5] for gain in found.gains] == ["+30.0", "+10.0", "–"]
-    text = ingredients.ablation_html(lambda name: found, "base")
-    assert "for the 3 comparisons shown here" in text
+    assert [row(gain)[5] for gain in found.gains] == ["+30.0", "+10.0", "–"]
+    assert "for the 3 comparisons shown here" in str(gain_table(found))
 
 
 # --- the table -----------------------------------------------------------------------------------
@@ -292,12 +290,11 @@ def test_the_plainest_run_is_offered_first(base):
 
 
 def test_the_table_begins_with_the_run_beside(base):
-    add(base, "<b>better", cats=4, dogs=1, policy="trivial")
-    found = beside(base)
-    text = ingredients.ablation_html(lambda name: found, "base")
-    assert text.index("base") < text.index("&lt;b&gt;better") and "<b>better" not in text
-    assert ingredients.row(found.gains[0])[1:3] == ["99.00", "+1.5"]
-    assert 'download="beside-base.md"' in text
+    add(base, "better", cats=4, dogs=1, policy="trivial")
+    table = gain_table(beside(base))[0]
+    assert [cells[0] for cells in table.rows] == ["base", "better"]
+    assert table.rows[1][1:3] == ["99.00", "+1.5"]
+    assert table.file == "beside-base"
 
 
 @pytest.mark.parametrize("others", [0, 1], ids=["alone", "beside another"])
@@ -306,26 +303,14 @@ def test_runs_that_are_left_out_are_named_on_the_page(base, others):
     runs.write_evaluation(odd.path, replace(odd.evaluation, fingerprint="1" * 16))
     for _ in range(others):
         add(base, "better", cats=4)
-    text = ingredients.ablation_html(lambda name: beside(base), "base")
-    assert "odd is not compared with base" in text
+    assert "odd is not compared with base" in gain_table(beside(base))[-1].text
 
 
 def test_what_differs_in_one_or_two_settings_is_drawn(base):
     add(base, "far", cats=4, policy="rand", flip=False, cutout=8)
-    assert "<svg" not in ingredients.ablation_html(lambda name: beside(base), "base")
     add(base, "other seed", cats=4, seed=1)
-    assert "<svg" not in ingredients.ablation_html(lambda name: beside(base), "base")
+    assert drawn(beside(base)) == []
     add(base, "near", cats=4, policy="<rand>")
-    text = ingredients.ablation_html(lambda name: beside(base), "base")
-    drawn = text[text.index("<figure") : text.index("</figure>")]
-    assert "augmentation: none → &lt;rand&gt;" in drawn and "Cutout" not in drawn
-
-
-def test_what_cannot_be_compared_is_said_in_words(base):
-    assert ingredients.NOTHING in ingredients.ablation_html(None, None)
-    assert ingredients.ALONE in ingredients.ablation_html(lambda name: beside(base), "base")
-
-    def refuse(name):
-        raise RunError("gone")
-
-    assert "gone" in ingredients.ablation_html(refuse, "base")
+    (plots,) = drawn(beside(base))
+    svg = plots.figures[0].svg
+    assert "augmentation: none → &lt;rand&gt;" in svg and "Cutout" not in svg

@@ -16,8 +16,8 @@ from vitdemo.inputs import load_image
 from vitdemo.metrics import accuracy
 from vitdemo.metrics.learning import setting
 from vitdemo.models import count_macs, count_parameters
-from vitdemo.page.compare import ingredients
-from vitdemo.page.compare.ingredients import ablation
+from vitdemo.page.compare.ablation import ablation
+from vitdemo.page.compare.ablation import row as row_of
 from vitdemo.page.look.picture import example_files
 from vitdemo.recipes import RECIPES
 from vitdemo.training import predict
@@ -111,7 +111,7 @@ def test_the_figures_state_what_each_change_bought():
     near = [gain for gain in found.gains if is_near(gain.differences)]
     assert {gain.run for gain in near} == {run.name for run in SHIPPED if BASE + "-" in run.name}
     for gain in near:
-        _, right, gained, interval, *_ = ingredients.row(gain)
+        _, right, gained, interval, *_ = row_of(gain)
         assert f"| {right} % | {gained} | {interval} |" in rows_of(gain.run)["figures.md"]
 
 

@@ -7,7 +7,6 @@ lines differ in dashes or markers as well.
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -20,7 +19,6 @@ from vitdemo.metrics.paired import McNemar
 
 RIGHT, WRONG, BETTER, UNSURE = BLUE, ORANGE, GREEN, GREY
 LETTERS = 62  # of a line across a plot of 5 inches
-MARKERS = "osD^vPX"
 
 
 def square_plot(
@@ -78,37 +76,6 @@ def confidence_plot(edges: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> 
         for bar in bars:
             bar.set_edgecolor("white" if hatch else colour)
     axes.set_xlim(0, 100)
-    return figure
-
-
-@dataclass(frozen=True)
-class Series:
-    """One line over the strengths of a change, `y` as shares; NaN where not measured yet."""
-
-    y: Sequence[float]
-    colour: str
-    marker: str
-
-
-def strength_plot(strengths: Sequence[float], series: Sequence[Series], x_label: str) -> Figure:
-    """Accuracy of several models at each strength, the strengths side by side at equal distances.
-
-    Equal, because they are chosen to span a range and are not evenly apart.
-    """
-    figure, axes = plot(x_label, "right answers, %", (5, 3.4))
-    places = np.arange(len(strengths))
-    for number, line in enumerate(series):
-        axes.plot(
-            places,
-            100 * np.asarray(line.y, dtype=float),
-            color=line.colour,
-            marker=line.marker,
-            markersize=5,
-            linewidth=WIDTH,
-            gid=f"curve-{number}",
-        )
-    axes.set_xticks(places, [f"{strength:g}" for strength in strengths])
-    axes.set_ylim(-2, 102)
     return figure
 
 

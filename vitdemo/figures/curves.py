@@ -1,14 +1,13 @@
-"""Curves of a training as a matplotlib figure, and as SVG whose points say their values."""
+"""Curves of a training as a matplotlib figure, and how runs are told apart everywhere."""
 
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from vitdemo.figures import INK, Curve, svg
+from vitdemo.figures import INK, Curve
 from vitdemo.figures.style import draw, plot
 
 # For validation and, lighter, for training, a pair a run; each at 2.9 : 1 or more on white and on
@@ -76,14 +75,6 @@ class Mark:
     colour: str
 
 
-@dataclass(frozen=True)
-class Hover:
-    """What the plot says where the pointer is nearest to `x`."""
-
-    x: float
-    words: str
-
-
 def curve_plot(
     curves: Sequence[Curve],
     y_label: str,
@@ -122,23 +113,3 @@ def _points(curve: Curve) -> dict:
         return {"marker": curve.marker, "markersize": 3 if len(curve.x) < 60 else 0}
     every = max(1, -(-len(curve.x) // MARKED))
     return {"marker": curve.marker, "markersize": 6, "markevery": every}
-
-
-def hover_svg(figure: Figure, hovers: Sequence[Hover]) -> str:
-    """`svg` of a figure with one plot, cut into invisible strips that say their `words`.
-
-    Each strip reaches half way to the next; `hovers` are in order of x.
-    """
-    text = svg(figure)  # lays the figure out, so that the places below are known
-    axes, scale = figure.axes[0], 72 / figure.dpi  # SVG counts in points
-    (left, bottom), (right, top) = axes.transAxes.transform([(0, 0), (1, 1)]) * scale
-    height = figure.get_figheight() * 72
-    places = [float(axes.transData.transform((h.x, axes.get_ylim()[1]))[0] * scale) for h in hovers]
-    edges = [left, *((a + b) / 2 for a, b in itertools.pairwise(places)), right]
-    strips = "".join(
-        f'<rect class="vd-hover" x="{start:.2f}" y="{height - top:.2f}" '
-        f'width="{max(end - start, 0):.2f}" height="{top - bottom:.2f}" fill-opacity="0">'
-        f"<title>{escape(hover.words)}</title></rect>"
-        for hover, start, end in zip(hovers, edges, edges[1:], strict=False)
-    )
-    return text.replace("</svg>", f"{strips}</svg>")

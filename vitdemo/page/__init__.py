@@ -1,11 +1,9 @@
 """The page: `build_page` composes the tabs, one file each, and nothing else."""
 
-from functools import partial
 from pathlib import Path
 
 import gradio as gr
 
-from vitdemo.explorer.compare import latency, model_rows, sample_size, trained_rows
 from vitdemo.page import (
     api,
     calibration,
@@ -16,12 +14,11 @@ from vitdemo.page import (
     header,
     look,
     metrics,
-    progress,
     tabs,
+    training,
 )
 from vitdemo.page.components import FOLDER as COMPONENTS
 from vitdemo.page.components import head_script
-from vitdemo.robustness import measure
 from vitdemo.workbench import Workbench
 
 # System fonts: the page is whole without a network.
@@ -35,7 +32,7 @@ THEME = gr.themes.Soft(
 OWN = {*COMPONENTS.glob("*.css")} - {COMPONENTS / "table.css"}  # of one component alone
 CSS = sorted({*Path(__file__).parent.rglob("*.css")} - OWN)
 JS = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
-PAGE_WIDE = [Path(__file__).parent / name for name in ("stream.js", "readout.js", "names.js")]
+PAGE_WIDE = [Path(__file__).parent / name for name in ("stream.js", "names.js")]
 SCRIPTS = [*(file.read_text(encoding="utf-8") for file in PAGE_WIDE), head_script()]
 HEAD = "".join(f"<script>{script}</script>" for script in SCRIPTS)
 
@@ -50,7 +47,7 @@ def build_page(workbench: Workbench) -> gr.Blocks:
             with gr.Tab("Look", id="look"):
                 opener = look.build(page, page_tabs, workbench)
             with gr.Tab("Training progress", id="training") as tab:
-                progress.build(tab, runs=workbench.runs)
+                training.build(tab, workbench)
             with gr.Tab("Per-class metrics", id="metrics") as tab:
                 metrics.build(tab, workbench)
             with gr.Tab("Confusion matrix", id="confusion") as tab:
@@ -60,20 +57,7 @@ def build_page(workbench: Workbench) -> gr.Blocks:
             with gr.Tab("Calibration", id="calibration") as tab:
                 calibration.build(tab, workbench)
             with gr.Tab("Compare models", id="compare") as tab:
-                compare.build(
-                    tab,
-                    model_rows=partial(model_rows, workbench),
-                    trained_runs=partial(trained_rows, workbench),
-                    latency=partial(latency, workbench),
-                    beside={
-                        "tested": partial(compare.ingredients.bases, workbench),
-                        "ablation": partial(compare.ingredients.ablation, workbench),
-                    },
-                    changed={
-                        "measure": partial(measure, workbench),
-                        "sample_size": partial(sample_size, workbench),
-                    },
-                )
+                compare.build(tab, workbench)
             with gr.Tab("Data", id="data") as tab:
                 data.build(tab, workbench, opener)
         tabs.remember(page, page_tabs)

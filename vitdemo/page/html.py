@@ -104,14 +104,3 @@ def download_link(text: str, mime: str, file_name: str, label: str) -> str:
         f'<a class="vd-download" download="{escape(file_name)}" '
         f'href="data:{mime};charset=utf-8;base64,{content}">{escape(label)}</a>'
     )
-
-
-def explanations(words: dict[str, str]) -> str:
-    """What each number says, one sentence each, folded away."""
-    items = "".join(
-        f"<dt>{escape(title)}</dt><dd>{escape(text)}</dd>" for title, text in words.items()
-    )
-    return (
-        '<details class="vd-numbers vd-words"><summary>What the numbers mean</summary>'
-        f"<dl>{items}</dl></details>"
-    )

@@ -1,21 +1,21 @@
 """How the models bear pictures that get worse: accuracy by the strength of a change."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import gradio as gr
 
-from vitdemo import figures
 from vitdemo.errors import VitdemoError
-from vitdemo.figures import charts
+from vitdemo.figures.curves import LineStyle, line_styles
 from vitdemo.metrics.intervals import share_doubt
-from vitdemo.page import html
+from vitdemo.page.compare.models import trained_rows
+from vitdemo.page.components.curves import Curves
 from vitdemo.page.components.run_choice import grouped
 from vitdemo.page.components.run_list import RunList
 from vitdemo.page.kit import LONG_QUEUE, QUIET
-from vitdemo.page.metrics.curves import COLOURS
 from vitdemo.perturb import PERTURBATIONS, Perturbation
-from vitdemo.robustness import PICTURES, Step
+from vitdemo.robustness import PICTURES, measure
 from vitdemo.runs import Run
+from vitdemo.workbench import Workbench
 
 INTRO = (
     "## Robustness: when pictures get worse\nAccuracy on test pictures that are changed step by "
@@ -26,18 +26,8 @@ FIRST_CHANGES = ["noise", "blur"]
 Results = dict[str, dict[str, list[float]]]  # change -> run -> accuracy at each of its strengths
 
 
-def build(
-    tab: gr.Tab,
-    *,
-    trained_runs: Callable[[], list[Run]],
-    measure: Callable[[Run, Sequence[str], int], Iterator[Step]],
-    sample_size: Callable[[Run, int], int],
-) -> None:
-    """Lay out and wire the section of `tab`.
-
-    `measure` yields the points of a run's curves on so many test pictures, or on all where
-    `sample_size` says that there are fewer.
-    """
+def build(tab: gr.Tab, workbench: Workbench) -> None:
+    """Lay out and wire the section of `tab`."""
     gr.Markdown(INTRO)
     with gr.Row():
         with gr.Column(min_width=300):
@@ -62,26 +52,26 @@ def build(
     with gr.Row():
         start = gr.Button("Measure robustness", size="sm", scale=0, min_width=200)
         stop = gr.Button("Stop", size="sm", scale=0, min_width=100)
-    robust = gr.HTML(elem_id="robustness", apply_default_css=False)
+    robust = Curves(elem_id="robustness")
 
     def offer(chosen):
         """The models that can be tried now; those that were chosen stay so."""
-        found = trained_runs()
+        found = trained_rows(workbench)
         trained = [run.name for run in found]
         kept = [name for name in chosen if name in trained]
         value = {} if kept and kept == chosen else {"value": kept or trained}
         return gr.update(groups=grouped(found), **value)
 
     def measure_all(names, changes, count, progress=gr.Progress()):  # noqa: B008
-        runs = [run for run in trained_runs() if run.name in names]
+        runs = [run for run in trained_rows(workbench) if run.name in names]
         if not runs or not changes:
-            yield html.notice("Choose a model and a change above.")
+            yield {"problems": ["Choose a model and a change above."]}
             return
-        found, problems = least(runs, lambda run: sample_size(run, int(count)))
-        if found:
-            yield from curves(runs, changes, found, measure, progress)
+        count, problems = least(runs, lambda run: len(workbench.sample(run, int(count))))
+        if count:
+            yield from curves(workbench, runs, changes, count, progress)
         else:
-            yield html.notices(dict.fromkeys(problems))
+            yield {"problems": list(dict.fromkeys(problems))}
 
     tab.select(offer, inputs=names, outputs=names, **QUIET)
     measuring = start.click(
@@ -107,69 +97,81 @@ def least(runs: list[Run], size: Callable[[Run], int]) -> tuple[int, list[str]]:
 
 
 def curves(
+    workbench: Workbench,
     runs: list[Run],
     changes: list[str],
     count: int,
-    measure: Callable[[Run, Sequence[str], int], Iterator[Step]],
     progress: gr.Progress,
-) -> Iterator[str]:
-    """The curves so far, each time that one is whole."""
+) -> Iterator[dict]:
+    """The curves so far, each time that one is whole, on so many test pictures."""
     results: Results = {change: {} for change in changes}
     problems: list[str] = []
     for number, run in enumerate(runs):
         try:
-            for step in measure(run, changes, count):
+            for step in measure(workbench, run, changes, count):
                 points = results[step.change].setdefault(run.name, [])
                 points.append(step.accuracy)
                 done = number * step.total + step.done
                 about = f"{run.name}: {PERTURBATIONS[step.change].title}"
                 progress((done, len(runs) * step.total), desc=about, unit="points")
-                if len(points) == len(PERTURBATIONS[step.change].strengths):
-                    yield curves_html(results, runs, count, problems)
+                if len(points) == strengths(step.change):
+                    yield drawing(results, runs, count, problems)
         except VitdemoError as error:
             problems.append(str(error))
-            yield curves_html(results, runs, count, problems)
+            yield drawing(results, runs, count, problems)
 
 
-def curves_html(results: Results, runs: list[Run], count: int, problems: list[str]) -> str:
-    """A figure and a table for each change of which something is known."""
-    style = {
-        run.name: (COLOURS[i % len(COLOURS)], charts.MARKERS[i % len(charts.MARKERS)])
-        for i, run in enumerate(runs)
-    }
+def drawing(results: Results, runs: list[Run], count: int, problems: list[str]) -> dict:
+    """A plot and a table for each change of which something is known."""
+    names = [run.name for run in runs]
+    pen = line_styles(names, names)
     whole = {
         change: {run: points for run, points in found.items() if len(points) == strengths(change)}
         for change, found in results.items()
     }
-    parts = [part(change, found, style, count) for change, found in whole.items() if found]
-    key = "".join(
-        f'<span><i style="color: {colour}"></i>{html.escape(name)}</span>'
-        for name, (colour, _) in style.items()
-    )
-    legend = f'<div class="vd-curves">{key}</div>' if parts else ""
-    link = f"<p>{robustness_csv(whole)}</p>" if parts else ""
-    return html.notices(problems) + legend + f'<div class="vd-plots">{"".join(parts)}</div>' + link
+    plots = [part(change, found, pen, count) for change, found in whole.items() if found]
+    legend = [{"name": n, "colour": own.colour, "sign": own.sign} for n, own in pen.items()]
+    return {
+        "problems": problems,
+        "legend": legend if plots else [],
+        "plots": plots,
+        "csv": {"name": "vitdemo-robustness.csv", "rows": saved(whole)} if plots else None,
+    }
 
 
 def strengths(change: str) -> int:
     return len(PERTURBATIONS[change].strengths)
 
 
-def part(
-    change: str, found: dict[str, list[float]], style: dict[str, tuple[str, str]], count: int
-) -> str:
+def part(change: str, found: dict[str, list[float]], pen: dict[str, LineStyle], count: int) -> dict:
     """One change: its sentence, its curves, its numbers with how far chance could move them."""
     about = PERTURBATIONS[change]
-    series = [charts.Series(points, *style[run]) for run, points in found.items()]
-    figure = charts.strength_plot(about.strengths, series, axis_title(about))
+    steps = [f"{strength:g}" for strength in about.strengths]
+    lines = [
+        {
+            "run": run,
+            "x": list(range(len(points))),
+            "y": [100 * share for share in points],
+            "colour": pen[run].colour,
+            "sign": pen[run].sign,
+            "points": True,
+        }
+        for run, points in found.items()
+    ]
+    rows = [[run, *(f"{100 * share:.1f}" for share in points)] for run, points in found.items()]
     label = f"Accuracy under {about.title.lower()} of {', '.join(found)}; its numbers are below"
-    header = [axis_title(about), *(f"{strength:g}" for strength in about.strengths)]
-    rows = [(run, *(f"{100 * share:.1f}" for share in points)) for run, points in found.items()]
-    return (
-        f'<figure aria-label="{html.escape(label)}"><figcaption>{about.title}'
-        f"</figcaption><p>{html.escape(about.sentence)}</p>{figures.svg(figure)}"
-        f"{html.table(header, rows)}<p class='vd-quiet'>{doubt(found, count)}</p></figure>"
-    )
+    return {
+        "title": about.title,
+        "label": label,
+        "sentence": about.sentence,
+        "unit": "right answers, %",
+        "x": axis_title(about),
+        "steps": steps,
+        "range": [0, 100],
+        "lines": lines,
+        "table": {"head": [axis_title(about), *steps], "rows": rows},
+        "note": doubt(found, count),
+    }
 
 
 def axis_title(about: Perturbation) -> str:
@@ -188,13 +190,12 @@ def doubt(found: dict[str, list[float]], count: int) -> str:
     )
 
 
-def robustness_csv(results: Results) -> str:
+def saved(results: Results) -> list[list]:
+    """The rows of the CSV, its header first."""
     rows = [
-        (change, strength, run, f"{share:.6f}")
+        [change, strength, run, f"{share:.6f}"]
         for change, found in results.items()
         for run, points in found.items()
         for strength, share in zip(PERTURBATIONS[change].strengths, points, strict=True)
     ]
-    return html.csv_link(
-        ("change", "strength", "model", "accuracy"), rows, "vitdemo-robustness.csv"
-    )
+    return [["change", "strength", "model", "accuracy"], *rows]

@@ -31,7 +31,7 @@ function only(words) {
 }
 
 function draw() {
-  const value = props.value ?? {};
+  const value = props.value || {};
   const { chips = [], words = [], problem } = value;
   const back = picked !== null && element.contains(document.activeElement);
   element.querySelector("h2").textContent = chips.length ? props.title : "";

@@ -51,7 +51,7 @@ function listed({ model, models, pictures }) {
 }
 
 function draw() {
-  const value = props.value ?? {};
+  const value = props.value || {};
   const { pictures = [], sentence } = value;
   part("top").hidden = !props.value;
   part("every").hidden = !value.sheet;

@@ -135,7 +135,7 @@ class Gallery(gr.HTML):
 
 def answer(classes: Sequence[str], probabilities: np.ndarray) -> tuple[str, float]:
     """The predicted class, and its probability, of (C,) probabilities."""
-    return classes[probabilities.argmax()], round(float(probabilities.max()), 4)
+    return classes[probabilities.argmax()], round(float(probabilities.max()), 6)
 
 
 def is_small(pictures: np.ndarray) -> bool:

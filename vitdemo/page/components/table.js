@@ -43,9 +43,11 @@ Object.assign(window.vitdemo, (() => {
     return cell.strong ? make("b", { text: cell.text }) : cell.text;
   }
 
+  const looks = ({ numeric, hidden } = {}) => [numeric ? "" : "vd-text", hidden ? "vd-hidden" : ""].join(" ").trim() || null;
+
   function line(cells, columns, pick) {
     return make("tr", {}, ...cells.map((cell, i) => {
-      const properties = { className: columns[i]?.numeric ? null : "vd-text", ...(i ? {} : { scope: "row" }) };
+      const properties = { className: looks(columns[i]), ...(i ? {} : { scope: "row" }) };
       const note = cell.note ? make("small", { text: cell.note }) : null;
       return make(i ? "td" : "th", properties, content(cell, pick), note);
     }));
@@ -100,8 +102,8 @@ Object.assign(window.vitdemo, (() => {
     const lines = new Map(rows.map((row) => [row, line(row, columns, pick)]));
     const body = make("tbody");
     let shown = rows;
-    const heads = columns.map(({ label, help, numeric }) => {
-      const place = make("th", { scope: "col", className: numeric ? null : "vd-text", title: help });
+    const heads = columns.map(({ label, help, ...kind }) => {
+      const place = make("th", { scope: "col", className: looks(kind), title: help });
       if (rows.length < 2) place.textContent = label;
       else {
         const button = make("button", { type: "button", className: "vd-sort", text: label });

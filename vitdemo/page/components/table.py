@@ -12,11 +12,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Column:
-    """`numeric` columns stand right and sort by number; `help` explains it below the table."""
+    """`numeric` columns stand right and sort by number; `help` explains it below the table;
+    a `hidden` one is in what is saved alone."""
 
     label: str
     help: str = ""
     numeric: bool = True
+    hidden: bool = False
 
 
 @dataclass(frozen=True)

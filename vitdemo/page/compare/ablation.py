@@ -1,19 +1,17 @@
 """What an ingredient buys: the runs beside one of them, setting by setting."""
 
-from collections.abc import Callable
-
 import gradio as gr
 
 from vitdemo import figures
 from vitdemo.errors import VitdemoError
-from vitdemo.explorer.compare import model_rows
 from vitdemo.explorer.ingredients import Ablation, Gain, ablation_of, ablations, conclusion
 from vitdemo.figures import charts
 from vitdemo.metrics import signed
 from vitdemo.metrics.paired import SIGNIFICANT, p_words
-from vitdemo.page import html
-from vitdemo.page.compare.export import exports
+from vitdemo.page.compare.models import DASH, model_rows
+from vitdemo.page.components.article import Article, Figure, Notice, Piece, Plots, Text
 from vitdemo.page.components.run_choice import RunChoice, grouped
+from vitdemo.page.components.table import Column, Table
 from vitdemo.page.kit import QUIET
 from vitdemo.predictions import predictions
 from vitdemo.runs import Run
@@ -37,6 +35,7 @@ WORDS = {
     "first row's run, then here.",
 }
 HEADER = ["Run", "Test accuracy (%)", *WORDS]
+LAST = "What differs"
 SIGNS = f"● better, ■ worse, ○ could be chance: p (Holm) is not below {SIGNIFICANT:g}."
 NOTHING = "No run has been tested yet: nothing to compare."
 ALONE = "No other run was tested on the same pictures."
@@ -61,63 +60,51 @@ def bases(workbench: Workbench) -> list[Run]:
     return sorted(plainest, key=lambda run: -len(groups.get(run.name, ())))
 
 
-def build(
-    tab: gr.Tab,
-    *,
-    tested: Callable[[], list[Run]],
-    ablation: Callable[[str], Ablation],
-) -> None:
-    """Lay out and wire the section of `tab`.
-
-    `tested` gives the runs that can be compared, the first one to begin with; `ablation` sets the
-    others beside one of them.
-    """
+def build(tab: gr.Tab, workbench: Workbench) -> None:
+    """Lay out and wire the section of `tab`."""
     gr.Markdown(INTRO)
     base = RunChoice(label="Beside", info="the run without the ingredient", elem_id="gains-base")
-    table = gr.HTML(elem_id="gains", apply_default_css=False)
+    table = Article(elem_id="gains")
 
     def draw(name):
-        found = tested()
+        found = bases(workbench)
         names = [run.name for run in found]
         if name not in names:
             name = names[0] if names else None
         update = gr.update(groups=grouped(found), value=name or "")
-        return update, ablation_html(ablation, name)
+        if name is None:
+            return update, [Notice(NOTHING)]
+        try:
+            beside = ablation(workbench, name)
+        except VitdemoError as error:
+            return update, [Notice(str(error))]
+        told = [Text(sentence) for sentence in conclusion(beside)]
+        return update, [*told, *drawn(beside), *gain_table(beside)]
 
     gr.on([tab.select, base.input], draw, inputs=base, outputs=[base, table], **QUIET)
 
 
-def ablation_html(ablation: Callable[[str], Ablation], name: str | None) -> str:
-    if name is None:
-        return html.notice(NOTHING)
-    try:
-        found = ablation(name)
-    except VitdemoError as error:
-        return html.notice(str(error))
-    if not found.gains:
-        return html.notice(ALONE) + html.notices(found.left_out)
-    near, told = found.near, "".join(f"<p>{html.escape(w)}</p>" for w in conclusion(found))
-    words = {title: text.format(count=len(found.gains)) for title, text in WORDS.items()}
-    first = [name, f"{100 * found.accuracy:.2f}", *["–"] * 5]
-    texts = [first, *map(row, found.gains)]
-    return (
-        f"{told}{gains_figure(name, near) if near else ''}"
-        f"{html.table(HEADER, texts)}<p>{exports(HEADER, texts, f'beside-{name}')}</p>"
-        f"{html.explanations(words)}{html.notices(found.left_out)}"
-    )
-
-
-def gains_figure(name: str, near: list[Gain]) -> str:
+def drawn(found: Ablation) -> list[Piece]:
     """What one ingredient or two bought; the numbers stand in the table below it."""
-    label = f"Gain in test accuracy beside {name}, with its 95 % interval, by what differs"
+    near = found.near
+    if not near:
+        return []
+    title = f"Gain in test accuracy beside {found.base}, with its 95 % interval, by what differs"
     tests, clear = [gain.test for gain in near], [gain.is_clear for gain in near]
-    figure = charts.gain_plot([gain.words for gain in near], tests, clear)
-    return (
-        '<div class="vd-plots"><figure '
-        f'aria-label="{html.escape(f"{label}; its numbers are below")}">'
-        f"<figcaption>{html.escape(label)}</figcaption>{figures.svg(figure)}"
-        f'<p class="vd-quiet">{SIGNS}</p></figure></div>'
-    )
+    svg = figures.svg(charts.gain_plot([gain.words for gain in near], tests, clear))
+    return [Plots([Figure(title, f"{title}; its numbers are below", svg, words=SIGNS)])]
+
+
+def gain_table(found: Ablation) -> list[Piece]:
+    """Every run beside the base, what the columns say, and who is left out."""
+    left_out = [Notice(sentence) for sentence in found.left_out]
+    if not found.gains:
+        return [Notice(ALONE), *left_out]
+    first = [found.base, f"{100 * found.accuracy:.2f}", *[DASH] * 5]
+    rows = [first, *map(row, found.gains)]
+    words = {title: text.format(count=len(found.gains)) for title, text in WORDS.items()}
+    columns = [Column(name, words.get(name, ""), numeric=name != LAST) for name in HEADER]
+    return [Table(columns, rows, file=f"beside-{found.base}"), *left_out]
 
 
 def row(gain: Gain) -> list[str]:
@@ -128,6 +115,6 @@ def row(gain: Gain) -> list[str]:
         signed(100 * gain.test.difference),
         f"{signed(low)} to {signed(high)}",
         p_words(gain.p).removeprefix("p = ").removeprefix("p "),
-        "–" if gain.validation is None else signed(100 * gain.validation),
+        DASH if gain.validation is None else signed(100 * gain.validation),
         gain.words or "nothing: the same recipe",
     ]

@@ -1,7 +1,7 @@
 """All runs in one table, from their files; how fast they are here; what others report.
 
 rows = model_rows(workbench)
-print(markdown(*cells(rows)))
+header, texts = cells(rows)
 latency(workbench, workbench.run("vit-small-pretrained"), batch=32).milliseconds
 """
 
@@ -143,11 +143,6 @@ def trained_rows(workbench: Workbench) -> list[Run]:
     return [workbench.run(name) for name in names]
 
 
-def sample_size(workbench: Workbench, run: Run, count: int) -> int:
-    """How many test pictures there are of the `count` asked for. Raises `DataError`."""
-    return len(workbench.sample(run, count))
-
-
 def _row(run: Run) -> ModelRow:
     tested, problem = None, ""
     if run.has_evaluation:
@@ -257,6 +252,9 @@ HEADER = {  # title with its unit -> what it says, in plain words
 }
 
 
+WORDS = ("Model", "Worst class", "Recipe", "Data set", "Trained on")  # columns without numbers
+
+
 def cells(
     rows: Sequence[ModelRow], latencies: Mapping[str, Sequence[Latency]] | None = None
 ) -> tuple[list[str], list[list[str]]]:
@@ -283,21 +281,15 @@ def _texts(row: ModelRow, latencies: Sequence[Latency]) -> list[str]:
     ]
 
 
-def told_once(
-    header: Sequence[str], rows: Sequence[Sequence[str]]
-) -> tuple[list[str], list[list[str]], dict[str, str]]:
-    """The columns that tell rows apart, their cells, and of the others the one text of all.
-
-    A column that repeats the first one is left out as well; of a single row nothing is.
-    """
-    columns = list(zip(*rows, strict=True))
-    same = {name: cells[0] for name, cells in zip(header, columns, strict=True)
-            if len(rows) > 1 and len(set(cells)) == 1}  # fmt: skip
-    kept = [
-        i for i, name in enumerate(header)
-        if name not in same and (i == 0 or len(rows) == 1 or columns[i] != columns[0])
-    ]  # fmt: skip
-    return [header[i] for i in kept], [[row[i] for i in kept] for row in rows], same
+def told_once(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, str]:
+    """The columns that tell no rows apart: title -> the one text of all, or "" where it repeats the
+    first column; of a single row none."""
+    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
+    first, *rest = columns
+    if len(rows) < 2:
+        return {}
+    same = {name: columns[name][0] for name in columns if len(set(columns[name])) == 1}
+    return same | {name: "" for name in rest if columns[name] == columns[first]}
 
 
 def _tested_texts(found: Tested | None) -> list[str]:
@@ -328,13 +320,3 @@ def reported_cells(recipes: Sequence[str] | None = None) -> tuple[list[str], lis
         for found in several
     ]
     return header, rows
-
-
-def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; a bar or a line break inside a cell cannot break out of it."""
-    lines = [list(header), ["---"] * len(header), *rows]
-    return "".join("| " + " | ".join(map(_in_cell, line)) + " |\n" for line in lines)
-
-
-def _in_cell(text: str) -> str:
-    return " ".join(str(text).replace("\\", "\\\\").replace("|", "\\|").split())

@@ -21,13 +21,13 @@ def progress(open_page, page_url):
 def test_training_progress_draws_five_plots_and_the_figures(progress):
     page = progress
     expect(page.locator("#plots svg")).to_have_count(5)
-    expect(page.locator(".vd-curves strong")).to_have_text(["resnet", "timm", "vit"])
-    expect(page.locator("#final")).to_contain_text("97.50")
+    expect(page.locator("#plots .legend strong")).to_have_text(["resnet", "timm", "vit"])
+    expect(page.locator("#learning")).to_contain_text("97.50")
 
 
 def test_plots_follow_the_chosen_runs_from_none_to_all(progress):
     page = progress
-    lines = page.locator("#plots [id*='curve-']")
+    lines = page.locator("#plots [id^='curve-']")
     runs_box = page.locator("#runs")
     expect(lines).to_have_count(21)  # loss and accuracy twice, the others once, three runs
     every = runs_box.get_by_role("checkbox", name="All of Models")
@@ -46,9 +46,9 @@ def test_a_growing_run_updates_by_itself(open_page, tmp_path):
     with serve("--runs", str(run.path.parent), "--data", str(tmp_path / "none")) as address:
         page = open_page(address)
         page.get_by_role("tab", name="Training progress").click()
-        expect(page.locator("#final")).to_contain_text("70.00")
+        expect(page.locator("#learning")).to_contain_text("70.00")
         runs.append_record(run.path, record(3))
-        expect(page.locator("#final")).to_contain_text("80.00")
+        expect(page.locator("#learning")).to_contain_text("80.00")
         make_run(tmp_path / "runs" / "newcomer", epochs=1)
         expect(page.locator("#runs")).to_contain_text("newcomer")
         page.close()  # before its server, or the browser reports a lost connection
@@ -56,7 +56,7 @@ def test_a_growing_run_updates_by_itself(open_page, tmp_path):
 
 def test_minutes_smoothing_and_scale_redraw(progress):
     page = progress
-    lines = page.locator("#plots [id*='curve-']")
+    lines = page.locator("#plots [id^='curve-']")
     expect(page.locator("#plots figure[aria-label$='by epoch']")).to_have_count(5)
     page.get_by_role("radio", name="Minutes").check()
     expect(page.locator("#plots figure[aria-label$='by minutes']")).to_have_count(5)
@@ -72,14 +72,14 @@ def test_minutes_smoothing_and_scale_redraw(progress):
 
 
 def test_the_values_can_be_read_without_a_pointer(progress):
-    words = progress.locator("#plots .vd-read")
+    words = progress.locator("#plots .said")
     slider = progress.get_by_label("Read the curves at epoch")
     slider.focus()
     progress.keyboard.press("ArrowLeft")
     expect(words.first).to_contain_text("epoch 2\n")
     expect(words.nth(1)).to_contain_text("vit: validation 70.00, training 75.00 %")
     expect(slider).to_have_attribute("aria-valuetext", "epoch 2")
-    progress.locator("#plots figure").nth(1).locator(".vd-hover").first.dispatch_event("click")
+    progress.locator("#plots figure").nth(1).locator(".strip").first.dispatch_event("click")
     expect(words.first).to_contain_text("epoch 1\n")
     expect(slider).to_have_value("0")
 
@@ -100,7 +100,7 @@ def test_the_page_asks_for_news_only_while_the_tab_is_open(progress):
 
 
 def test_pointing_at_a_plot_says_all_values_there(progress):
-    strips = progress.locator("#plots figure").first.locator(".vd-hover")
+    strips = progress.locator("#plots figure").first.locator(".strip")
     expect(strips).to_have_count(3)  # an epoch each
     words = strips.nth(1).locator("title").text_content()
     assert words.splitlines()[0] == "epoch 2"
@@ -119,10 +119,10 @@ def test_milestones_and_reasons_stand_below_the_plots(open_page, tmp_path):
         page = open_page(address)
         page.get_by_role("tab", name="Training progress").click()
         words = page.locator("#learning")
-        expect(words.locator("tbody tr")).to_contain_text("epoch 3, 1.5 min")  # to 80 %
+        expect(words.locator("tbody tr").first).to_contain_text("epoch 3, 1.5 min")  # to 80 %
         expect(words).to_contain_text("<b>mixed, after 1.5 epochs: warm-up")
-        expect(page.locator("#plots [id*='mark-']")).to_have_count(5)
-        words.locator("summary").click()
+        expect(page.locator("#plots [id^='mark-']")).to_have_count(5)
+        words.locator("summary").first.click()
         expect(words.get_by_text("Under MixUp the model sees two pictures")).to_be_visible()
         page.close()
 
@@ -162,7 +162,7 @@ def test_models_come_first_and_an_ablation_at_a_click(open_page, many, tmp_path)
     with serve("--runs", str(many), "--data", str(tmp_path / "none")) as address:
         page = open_page(address)
         page.get_by_role("tab", name="Training progress").click()
-        drawn = page.locator("#plots .vd-curves strong")
+        drawn = page.locator("#plots .legend strong")
         expect(drawn).to_have_text(["model"])
         box = page.locator("#runs")
         expect(box.locator("summary")).to_have_text(["Models1 of 1", "Ablation of <b>plain0 of 4"])

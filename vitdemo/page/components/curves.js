@@ -1,0 +1,178 @@
+// Curves as plots under one legend. A pointer over a plot, a tap on it or the slider above say the
+// numbers at that place.
+const { csv, make, notice, saveText, table } = vitdemo;
+const part = (name) => element.querySelector("." + name);
+const reader = part("reader").querySelector("input");
+const [WIDTH, HEIGHT] = [480, 240];
+const [LEFT, RIGHT, TOP, BOTTOM] = [54, WIDTH - 8, 8, HEIGHT - 36];
+const MARKED = 10; // points of a curve, at most, that carry its sign
+const DOTS = 60; // of more points, none has a dot
+
+function svg(tag, properties = {}, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(properties)) if (value !== null) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+const known = (value) => Number.isFinite(value);
+const short = (value) => String(Number(value.toPrecision(4)));
+
+// Round numbers within [low, high]: about six, or the powers of ten and what lies between them.
+function ticks(low, high, { log, whole }) {
+  if (log) {
+    const found = [1, 2, 5].flatMap((digit) => [...Array(40).keys()].map((i) => digit * 10 ** (i - 20)));
+    const within = found.filter((value) => value >= low && value <= high).sort((a, b) => a - b);
+    const powers = within.filter((value) => Number.isInteger(Math.round(1e6 * Math.log10(value)) / 1e6));
+    return powers.length > 2 ? powers : within;
+  }
+  const rough = (high - low) / 6;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  let step = [1, 2, 2.5, 5, 10].map((digit) => digit * power).find((size) => size >= rough);
+  if (whole) step = Math.max(1, Math.round(step));
+  const first = Math.ceil(low / step - 1e-9);
+  return [...Array(Math.floor(high / step + 1e-9) - first + 1).keys()].map((i) => Number(((first + i) * step).toPrecision(12)));
+}
+
+// A function from values to places between `from` and `to`, with its ends and its ticks.
+function scale(values, [from, to], options = {}) {
+  const log = options.log && values.some((value) => value > 0);
+  const turned = log ? Math.log10 : (value) => value;
+  const used = values.filter((value) => known(value) && (!log || value > 0)).map(turned);
+  let [low, high] = options.range ?? [Math.min(...used), Math.max(...used)];
+  if (!used.length) [low, high] = [0, 1];
+  const room = high > low ? 0.04 * (high - low) : 0.5 * (Math.abs(low) || 1);
+  [low, high] = [low - room, high + room];
+  const place = (value) => from + ((turned(value) - low) / (high - low)) * (to - from);
+  const ends = log ? [10 ** low, 10 ** high] : [low, high];
+  return { place, ticks: ticks(...ends, { ...options, log }), drawable: (value) => known(value) && (!log || value > 0) };
+}
+
+function line({ x, y, colour, dashed, faint, sign, points }, across, up, number) {
+  let path = "";
+  let pen = "M";
+  const dots = [];
+  x.forEach((at, i) => {
+    if (!up.drawable(y[i])) return (pen = "M");
+    const [left, top] = [across.place(at).toFixed(1), up.place(y[i]).toFixed(1)];
+    path += `${pen}${left} ${top}`;
+    pen = "L";
+    const every = Math.max(1, Math.ceil(x.length / MARKED));
+    if (sign && !faint && (points || i % every === 0))
+      dots.push(svg("text", { x: left, y: top, "text-anchor": "middle", "dominant-baseline": "central", style: `fill: ${colour}; font-size: 9px` }, sign));
+    else if (!faint && (points || x.length < DOTS)) dots.push(svg("circle", { cx: left, cy: top, r: points ? 3 : 1.7, fill: colour }));
+  });
+  const looks = { fill: "none", stroke: colour, "stroke-width": faint ? 1 : 1.9, "stroke-dasharray": dashed ? "6 3" : null };
+  return svg("g", { id: `curve-${number}`, opacity: faint ? 0.4 : 1 }, svg("path", { d: path || "M0 0", ...looks }), ...dots);
+}
+
+function axes(plot, across, up) {
+  const text = (words, x, y, more = {}) => svg("text", { x, y, "text-anchor": "middle", ...more }, words);
+  const names = plot.steps ? plot.steps.map((words, i) => [i, words]) : across.ticks.map((value) => [value, short(value)]);
+  const rule = (x1, x2, y1, y2, opacity) => svg("line", { x1, x2, y1, y2, stroke: "currentColor", "stroke-opacity": opacity });
+  return [
+    ...up.ticks.flatMap((value) => [rule(LEFT, RIGHT, up.place(value), up.place(value), 0.15), text(short(value), LEFT - 5, up.place(value) + 4, { "text-anchor": "end" })]),
+    ...names.flatMap(([value, words]) => [rule(across.place(value), across.place(value), TOP, BOTTOM, 0.15), text(words, across.place(value), BOTTOM + 14)]),
+    rule(LEFT, LEFT, TOP, BOTTOM, 0.8),
+    rule(LEFT, RIGHT, BOTTOM, BOTTOM, 0.8),
+    text(plot.x, (LEFT + RIGHT) / 2, HEIGHT - 4),
+    text(plot.unit, 0, 0, { transform: `translate(12 ${(TOP + BOTTOM) / 2}) rotate(-90)` }),
+  ];
+}
+
+// What a plot says at each place of its x axis, in order: [[x, words], ...].
+function readings(plot, x) {
+  const form = (value) => {
+    if (!known(value)) return "–";
+    const text = plot.decimals === null ? short(value) : value.toFixed(plot.decimals);
+    return plot.signed && value >= 0 ? `+${text}` : text;
+  };
+  const said = new Map();
+  const read = plot.lines.filter((one) => one.read);
+  for (const run of new Set(read.map((one) => one.run))) {
+    const own = read.filter((one) => one.run === run);
+    own[0].x.forEach((at, i) => {
+      const numbers = own.map(({ name, y }) => (own.length > 1 ? `${name} ` : "") + form(y[i])).join(", ");
+      const epoch = own[0].epochs ? ` (epoch ${own[0].epochs[i]})` : "";
+      said.set(at, [...(said.get(at) ?? [`${x} ${short(at)}`]), `${run}${epoch}: ${numbers} ${plot.unit}`]);
+    });
+  }
+  return [...said].sort(([a], [b]) => a - b).map(([at, words]) => [at, words.join("\n")]);
+}
+
+function strips(found, across) {
+  const places = found.map(([at]) => across.place(at));
+  const edges = [LEFT, ...places.slice(1).map((place, i) => (place + places[i]) / 2), RIGHT];
+  return found.map(([, words], i) => {
+    const box = { x: edges[i], width: Math.max(edges[i + 1] - edges[i], 0), y: TOP, height: BOTTOM - TOP };
+    const strip = svg("rect", { class: "strip", ...box }, svg("title", {}, words));
+    strip.addEventListener("click", () => {
+      reader.value = i;
+      read();
+    });
+    return strip;
+  });
+}
+
+function figure(plot, x) {
+  const all = (name) => plot.lines.flatMap((one) => one[name]);
+  const across = scale(plot.steps ? plot.steps.map((_, i) => i) : all("x"), [LEFT, RIGHT], { whole: plot.whole });
+  const up = scale([...all("y"), ...(plot.zero ? [0] : [])], [BOTTOM, TOP], { log: plot.log, range: plot.range });
+  const picture = svg(
+    "svg",
+    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, "aria-hidden": "true" },
+    ...axes(plot, across, up),
+    ...(plot.zero ? [svg("line", { x1: LEFT, x2: RIGHT, y1: up.place(0), y2: up.place(0), stroke: "currentColor", "stroke-opacity": 0.6 })] : []),
+    ...(plot.marks ?? []).map((mark, i) => svg("line", { id: `mark-${i}`, x1: across.place(mark.x), x2: across.place(mark.x), y1: TOP, y2: BOTTOM, stroke: mark.colour, "stroke-width": 1.5, "stroke-dasharray": "1.5 3" })),
+    ...plot.lines.map((one, i) => line(one, across, up, i)),
+    ...(x ? strips(readings(plot, x), across) : []),
+  );
+  return make(
+    "figure",
+    { "aria-label": plot.label },
+    make("figcaption", { text: plot.title }),
+    plot.sentence ? make("p", { className: "sentence", text: plot.sentence }) : null,
+    picture,
+    x ? make("p", { className: "said", role: "status" }) : null,
+    plot.table ? table({ columns: plot.table.head, rows: plot.table.rows }) : null,
+    plot.note ? make("p", { className: "note", text: plot.note }) : null,
+  );
+}
+
+function read() {
+  const at = Number(reader.value);
+  for (const one of element.querySelectorAll("figure")) {
+    const all = [...one.querySelectorAll(".strip")];
+    all.forEach((strip, i) => strip.classList.toggle("at", i === at));
+    one.querySelector(".said").textContent = all[at]?.textContent ?? "";
+  }
+  const words = element.querySelector(".strip.at")?.textContent ?? "";
+  reader.setAttribute("aria-valuetext", words.split("\n")[0]);
+}
+
+function entry({ name, colour, lighter, sign }) {
+  const stroke = (kind, own) => make("i", { className: kind, style: `color: ${own}` });
+  const second = lighter ? [stroke("dashed", lighter), "training"] : [];
+  const mark = sign ? make("b", { text: sign, style: `color: ${colour}` }) : "";
+  const said = lighter === undefined ? [] : ["validation", ...second];
+  return make("span", {}, make("strong", { text: name }), stroke("", colour), mark, ...said);
+}
+
+function draw() {
+  const value = props.value || {};
+  const { legend = [], plots = [], x } = value;
+  part("problem").replaceChildren(...(value.problems ?? []).map(notice));
+  part("legend").replaceChildren(...legend.map(entry));
+  part("note").textContent = value.note ?? "";
+  part("note").hidden = !value.note;
+  part("plots").replaceChildren(...plots.map((plot) => figure(plot, x)));
+  part("reader").hidden = !x || !plots.length;
+  part("reader").querySelector("span").textContent = `Read the curves at ${x}`;
+  reader.max = Math.max(0, (plots[0] && x ? readings(plots[0], x).length : 0) - 1);
+  reader.value = reader.max;
+  part("save").hidden = !value.csv;
+}
+reader.addEventListener("input", read);
+part("csv").addEventListener("click", () => saveText(csv(props.value.csv.rows), props.value.csv.name, "text/csv"));
+watch("value", draw);
+draw();

@@ -1,0 +1,376 @@
+"""The Training progress tab: curves of any runs side by side; a growing run updates by itself."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import gradio as gr
+import numpy as np
+
+from vitdemo.explorer.ingredients import ablations
+from vitdemo.figures.curves import MANY, LineStyle, line_styles
+from vitdemo.metrics.learning import (
+    below_validation,
+    gap,
+    images_per_second,
+    milestones,
+    minutes,
+    reached,
+    reasons,
+    record_of_weights,
+    smoothed,
+    stages,
+)
+from vitdemo.page.components.article import (
+    Article,
+    Bullets,
+    Choices,
+    Folded,
+    Heading,
+    Piece,
+)
+from vitdemo.page.components.curves import Curves
+from vitdemo.page.components.run_choice import grouped
+from vitdemo.page.components.run_list import RunList
+from vitdemo.page.components.table import Cell, Column, Table
+from vitdemo.page.kit import LIGHT_QUEUE, QUIET, offer_download
+from vitdemo.report import report, report_name
+from vitdemo.runs import RECORD_FIELDS, Run
+from vitdemo.workbench import Workbench, final_accuracy
+
+SECONDS = 4  # between two looks at the run folders
+DASH = "–"
+INTRO = (
+    "How each model learned, epoch by epoch: on the training pictures, and on validation pictures "
+    "that it never trains on. Point at a plot, or tap it, for its numbers. A run that is being "
+    "written now grows here by itself."
+)
+NO_RUN = "There is no run yet. Start one with `python train.py vit-small-cpu`: it appears here."
+NONE_CHOSEN = "Choose a run above to see its curves."
+NO_EPOCH = "No epoch has ended yet: the first point of the curves comes with it."
+EPOCHS, MINUTES = "Epochs", "Minutes"
+LINEAR, LOG = "Linear", "Logarithmic"
+PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
+# The timer runs while the tab is seen, and not behind another one.
+WATCH_WHILE_OPEN = """async () => {
+  await new Promise((done) => setTimeout(done, 100));
+  return { __type__: "update", active: Boolean(document.querySelector("#plots")?.offsetParent) };
+}"""
+SHOW_GAINS = """() => setTimeout(() =>
+  document.querySelector("#gains-base")?.scrollIntoView({ block: "start" }), 300)"""
+VALIDATION, TRAINING = "validation", "training"
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One of the plots: its axis, and the columns of a run that it draws."""
+
+    title: str
+    unit: str
+    columns: dict[str, Callable[[Run], Sequence[float]]]
+    decimals: int | None = None  # None: four digits
+    log: bool = False  # whether the logarithmic scale is for it
+    signed: bool = False  # whether 0 is drawn and a plus said
+
+
+def _column(field: str, scale: float = 1) -> Callable[[Run], list[float]]:
+    return lambda run: [scale * record[field] for record in run.history]
+
+
+def _both(field: str, scale: float = 1) -> dict[str, Callable[[Run], list[float]]]:
+    return {
+        VALIDATION: _column(f"val_{field}", scale),
+        TRAINING: _column(f"train_{field}", scale),
+    }
+
+
+RATE = {"learning rate": _column("learning_rate")}
+GAP = "Generalisation gap: training minus validation accuracy"
+PLOTS = (
+    Plot("Loss", "loss", _both("loss"), log=True),
+    Plot("Accuracy", "%", _both("accuracy", 100), decimals=2),
+    Plot(GAP, "points", {"gap": gap}, decimals=2, signed=True),
+    Plot("Learning rate at the epoch's end", "learning rate", RATE, log=True),
+    Plot("Time of an epoch", "seconds", {"seconds": _column("epoch_seconds")}, decimals=1),
+)
+
+
+@dataclass(frozen=True)
+class View:
+    """How the curves are drawn: weight of the smoothing, scale of y, axis of x."""
+
+    smoothing: float = 0.0
+    log: bool = False
+    by_minutes: bool = False
+
+
+def build(tab: gr.Tab, workbench: Workbench) -> None:
+    """Lay out and wire the tab."""
+    gr.Markdown(INTRO)
+    found = workbench.runs()[0]
+    chosen = RunList(grouped(found), first_choice(found), label="Runs", elem_id="runs")
+    with gr.Row():
+        smoothing = gr.Slider(
+            0,
+            0.95,
+            0,
+            step=0.05,
+            label="Smoothing",
+            info="weight of the epochs before; the true values stay visible, faintly",
+            min_width=260,
+            elem_id="smoothing",
+        )
+        scale = gr.Radio([LINEAR, LOG], value=LINEAR, label="Loss and rate", min_width=200)
+        axis = gr.Radio([EPOCHS, MINUTES], value=EPOCHS, label="Along the axis", min_width=200)
+    known = gr.State([run.name for run in found])  # so that a new run appears chosen
+    stamp = gr.State(None)  # what the curves were drawn from
+    plots = Curves(elem_id="plots")
+    words = Article(elem_id="learning")
+    timer = gr.Timer(SECONDS, active=False)
+
+    def refresh(selected, seen, drawn, smoothing, scale, axis):
+        found = workbench.runs()[0]
+        names, begun = [run.name for run in found], first_choice(found)
+        selected = [n for n in names if n in selected or (n in begun and n not in seen)]
+        view = View(float(smoothing), scale == LOG, axis == MINUTES)
+        now = [*signature(found, selected), view]
+        if now == drawn:
+            return gr.skip()
+        shown = [run for run in found if run.name in selected]
+        # Boxes are touched only for a run that came or went: an answer must not undo a later click.
+        boxes = gr.update(groups=grouped(found), value=selected)
+        return (
+            boxes if names != seen else gr.skip(),
+            names,
+            now,
+            drawing(found, shown, view),
+            [*learned(shown, ablations(found)), *figures_of(shown), *epochs_of(shown)],
+        )
+
+    def write_report(folder: Path, selected: list[str]) -> str:
+        found = workbench.runs()[0]
+        shown = [run for run in found if run.name in selected]
+        text = report(shown, order=[run.name for run in found])
+        path = folder / report_name(shown)
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    title = "Report of these runs, as one HTML file"
+    offer_download(title, "report", write_report, [chosen], LIGHT_QUEUE)
+    event = {
+        "fn": refresh,
+        "inputs": [chosen, known, stamp, smoothing, scale, axis],
+        "outputs": [chosen, known, stamp, plots, words],
+        **QUIET,
+    }
+    # Not before the tab is opened for the first time: the page's own start has other work to do.
+    tab.select(**event)
+    tab.parent.change(None, js=WATCH_WHILE_OPEN, outputs=timer, **PRIVATE)
+    timer.tick(**event)
+    gr.on([chosen.input, smoothing.change, scale.input, axis.input], **event)
+    words.pick(lambda: gr.Tabs(selected="compare"), outputs=tab.parent, **QUIET).then(
+        None, js=SHOW_GAINS, **PRIVATE
+    )
+
+
+def first_choice(found: list[Run]) -> list[str]:
+    """The runs that are drawn at first: the models that are here, and what is in training.
+
+    Where there is neither, all are.
+    """
+    begun = [run for run in found if run.has_weights or not run.has_evaluation]
+    return [run.name for run in begun or found]
+
+
+def signature(runs: list[Run], selected: list[str]) -> list:
+    """Differs as soon as a curve or a figure of the tab would."""
+    return [(run.name, run.stamp, run.name in selected) for run in runs]
+
+
+# --- the curves ----------------------------------------------------------------------------------
+
+
+def drawing(found: list[Run], shown: list[Run], view: View) -> dict:
+    """What `Curves` draws of the runs `shown`, or why there is nothing to draw."""
+    drawn = [run for run in shown if run.history]
+    if not drawn:
+        return {"problems": [NO_EPOCH if shown else NONE_CHOSEN if found else NO_RUN]}
+    names, by = [run.name for run in drawn], "minutes" if view.by_minutes else "epoch"
+    pen, many = line_styles(names, [run.name for run in found]), len(drawn) > MANY
+    note = f"Of more than {MANY} runs the validation curves alone are drawn." if many else ""
+    return {
+        "legend": [
+            {
+                "name": name,
+                "colour": pen[name].colour,
+                "lighter": None if many else pen[name].lighter,
+                "sign": pen[name].sign,
+            }
+            for name in names
+        ],
+        "note": note,
+        "x": by,
+        "plots": [
+            {
+                "title": plot.title,
+                "label": f"{plot.title} of {', '.join(names)}, by {by}",
+                "unit": plot.unit,
+                "x": by,
+                "whole": not view.by_minutes,
+                "log": plot.log and view.log,
+                "zero": plot.signed,
+                "signed": plot.signed,
+                "decimals": plot.decimals,
+                "lines": [line for run in drawn for line in lines(plot, run, pen, view)],
+                "marks": [mark for run in drawn for mark in marks(run, pen, view)],
+            }
+            for plot in PLOTS
+        ],
+    }
+
+
+def along(run: Run, view: View) -> list[float]:
+    """Where the run's epochs lie on the x axis."""
+    return minutes(run) if view.by_minutes else [record["epoch"] for record in run.history]
+
+
+def lines(plot: Plot, run: Run, pen: dict[str, LineStyle], view: View) -> list[dict]:
+    """The run's columns; where they are smoothed, the true values faintly behind them.
+
+    Of more than `MANY` runs the training curves are left out.
+    """
+    own, found = pen[run.name], []
+    for name, column in plot.columns.items():
+        training = name == TRAINING
+        if training and len(pen) > MANY:
+            continue
+        true = {
+            "run": run.name,
+            "name": name,
+            "x": along(run, view),
+            "y": column(run),
+            "colour": own.lighter if training else own.colour,
+            "dashed": training,  # what is measured on training pictures
+            "faint": bool(view.smoothing),
+            "sign": own.sign,
+            "read": True,
+            "epochs": [record["epoch"] for record in run.history] if view.by_minutes else None,
+        }
+        found.append(true)
+        if view.smoothing:
+            y = smoothed(true["y"], view.smoothing)
+            found.append(true | {"y": y, "faint": False, "read": False})
+    return found
+
+
+def marks(run: Run, pen: dict[str, LineStyle], view: View) -> list[dict]:
+    """Where the training of a run changed its manner, as far as it has come."""
+    epochs = [0, *(record["epoch"] for record in run.history)]
+    start = run.seconds_before / 60 if view.by_minutes else 0
+    places = [start, *along(run, view)]
+    return [
+        {"x": float(np.interp(stage.after, epochs, places)), "colour": pen[run.name].colour}
+        for stage in stages(run)
+        if 0 < stage.after < epochs[-1]
+    ]
+
+
+# --- in words and numbers ------------------------------------------------------------------------
+
+
+def learned(runs: list[Run], groups: dict[str, list[str]]) -> list[Piece]:
+    """Milestones, where an ablation is summed up, stages, why training looks worse than validation.
+
+    `groups` are the ablations there are: base -> names of its runs.
+    """
+    drawn = [run for run in runs if run.history]
+    if not drawn:
+        return []
+    return [
+        Heading("How long to a validation accuracy"),
+        milestone_table(drawn),
+        *ablation_links([base for base, names in groups.items() if two_of(names, drawn)]),
+        *stage_list(drawn),
+        *(why(run) for run in drawn if below_validation(run)),
+    ]
+
+
+def two_of(names: list[str], drawn: list[Run]) -> bool:
+    return len({run.name for run in drawn} & set(names)) >= 2
+
+
+def ablation_links(bases: list[str]) -> list[Piece]:
+    """The way to what each ingredient bought."""
+    words = "What each ingredient of the ablation of {} bought: see Compare models"
+    return [Choices({base: words.format(base) for base in bases})] if bases else []
+
+
+def milestone_table(runs: list[Run]) -> Table:
+    """When each run had reached what, the best of them first."""
+    shares = milestones(runs)
+    rows = []
+    for run in runs:
+        known = {found.share: found for found in reached(run, shares)}
+        cells = [
+            f"epoch {known[share].epoch}, {known[share].minutes:.1f} min"
+            if share in known
+            else DASH
+            for share in shares
+        ]
+        best = max(record["val_accuracy"] for record in run.history)
+        rows.append((-best, [run.name, *cells, f"{100 * best:.2f} %"]))
+    columns = ["Run", *(f"{100 * share:.0f} %" for share in shares), "Best"]
+    return Table(columns, [row for _, row in sorted(rows)])
+
+
+def stage_list(runs: list[Run]) -> list[Piece]:
+    """What the dotted lines are."""
+    items = [f"**{run.name}**, {it.when}: {it.words}." for run in runs for it in stages(run)]
+    return [Heading("Dotted lines: stages of a training"), Bullets(items)] if items else []
+
+
+def why(run: Run) -> Folded:
+    words = (
+        f"{run.name}: training accuracy is below validation accuracy in {below_validation(run)} of "
+        f"{len(run.history)} epochs. Why?"
+    )
+    return Folded(words, [Bullets(reasons(run))])
+
+
+def figures_of(runs: list[Run]) -> list[Piece]:
+    """One row a run, from its files alone; a figure that is not there yet is a dash."""
+    rows = [_final(run) for run in runs]
+    if not rows:
+        return []
+    columns = [*list(rows[0])[:-1], Column("Trained on", numeric=False)]
+    return [Heading("Final figures"), Table(columns, [list(row.values()) for row in rows])]
+
+
+def _final(run: Run) -> dict[str, str]:
+    used, test, speed = record_of_weights(run), final_accuracy(run), images_per_second(run)
+    parameters = run.config.get("parameters")
+    return {
+        "Run": run.name,
+        "Test accuracy, %": DASH if test is None else f"{100 * test:.2f}",
+        "Validation accuracy, %": f"{100 * used['val_accuracy']:.2f}" if used else DASH,
+        "Epochs": str(run.history[-1]["epoch"]) if run.history else "0",
+        "Minutes": f"{run.train_seconds / 60:.1f}" if run.history else DASH,
+        "Images/s, median epoch": f"{speed:.0f}" if speed else DASH,
+        "Parameters, million": DASH if parameters is None else f"{parameters / 1e6:.2f}",
+        "Trained on": run.device or DASH,
+    }
+
+
+def epochs_of(runs: list[Run]) -> list[Piece]:
+    """The numbers behind the curves, which unfold."""
+    rows = [
+        [run.name, *(_cell(record[field]) for field in RECORD_FIELDS)]
+        for run in runs
+        for record in run.history
+    ]
+    table = Table(["run", *RECORD_FIELDS], rows, file="vitdemo-epochs")
+    return [Folded("Every epoch in numbers", [table])] if rows else []
+
+
+def _cell(value: object) -> Cell:
+    return Cell(f"{value:.4g}", value=value) if isinstance(value, float) else Cell(str(value))
