@@ -144,7 +144,7 @@ def test_curves_follow_the_classes_and_end_in_numbers(open_tab):
         ranking.get_by_role("button", name="Download the curves as CSV").click()
     lines = download.value.path().read_text().splitlines()
     assert lines[0] == "class,model,curve,x,y,threshold"
-    assert lines[1].startswith("cat,second,ROC,0,0,")
+    assert lines[1].startswith("cat,second,ROC,0.00000,0.00000,")
     for _ in range(2):
         page.locator("#curve-classes").get_by_role("button", name="Remove").first.click()
     expect(ranking).to_contain_text("Choose a class above")
