@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 ORDER = (
     "errors < inputs < perturb < cifar10 < data < models < augment < recipes < training < runs"
     " < metrics < attention < attributions < faithfulness < figures < timm_models"
-    " < tsne < cache < traced < workbench < class_maps < features < inside < export < explorer"
+    " < tsne < cache < traced < workbench < class_maps < features < inside < export"
     " < robustness < predictions < report < page < app"
 )
 LAYERS = ORDER.split(" < ")
@@ -126,7 +126,7 @@ def test_the_package_itself_imports_nothing():
         ("vitdemo.data", "from .errors import DataError"),
         ("vitdemo.data", "import train"),
         ("vitdemo.models.vit", "from vitdemo.recipes import Recipe"),
-        ("vitdemo.explorer", "import gradio as gr"),
+        ("vitdemo.workbench", "import gradio as gr"),
         ("vitdemo.attention", "from captum.attr import Saliency"),
         ("vitdemo.page.look", "from matplotlib.figure import Figure"),
         ("vitdemo.figures", "import matplotlib.pyplot as plt"),

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from vitdemo import attributions, data, runs
-from vitdemo.explorer.ingredients import is_near
 from vitdemo.faithfulness.measured import read_measured
 from vitdemo.inputs import load_image
 from vitdemo.metrics import accuracy
 from vitdemo.metrics.learning import setting
+from vitdemo.metrics.recipe_ablation import is_near
 from vitdemo.models import count_macs, count_parameters
 from vitdemo.page.compare.ablation import ablation
 from vitdemo.page.compare.ablation import row as row_of

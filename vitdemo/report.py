@@ -20,7 +20,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from vitdemo import figures
 from vitdemo.errors import RunError, VitdemoError
-from vitdemo.explorer.ingredients import ablation_of, ablations, conclusion
 from vitdemo.figures import Curve, charts
 from vitdemo.figures.curves import MANY, LineStyle, curve_plot, line_styles
 from vitdemo.metrics import calibrated_runs, confusion, most_confused, pair_sentence, tested_runs
@@ -39,6 +38,7 @@ from vitdemo.metrics.learning import (
     stages,
 )
 from vitdemo.metrics.paired import holm, mcnemar_sentence, p_words
+from vitdemo.metrics.recipe_ablation import ablation_of, ablations, conclusion
 from vitdemo.metrics.tested_runs import (
     COLUMNS,
     TITLES,

@@ -7,7 +7,6 @@ from pathlib import Path
 import gradio as gr
 import numpy as np
 
-from vitdemo.explorer.ingredients import ablations
 from vitdemo.figures.curves import MANY, LineStyle, line_styles
 from vitdemo.metrics.learning import (
     below_validation,
@@ -21,6 +20,7 @@ from vitdemo.metrics.learning import (
     smoothed,
     stages,
 )
+from vitdemo.metrics.recipe_ablation import ablations
 from vitdemo.page.components.article import (
     Article,
     Bullets,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import gradio as gr
 
-from vitdemo.explorer.ingredients import ablations
+from vitdemo.metrics.recipe_ablation import ablations
 from vitdemo.page.components import drawn_by
 from vitdemo.runs import Run
 

@@ -1,4 +1,4 @@
-"""`explorer.ingredients`: what recipes have otherwise, and what it bought, counted by hand."""
+"""`metrics.recipe_ablation`: what recipes have otherwise, and what it bought, counted by hand."""
 
 from dataclasses import replace
 
@@ -9,7 +9,8 @@ import torch
 from tests.making import RESNET, VIT, evaluation, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
-from vitdemo.explorer.ingredients import (
+from vitdemo.metrics.paired import McNemar
+from vitdemo.metrics.recipe_ablation import (
     Ablation,
     Gain,
     ablations,
@@ -17,7 +18,6 @@ from vitdemo.explorer.ingredients import (
     differences,
     settings,
 )
-from vitdemo.metrics.paired import McNemar
 from vitdemo.page.compare.ablation import ablation, bases, drawn, gain_table, row
 from vitdemo.workbench import Workbench
 
