@@ -24,9 +24,9 @@ sys.path.insert(0, str(ROOT))
 from tests.serving import serve  # noqa: E402
 
 PLACES = {  # tab -> what is to be seen in it
-    "Training progress": ["#plots figure", "#learning table"],
+    "Training progress": ["#plots svg", "#learning table"],
     "Per-class metrics": ["#per-class table", "#ranking figure"],
-    "Confusion matrix": ["#confusion-matrix [data-pick]"],
+    "Confusion matrix": ["#confusion-matrix button"],
     "Errors": ["#errors-kinds [data-pick]", "#errors-pictures img"],
     "Calibration": ["#calibration figure"],
     "Compare models": ["#models table", "#gains table"],
@@ -78,8 +78,7 @@ def window(browser: Browser, address: str) -> dict[str, list[float]]:
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     started = time.perf_counter()
     page.goto(address)
-    page.locator("#answers .vd-card").first.wait_for()
-    page.locator("#asked figure").wait_for()
+    page.locator("#attention [data-state=whole]").wait_for()
     found = {"the page, with its first answers and maps": [time.perf_counter() - started]}
     page.wait_for_timeout(1000)
     for tab, places in PLACES.items():

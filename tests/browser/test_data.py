@@ -48,7 +48,7 @@ def test_every_tab_shows_a_data_set_of_ones_own(page):
     expect(page.locator("#answers")).to_contain_text("The models know 3 classes")
     expect(page.locator("#answers")).to_contain_text("<b>ant")
     open_tab(page, "Training progress")
-    expect(page.locator("#final")).to_contain_text("own")
+    expect(page.locator("#learning")).to_contain_text("own")
     expect(page.locator("#plots svg")).to_have_count(5)
     for tab in ("Per-class metrics", "Confusion matrix"):
         open_tab(page, tab)
