@@ -1,7 +1,7 @@
 """Which map is true to its model: every method on test pictures, beside maps that know nothing.
 
     python benchmarks/faithfulness.py --pictures 500        # Ctrl-C prints what there is so far
-    python benchmarks/faithfulness.py --keep runs/faithfulness   # and goes on there the next time
+    python benchmarks/faithfulness.py --keep tmp/faithfulness    # and goes on there the next time
 
 The pictures are a stratified, seeded draw from the test set; nothing is trained or tuned on them.
 Of each, the class that the model predicts is explained. Deletion takes patches away, what the
