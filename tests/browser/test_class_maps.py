@@ -73,6 +73,9 @@ def test_slow_maps_and_the_truth_meter(why_page):
 
 
 def test_a_new_picture_leaves_no_old_score(why_page, photo):
+    choose(why_page, "#why-class", "ship")  # which no other test measures
+    expect(why_page.locator(MAPS)).to_contain_text("Why ship?")
+    expect(why_page.locator("#why-meter svg")).to_have_count(0)
     why_page.locator("#why-measure").click()
     expect(why_page.locator("#why-meter svg")).to_have_count(2)
     before = sources(why_page, MAPS)

@@ -1,5 +1,7 @@
 """Per-class metrics, Calibration and Compare models in a real Chromium."""
 
+import csv
+import io
 import re
 import shutil
 from dataclasses import replace
@@ -193,7 +195,9 @@ def test_the_table_of_models_is_timed_and_exported(open_tab):
     text = download.value.path().read_text()
     assert text.startswith("Model,Test accuracy")
     assert "Recipe" in text  # which is not shown: it repeats the names
-    assert "97.5" in text and str(float(cells.nth(one).inner_text())) in text
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert rows[0]["Test accuracy (%)"] == "97.5"
+    assert float(rows[-1]["1 picture here (ms)"]) == float(cells.nth(one).inner_text())
 
 
 def test_the_table_tells_once_what_all_models_share(open_tab):

@@ -165,6 +165,8 @@ def test_of_quick_choices_the_last_one_is_drawn(page):
 def test_of_quick_pictures_the_last_one_is_drawn(page, photo):
     for name in ("bus", "lion", "tower"):
         page.locator("#offers .photos").get_by_role("button", name=name).click()
+    expect(page.locator("#picture .about")).to_contain_text("Photo: tower.")
+    page.locator("#offers .photos").get_by_role("button", name="bus").click()
     upload(page, photo)
     expect(page.locator("#picture .about")).to_have_text("Your picture.")
     page.wait_for_timeout(1000)

@@ -1,5 +1,6 @@
 // Runs once for each PickHTML; `element` stays while its content is drawn anew.
 const buttons = (place) => [...place.querySelectorAll("[data-pick]")];
+const asked = vitdemo.newest();
 let picked = null;
 
 function rove(button) {
@@ -21,7 +22,7 @@ element.addEventListener("click", (event) => {
   if (!button || !element.contains(button) || button.disabled) return;
   picked = button.dataset.pick;
   rove(button);
-  trigger("pick", { pick: picked });
+  trigger("pick", asked({ pick: picked }));
 });
 
 element.addEventListener("focusin", (event) => {

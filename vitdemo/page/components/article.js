@@ -1,13 +1,14 @@
 // Draws the pieces of article.py, each by the function of its kind. Buttons give the event "pick".
-const { csv, make, notice, pictures, saveText, table } = vitdemo;
+const { csv, make, newest, notice, pictures, saveText, table } = vitdemo;
 const place = element.querySelector(".article");
 const sorted = {}; // how each table was sorted, by its place among the tables: outlives a redraw
+const asked = newest();
 let picked = null;
 let tables = 0;
 
 function pick(name) {
   picked = name;
-  trigger("pick", { pick: name });
+  trigger("pick", asked({ pick: name }));
 }
 
 // **strong** words and `code`; everything else is text.

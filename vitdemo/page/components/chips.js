@@ -1,16 +1,17 @@
 // Buttons with counts; a click gives the event "pick". After a redraw the focus stays where it was.
-const { make, notice, rove } = vitdemo;
+const { make, newest, notice, rove } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const place = part("chips");
 const buttons = () => [...place.children];
 const inARow = () => buttons().filter((button) => button.offsetTop === place.firstElementChild.offsetTop).length;
 const settle = rove(place, buttons, inARow, true);
 const number = new Intl.NumberFormat("en");
+const asked = newest();
 let picked = null;
 
 function pick(name) {
   picked = name;
-  trigger("pick", { pick: name });
+  trigger("pick", asked({ pick: name }));
 }
 
 function chip({ pick: name, words, count, pressed, off, spoken }) {

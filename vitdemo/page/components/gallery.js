@@ -1,6 +1,6 @@
 // Test pictures as buttons with what the models answered of them; without the pictures, as a table.
 // A click gives the event "pick" with the picture's number, the two buttons below give "turn".
-const { make, notice, rove, table } = vitdemo;
+const { make, newest, notice, rove, table } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const place = part("pictures");
 const every = part("every").querySelector("input");
@@ -68,7 +68,8 @@ function draw() {
   settle(buttons()[0]);
 }
 
-const turn = (pages) => trigger("turn", { pick: String(props.value.start + pages * props.value.page) });
+const turned = newest();
+const turn = (pages) => trigger("turn", turned({ pick: String(props.value.start + pages * props.value.page) }));
 part("earlier").addEventListener("click", () => turn(-1));
 part("later").addEventListener("click", () => turn(1));
 every.addEventListener("change", draw);

@@ -1,13 +1,14 @@
 // A confusion matrix of real buttons, in which the arrow keys move; beside it, its largest errors.
 // A button gives the event "pick" with "i-j": the true and the predicted class.
-const { csv, make, notice, rove, saveText } = vitdemo;
+const { csv, make, newest, notice, rove, saveText } = vitdemo;
 const place = element.querySelector(".all");
 const cells = () => [...place.querySelectorAll(".vd-cell")];
+const asked = newest();
 let [picked, settle] = [null, null];
 
 function pick(name) {
   picked = name;
-  trigger("pick", { pick: name.replace("pair-", "") });
+  trigger("pick", asked({ pick: name.replace("pair-", "") }));
 }
 
 function button(name, properties) {

@@ -1,5 +1,5 @@
 // Pictures to begin with: photos that ship, and some of the test set. A click gives the event "ask".
-const { make, rove } = vitdemo;
+const { make, rove, wish } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const groups = {};
 for (const name of ["photos", "tests"]) {
@@ -18,7 +18,7 @@ function draw() {
       const at = count > 1 ? (100 * i) / (count - 1) : 0;
       const tile = make("button", { type: "button", title: words, "aria-label": words,
         style: `background-image: url("${offered.sheet.url}"); background-size: ${100 * count}% 100%; background-position: ${at}% 0` });
-      tile.addEventListener("click", () => trigger("ask", { source: offered.sources[i], at: 0.5 }));
+      tile.addEventListener("click", () => trigger("ask", wish({ source: offered.sources[i], path: null, at: 0.5 })));
       return tile;
     }));
     settle(tiles.firstElementChild);

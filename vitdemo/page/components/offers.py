@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 import numpy as np
+from gradio.events import EventListener
 
 from vitdemo.page.components import drawn_by, served_picture
 
@@ -36,6 +37,8 @@ class Offered:
 
 class Offers(gr.HTML):
     """See the module. Its events: `ask`, `others`."""
+
+    EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))  # listed, so that `gr.on` takes it
 
     def __init__(self, value: Offered | None = None, **options):
         super().__init__(value, **drawn_by("offers"), **options)

@@ -1,6 +1,6 @@
 // The picture that all models answer: its ways in (file, drop, paste, camera), and the square that
 // the models see of it, which can be moved. Each gives one event, "ask", with {source, path, at}.
-const { address } = vitdemo;
+const { address, wish } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [frame, whole, crop, camera] = ["frame", "whole", "crop", "camera"].map(part);
 const MOST = 60e6; // bytes, as the server's
@@ -20,7 +20,7 @@ async function send(blob, name) {
     if (mine !== sent) return;
     own = path;
     at = 0.5;
-    trigger("ask", { source: "own", path, at });
+    trigger("ask", wish({ source: "own", path, at }));
   } catch {
     if (mine === sent) say("The picture could not be sent: the server does not answer. What is shown stays.");
   }
@@ -112,7 +112,7 @@ function move(to, delay) {
   at = Math.min(Math.max(to, 0), 1);
   place();
   clearTimeout(asking);
-  asking = setTimeout(() => trigger("ask", { source: props.value.source, path: own, at }), delay);
+  asking = setTimeout(() => trigger("ask", wish({ source: props.value.source, path: own, at })), delay);
 }
 
 crop.addEventListener("pointerdown", (event) => {

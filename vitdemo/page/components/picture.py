@@ -16,6 +16,7 @@ import math
 from dataclasses import dataclass
 
 import gradio as gr
+from gradio.events import EventListener
 from gradio.processing_utils import check_all_files_in_cache
 from PIL import Image
 
@@ -48,6 +49,8 @@ class Shown:
 
 class Picture(gr.HTML):
     """See the module. Its event: `ask`."""
+
+    EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))  # listed, so that `gr.on` takes it
 
     def __init__(self, **options):
         super().__init__(None, **drawn_by("picture"), **options)

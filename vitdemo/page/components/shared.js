@@ -128,6 +128,14 @@ window.vitdemo = (() => {
     return settle;
   }
 
+  // Of quick events gradio answers the first and the last, but the last with the data of the first.
+  // So all events of one kind share one object, which holds the newest data.
+  function newest() {
+    const data = {};
+    return (fields) => Object.assign(data, fields);
+  }
+  const wish = newest(); // the picture that is asked for, whichever component asks
+
   // Maps as they are seen, `cells` (canvases) each over `image`, as a PNG of twice the size.
   function saveOver(image, cells, box, name) {
     const scale = 2;
@@ -146,6 +154,6 @@ window.vitdemo = (() => {
   }
 
   return {
-    address, csv, largest, make, notice, paint, percent, plainName, ramp, rove, saveAs, saveOver, saveText,
+    address, csv, largest, make, newest, notice, paint, percent, plainName, ramp, rove, saveAs, saveOver, saveText, wish,
   };
 })();

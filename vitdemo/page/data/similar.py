@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import gradio as gr
 import numpy as np
 
-from vitdemo.errors import ImageError
+from vitdemo.errors import ImageError, Stopped
 from vitdemo.features import MOST, PIXELS, Sample, neighbours, planes
 from vitdemo.page.components.article import Article, Heading, Piece, Text
 from vitdemo.page.components.pictures import Item, Pictures, strip
@@ -35,10 +35,6 @@ PARTING = (
     "classes that are perfectly separable can have 1.02. The second column is nearer to that "
     "question. Both are computed on the features, not on the places above."
 )
-
-
-class Stopped(Exception):
-    """A person has pressed Stop."""
 
 
 def build(sections: Sections, workbench: Workbench, look: Look) -> None:

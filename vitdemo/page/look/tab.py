@@ -195,8 +195,8 @@ class Look(Sections):
         self.wire(self.tabs)
         private = {"api_visibility": "private", "show_progress": "hidden"}
         last = {"trigger_mode": "always_last", **private, **MODEL_QUEUE}
-        for source in (self.given, self.offers):
-            source.ask(self.ask, self.asking, self.everything, **last)
+        sources = [self.given.ask, self.offers.ask]  # one event: the last wish is answered last
+        gr.on(sources, self.ask, self.asking, self.everything, **last)
         self.model.input(self.change_model, self.asking, self.of_model, **last)
         settings = [component.input for component in self.settings]
         gr.on(settings, self.view_of, [*self.always, *self.settings], self.view, **last)

@@ -7,7 +7,7 @@ from html import escape
 import gradio as gr
 
 from vitdemo.class_maps import ClassMaps, maps, truth
-from vitdemo.errors import VitdemoError
+from vitdemo.errors import Stopped, VitdemoError
 from vitdemo.page.components.maps import Maps, Row
 from vitdemo.page.kit import LIGHT_QUEUE, LONG_QUEUE, FreeDropdown, for_people, renewed
 from vitdemo.page.look.class_maps import drawing
@@ -37,10 +37,6 @@ METER = (
     "layer (Adebayo et al. 2018): near 1, it shows what is in the picture rather than what speaks "
     "for this class."
 )
-
-
-class Stopped(Exception):
-    """The person who asked has cancelled, or asked something else."""
 
 
 class Ticket:
@@ -120,8 +116,10 @@ def build(look: Look) -> None:
 
         @for_people
         def handler(image, name, target, against, fill, ticket, progress=PROGRESS):
-            if image is None or name is None or ticket is None or ticket.stopped:
-                return gr.skip(), gr.skip()
+            question = (image, name, target, against, fill)
+            is_over = ticket is None or ticket.stopped or ticket.question != question
+            if image is None or name is None or is_over:
+                return gr.skip(), gr.skip()  # what was asked for is not what is shown now
 
             def on_step(done, total):
                 ticket.check()
