@@ -207,26 +207,28 @@ def test_a_map_that_was_measured_is_not_measured_again(workbench, monkeypatch):
 # --- what a map depends on ---
 
 
-def test_each_quick_map_is_checked_against_another_class_and_a_random_head(workbench):
+def test_maps_of_a_class_are_checked_against_another_class_and_a_random_head(workbench):
     run = workbench.run("vit")
-    found = maps(workbench, run, picture(0))
-    other = maps(workbench, run, picture(0), target=found.runner_up)
     _, pixels = workbench.input(run.preprocessing, picture(0))
-    random = attributions.attribute_many(
-        QUICK, randomised_head(workbench.model(run)), pixels, found.target
-    )
+    unchecked = maps(workbench, run, picture(0))
+    steps = []
+    found = maps(workbench, run, picture(0), checked=True, on_step=lambda *at: steps.append(at))
     assert np.argsort(found.probabilities)[-2] == CLASSES.index(found.runner_up)
-    for own in found.maps:
+    assert steps[-1][0] == steps[-1][1]
+    other = values(maps(workbench, run, picture(0), target=found.runner_up))
+    head = randomised_head(workbench.model(run))
+    for own, before in zip(found.maps, unchecked.maps, strict=True):
         name = own.method.name
-        if own.method.class_specific and not own.method.long:
-            mine = torch.from_numpy(own.values)
-            theirs = torch.from_numpy(values(other)[name])
-            assert own.other_class == pytest.approx(rank_correlation(mine, theirs), nan_ok=True)
-            expected = rank_correlation(mine, random[name][0])
-            assert own.random_head == pytest.approx(expected, nan_ok=True)
-        else:
+        if not own.method.class_specific:
             assert own.other_class is own.random_head is None
-    contrast = maps(workbench, run, picture(0), target="cat", against="dog", slow=False)
+            continue
+        mine = torch.from_numpy(own.values)
+        theirs = rank_correlation(mine, torch.from_numpy(other[name]))
+        random = attributions.attribute_many([name], head, pixels, found.target)[name][0]
+        assert own.other_class == pytest.approx(theirs, nan_ok=True)
+        assert own.random_head == pytest.approx(rank_correlation(mine, random), nan_ok=True)
+        assert (before.other_class is None) == own.method.long
+    contrast = maps(workbench, run, picture(0), target="cat", against="dog", checked=True)
     assert all(own.other_class is None for own in contrast.maps)
 
 

@@ -7,7 +7,7 @@ Plain functions of one `Workbench`, which a notebook may call as the page does:
     truth(workbench, found, image, fill="drop").areas["relevance"]  # (deletion, insertion)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -40,8 +40,9 @@ class ClassMap:
     """`values` (rows, columns) of one method; `signed` where what is negative speaks against.
 
     `other_class` and `random_head` are rank correlations with the map of the runner-up class, and
-    with that of the same class of the model with a random head; None where they were not asked:
-    of a map that takes long, does not depend on the class, or is of one class against another.
+    with that of the same class of the model with a random head; None where they were not asked: of
+    a map that does not depend on the class or is of one class against another, and of one that
+    takes long until that is asked for.
     `gap` is the share by which a map that is to add up misses, None for others.
     """
 
@@ -156,6 +157,7 @@ def maps(
     target: str | None = None,
     against: str | None = None,
     slow: bool = True,
+    checked: bool = False,
     on_step: OnStep | None = None,
 ) -> ClassMaps:
     """Maps of an RGB image by every method that serves `run`'s model, all for one class.
@@ -163,6 +165,7 @@ def maps(
     Args:
         target, against: names of classes; None is the predicted class, and no other one.
         slow: those that take many passes, too; without it they are there if they were made before.
+        checked: ask of the slow ones, too, what they depend on: twice their time again.
         on_step: called as (done, total) while a slow one works; it may raise to end it.
 
     Raises `RunError` for a class that the model does not have, or for twice the same.
@@ -181,7 +184,9 @@ def maps(
     for method in methods:
         if method.long and (slow or asked.has(method.name)):
             found |= asked.alone(method, on_step)
-    depends = asked.dependence(methods, probabilities) if second is None else {}
+    depends = {}
+    if second is None and len(probabilities) > 1:
+        depends = asked.dependence(methods, probabilities, checked, on_step)
     drawn = tuple(
         ClassMap(
             m,
@@ -356,28 +361,52 @@ class _Asked:
 
         return self.kept.get_or_make((*self.key, method.name, "gap"), gap)
 
-    def dependence(self, methods: list[Method], probabilities: np.ndarray) -> dict[str, tuple]:
-        """By name, the rank correlations of `ClassMap` of those that are quick and of one class."""
-        names = [m.name for m in methods if m.class_specific and not m.long]
+    def dependence(
+        self,
+        methods: list[Method],
+        probabilities: np.ndarray,
+        checked: bool,
+        on_step: OnStep | None,
+    ) -> dict[str, tuple[float, float]]:
+        """By name, the rank correlations of `ClassMap` of the maps that depend on the class: of
+        long ones where they were asked before, or where they are to be `checked`."""
         *_, target, _ = self.key
-        if len(probabilities) < 2 or not names:
-            return {}
+        runner_up = next(int(c) for c in np.argsort(-probabilities) if c != target)
+        specific = [method for method in methods if method.class_specific]
+        quick = [method.name for method in specific if not method.long]
+        found = {}
+        if quick:
+            make = partial(self._correlations, quick, self.together(quick), runner_up)
+            found |= self.kept.get_or_make((*self.key, "dependence"), make)
+        for method in [method for method in specific if method.long and self.has(method.name)]:
+            key = (*self.key, method.name, "dependence")
+            if checked or self.kept.get(key):
+                own = self.alone(method, on_step)
+                make = partial(self._correlations, [method.name], own, runner_up, on_step)
+                found |= self.kept.get_or_make(key, make)
+        return found
 
-        def correlations() -> dict[str, tuple[float, float]]:
-            own = {name: torch.from_numpy(v) for name, v in self.together(names).items()}
-            order = [c for c in np.argsort(-probabilities) if c != target]
-            asked = attributions.attribute_many
-            other = asked(names, self.model, self.pixels, int(order[0]))
-            random = asked(names, randomised_head(self.model), self.pixels, target)
-            return {
-                name: tuple(
-                    rank_correlation(own[name], found[name][0].float().cpu())
-                    for found in (other, random)
-                )
-                for name in names
-            }
+    def _correlations(
+        self,
+        names: list[str],
+        own: Mapping[str, np.ndarray],
+        runner_up: int,
+        on_step: OnStep | None = None,
+    ) -> dict[str, tuple[float, float]]:
+        def half(index: int) -> OnStep | None:
+            return on_step and (lambda done, total: on_step(index * total + done, 2 * total))
 
-        return self.kept.get_or_make((*self.key, "dependence"), correlations)
+        *_, target, _ = self.key
+        ask = partial(attributions.attribute_many, names)
+        other = ask(self.model, self.pixels, runner_up, on_step=half(0))
+        random = ask(randomised_head(self.model), self.pixels, target, on_step=half(1))
+        return {
+            name: tuple(
+                rank_correlation(torch.from_numpy(own[name]), found[name][0].float().cpu())
+                for found in (other, random)
+            )
+            for name in names
+        }
 
 
 def _is_signed(method: Method, against: int | None) -> bool:

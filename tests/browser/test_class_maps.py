@@ -58,6 +58,7 @@ def test_another_class_draws_other_maps_and_a_second_one_the_difference(why_page
 def test_slow_maps_and_the_truth_meter(why_page):
     why_page.locator("#why-slow").click()
     expect(why_page.locator(f"{MAPS} figure")).to_have_count(7)
+    expect(why_page.locator(f"{MAPS} figcaption", has_text="Rank correlation")).to_have_count(5)
     why_page.locator("#why-measure").click()
     expect(why_page.locator("#why-meter svg")).to_have_count(2)
     expect(why_page.locator("#why-meter tbody tr")).to_have_count(9)

@@ -137,6 +137,9 @@ def build(look: Look) -> None:
     def slow_maps(image, name, target, against, fill, on_step) -> ClassMaps:
         return ask(image, name, target, against, slow=True, on_step=on_step)
 
+    def checked_maps(image, name, target, against, fill, on_step) -> ClassMaps:
+        return ask(image, name, target, against, slow=True, checked=True, on_step=on_step)
+
     def measured(image, name, target, against, fill, on_step) -> ClassMaps:
         found = ask(image, name, target, against, slow=False)
         truth(workbench, found, image, fill=fill, on_step=on_step)
@@ -165,26 +168,21 @@ def build(look: Look) -> None:
     look.add("why", draw, [*asked, ticket], [shown, meter, *asked], by=[])
     changed = Section(["why"], redraw, [*asked, ticket], [shown, meter])
     look.draw_on(partial(gr.on, [choice.input for choice in asked]), [changed])
-    for button, work, words in (
-        (slow, slow_maps, "Drawing the slow maps"),
-        (measure, measured, "Measuring how true the maps are"),
-    ):
-        started = button.click(
-            start,
-            [ticket, *look.always, *asked],
-            [ticket, *controls],
-            **private,
-            **LIGHT_QUEUE,
-        )
-        worked = started.then(
-            at_length(work, words),
-            inputs=[*look.always, *asked, ticket],
-            outputs=[shown, meter],
-            show_progress_on=meter,
-            **private,
-            **LONG_QUEUE,
-        )
-        worked.then(lambda: buttons(working=False), outputs=controls, **private, **LIGHT_QUEUE)
+    slowly = [(slow_maps, "Drawing the slow maps"), (checked_maps, "Asking what they depend on")]
+    truly = [(measured, "Measuring how true the maps are")]
+    for button, works in ((slow, slowly), (measure, truly)):
+        begun = [ticket, *look.always, *asked]
+        done = button.click(start, begun, [ticket, *controls], **private, **LIGHT_QUEUE)
+        for work, words in works:
+            done = done.then(
+                at_length(work, words),
+                inputs=[*look.always, *asked, ticket],
+                outputs=[shown, meter],
+                show_progress_on=meter,
+                **private,
+                **LONG_QUEUE,
+            )
+        done.then(lambda: buttons(working=False), outputs=controls, **private, **LIGHT_QUEUE)
     cancel.click(stop, ticket, controls, **private, **LIGHT_QUEUE)
 
 
