@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before gradio is imported
+if os.environ.get("SPACES_ZERO_GPU"):
+    import spaces  # noqa: F401 - of a Space alone; it must come before torch
 
 from vitdemo.errors import VitdemoError
 from vitdemo.page import CSS, HEAD, JS, THEME, build_page
@@ -17,6 +19,7 @@ from vitdemo.timm_models import timm_run
 from vitdemo.training import pick_device
 from vitdemo.workbench import Workbench
 
+MOST_WAITING = 500  # questions; a Space on ZeroGPU would take one at a time
 SHIPPED = Path(__file__).parent / "assets" / "runs"
 
 
@@ -31,6 +34,7 @@ def main(argv: list[str] | None = None) -> int:
     page = build_page(
         Workbench(args.runs or [SHIPPED, Path("runs")], args.data, device, timm_models)
     )
+    page.queue(max_size=MOST_WAITING)
     try:
         page.launch(
             theme=THEME,
@@ -44,6 +48,7 @@ def main(argv: list[str] | None = None) -> int:
             footer_links=["api", "settings"],
             run_history=False,
             ssr_mode=False,
+            _frontend=False,  # gradio else ends a page that a busy machine serves after 3 s
         )
     except OSError as error:  # the port is taken
         print(f"app.py: {error}", file=sys.stderr)

@@ -338,6 +338,13 @@ def test_an_absent_device_is_refused_and_auto_goes_on(monkeypatch):
     assert pick_device().type == "cpu"
 
 
+def test_a_gpu_that_is_there_in_name_alone_is_not_chosen(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert pick_device().type == "cuda"
+    monkeypatch.setenv("SPACES_ZERO_GPU", "true")
+    assert pick_device().type == "cpu"
+
+
 def assert_close(ours, theirs):
     assert len(ours) == len(theirs)
     for mine, yours in zip(ours, theirs, strict=True):

@@ -1,6 +1,7 @@
 """The device that trains, and what it is good at."""
 
 import ctypes
+import os
 from collections.abc import Callable
 
 import torch
@@ -12,10 +13,16 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 COMPILE_MODES = ("off", "default", "reduce-overhead", "max-autotune")
 
 
+def on_zero_gpu() -> bool:
+    """Whether this is a Hugging Face Space whose GPU is lent by the second, and only to functions
+    that ask for it; elsewhere in such a process CUDA is there in name alone."""
+    return os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")  # as `spaces` does
+
+
 def pick_device(name: str = "auto") -> torch.device:
     """CUDA, else Apple's MPS, else the CPU for "auto"; `VitdemoError` where `name` is absent."""
     found = {
-        "cuda": torch.cuda.is_available(),
+        "cuda": torch.cuda.is_available() and not on_zero_gpu(),
         "mps": torch.backends.mps.is_available(),
         "cpu": True,
     }

@@ -1,16 +1,20 @@
 """The Compare models tab: every run in one table, timed here; what each recipe has otherwise than
 another's; and the models on changed pictures."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import gradio as gr
+from gradio.events import Dependency
 
 from vitdemo.errors import VitdemoError
+from vitdemo.page import space
 from vitdemo.page.compare import ablation, models, robustness
 from vitdemo.page.compare.models import DASH, Latency, ModelRow, latency, model_rows, trained_rows
 from vitdemo.page.components.article import Article, Folded, Heading, Notice, Piece, Text
 from vitdemo.page.components.table import Column, Table
 from vitdemo.page.kit import LONG_QUEUE, QUIET
+from vitdemo.runs import Run
+from vitdemo.training.devices import on_zero_gpu
 from vitdemo.workbench import Workbench
 
 INTRO = (
@@ -21,6 +25,7 @@ NOTHING = (
     "There is no run yet. Start one with `python train.py vit-small-cpu`: it appears in this table."
 )
 Measured = dict[str, list[Latency]]  # by run, in the order of `models.BATCHES`
+TimeOf = Callable[[Run], list[Latency]]
 
 
 def build(tab: gr.Tab, workbench: Workbench) -> None:
@@ -30,6 +35,14 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
     timed = gr.State({}, time_to_live=3600)  # what this user has measured
     with gr.Row():
         time_button = gr.Button("Measure latency here", size="sm", scale=0, min_width=200)
+        gpu_button = gr.Button(
+            "Measure latency on a GPU",
+            size="sm",
+            scale=0,
+            min_width=200,
+            visible=on_zero_gpu(),
+            elem_id="latency-gpu",
+        )
         stop_timing = gr.Button("Stop", size="sm", scale=0, min_width=100)
     state = Article(elem_id="latency")
     reported = Article(elem_id="reported")
@@ -40,19 +53,30 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
         rows = model_rows(workbench)
         return model_table(rows, measured), reported_table({row.recipe for row in rows})
 
-    def time_all(measured, progress=gr.Progress()):  # noqa: B008 - gradio reads the default
-        for known, words in timings(workbench, measured, progress):
-            yield model_table(model_rows(workbench), known), known, words
+    def here(run: Run) -> list[Latency]:
+        return [latency(workbench, run, batch) for batch in models.BATCHES]
+
+    def listen(button: gr.Button, time_of: TimeOf) -> Dependency:
+        def time_all(measured, progress=gr.Progress()):  # noqa: B008 - gradio reads the default
+            for known, words in timings(workbench, measured, time_of, progress):
+                yield model_table(model_rows(workbench), known), known, words
+
+        return button.click(
+            time_all,
+            inputs=timed,
+            outputs=[table, timed, state],
+            api_visibility="private",
+            show_progress_on=state,
+            **LONG_QUEUE,
+        )
 
     tab.select(open_tab, inputs=timed, outputs=[table, reported], **QUIET)
-    timing = time_button.click(
-        time_all,
-        inputs=timed,
-        outputs=[table, timed, state],
-        api_visibility="private",
-        show_progress_on=state,
-        **LONG_QUEUE,
-    )
+    timing = [listen(time_button, here)]
+    if on_zero_gpu():
+        measure = space.gpu_function(space.times_on_gpu, space.SECONDS)
+        timing += [
+            listen(gpu_button, lambda run: measure(workbench.model(run), run.preprocessing.size))
+        ]
     stop_timing.click(None, cancels=timing)
 
 
@@ -90,7 +114,7 @@ def reported_table(known: set[str]) -> list[Piece]:
 
 
 def timings(
-    workbench: Workbench, measured: Measured, progress: gr.Progress
+    workbench: Workbench, measured: Measured, time_of: TimeOf, progress: gr.Progress
 ) -> Iterator[tuple[Measured, list[Piece]]]:
     """After each model, all that is measured by then, and in words how it was."""
     measured, problems, words = dict(measured), [], []
@@ -99,7 +123,7 @@ def timings(
     for number, run in enumerate(runs):
         progress((number, len(runs)), desc=f"Timing {run.name}", unit="models")
         try:
-            measured[run.name] = [latency(workbench, run, batch) for batch in models.BATCHES]
+            measured[run.name] = time_of(run)
             words = latency_words({name: measured[name] for name in names if name in measured})
         except VitdemoError as error:
             problems.append(Notice(str(error)))

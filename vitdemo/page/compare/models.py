@@ -187,15 +187,20 @@ def _tested(run: Run) -> Tested:
 
 
 def latency(workbench: Workbench, run: Run, batch: int, seconds: float = 1.0) -> Latency:
+    """`timed` on the device of the page. Raises `RunError` without weights."""
+    return timed(workbench.model(run), run.preprocessing.size, batch, workbench.device, seconds)
+
+
+def timed(
+    model: nn.Module, side: int, batch: int, device: torch.device, seconds: float = 1.0
+) -> Latency:
     """Time forward passes of `batch` random pictures, preprocessed beforehand, after a warm-up.
 
-    At least 5 passes and then until `seconds` are over. Raises `RunError` without weights.
+    At least 5 passes and then until `seconds` are over; `model` is on `device`.
     """
-    model, side = workbench.model(run), run.preprocessing.size
-    pixels = torch.randn(batch, 3, side, side, device=workbench.device)
-    times = _pass_times(model, pixels, seconds)
+    times = _pass_times(model, torch.randn(batch, 3, side, side, device=device), seconds)
     low, median, high = (float(1000 * t) for t in np.percentile(times, [25, 50, 75]))
-    return Latency(batch, median, low, high, len(times), device_name(workbench.device))
+    return Latency(batch, median, low, high, len(times), device_name(device))
 
 
 @torch.inference_mode()

@@ -1,0 +1,40 @@
+"""The page as a Hugging Face Space on ZeroGPU, see `tests/zero_gpu.py`."""
+
+import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from gradio_client import Client, handle_file
+from playwright.sync_api import expect
+
+from tests.making import make_run
+from tests.serving import ROOT, free_port, started
+
+
+@pytest.fixture(scope="module")
+def space(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("space")
+    make_run(folder / "runs" / "vit")
+    port = free_port()
+    script = [sys.executable, str(ROOT / "tests" / "zero_gpu.py"), "--port", str(port)]
+    options = ["--runs", str(folder / "runs"), "--data", str(folder / "none")]
+    with started([*script, *options], port, ROOT, {}, 120) as address:
+        yield address
+
+
+def test_ten_people_are_answered_at_once(space):
+    photo = handle_file(str(ROOT / "assets" / "photos" / "cat.jpg"))
+    clients = [Client(space, verbose=False) for _ in range(10)]
+    with ThreadPoolExecutor(10) as pool:
+        ask = [pool.submit(each.predict, photo, api_name="/classify") for each in clients]
+        answers = [each.result() for each in ask]
+    assert answers[0]["vit"] and all(answer == answers[0] for answer in answers)
+
+
+def test_latency_is_measured_where_a_gpu_is_lent(space, open_page):
+    page = open_page(f"{space}?tab=compare")
+    page.get_by_role("button", name="Measure latency on a GPU").click()
+    expect(page.locator("#latency")).to_contain_text("warm up, on the lent GPU-0")
+    page.get_by_role("button", name="Measure latency here").click()
+    expect(page.locator("#latency")).to_contain_text(re.compile(r"on .* thread"))

@@ -1,0 +1,50 @@
+"""`app.py` as a Space on ZeroGPU starts it: `python tests/zero_gpu.py --port 7860 ...`.
+
+The `spaces` package is the real one. Stand-ins are the service that lends GPUs, which lends at
+once, and the driver: a process that was lent a GPU finds none, works on the CPU and says "lent".
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+LENT = {"idle": False, "nvidiaIndex": 0, "nvidiaUUID": "GPU-0", "allowToken": "lent"}
+
+
+class Lender(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        content = json.dumps(LENT if self.path.startswith("/schedule") else {}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *args) -> None:
+        pass
+
+
+def main() -> int:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Lender)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # ends the processes with a GPU, too
+    os.environ["SPACES_ZERO_GPU"] = "true"
+    os.environ["SPACES_ZERO_DEVICE_API_URL"] = f"http://127.0.0.1:{server.server_port}"
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    import app  # which imports `spaces` before torch
+    from vitdemo.page.compare import models
+
+    def begin(name: str) -> None:
+        models.device_name = lambda _: f"the lent {name}"
+
+    sys.modules["spaces.zero.torch"].init = begin
+    sys.modules["spaces.zero.torch"].move = lambda **_: None
+    return app.main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
