@@ -39,16 +39,29 @@ def browser():
         pytest.skip(str(error))
 
 
+@pytest.fixture(scope="session")
+def visitor(browser):
+    """One visitor of all pages, whose browser keeps the scripts that it has compiled."""
+    return browser.new_context()
+
+
 @pytest.fixture
-def open_page(browser):
-    """open_page(address, ...) -> the page there; `script` runs in it before its own."""
+def open_page(browser, visitor):
+    """open_page(address, ...) -> the page there; `script` runs in it before its own, and
+    `stranger` is somebody with no cookie."""
     opened, faults = [], []
 
     def open_page(
-        address: str, width: int = 1280, scheme: str = "light", script: str = "", height: int = 900
+        address: str,
+        width: int = 1280,
+        scheme: str = "light",
+        script: str = "",
+        height: int = 900,
+        stranger: bool = False,
     ) -> Page:
-        viewport = {"width": width, "height": height}
-        page = browser.new_page(viewport=viewport, color_scheme=scheme)
+        page = (browser if stranger else visitor).new_page()
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=scheme)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
         page.set_default_timeout(PATIENCE)

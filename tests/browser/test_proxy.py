@@ -43,7 +43,7 @@ def test_a_visit_stays_with_its_page_and_outlives_the_other(open_page, photo, tm
         address = outer.enter_context(nginx(tmp_path, ports))
         pages, asked = [], {}
         for visitor in range(8):  # until both processes have one
-            page = open_page("about:blank")
+            page = open_page("about:blank", stranger=True)
             seen = asked[page] = set()
             page.on("response", lambda r, seen=seen: seen.add(r.headers.get("x-page")))
             page.goto(address)
@@ -65,7 +65,7 @@ def test_a_visit_stays_with_its_page_and_outlives_the_other(open_page, photo, tm
         runs.append_record(growing.path, record(3))
         expect(stays.locator("#learning")).to_contain_text("80.00")
         assert len(asked[stays] - {None}) == 1
-        again = open_page(address)
+        again = open_page(address, stranger=True)
         wait_until_drawn(again)
         for page in (stays, again):
             page.close()
