@@ -23,16 +23,12 @@ def colour_table(name: str) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of a plot: `x` and `y` of equal length; a `faint` one is what another smooths.
-
-    `marker` is matplotlib's sign of its points.
-    """
+    """One line of a plot: `x` and `y` of equal length; `marker` is matplotlib's sign of points."""
 
     x: Sequence[float]
     y: Sequence[float]
     colour: str
     dashed: bool = False
-    faint: bool = False
     marker: str = "o"
 
 

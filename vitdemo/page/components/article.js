@@ -48,7 +48,7 @@ function move([name, before, now]) {
 
 function moved({ title, rows = [], heads }) {
   const head = ["", "", ...heads, "points"].map((text) => make(text ? "th" : "td", text ? { scope: "col", text } : {}));
-  return make("section", { className: "vd-card" }, make("h3", {}, ...marked(title)),
+  return make("section", { className: "card" }, make("h3", {}, ...marked(title)),
     make("table", { className: "moved" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows.map(move))));
 }
 
