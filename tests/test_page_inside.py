@@ -10,7 +10,10 @@ import pytest
 
 from vitdemo.attention.packed import unpack
 from vitdemo.data import CIFAR10_CLASSES as CIFAR10
-from vitdemo.inside import Distances, Effects, Filters, Lens
+from vitdemo.inside.attention_distance import Distances
+from vitdemo.inside.head_ablation import Effects
+from vitdemo.inside.learned import Filters
+from vitdemo.inside.logit_lens import Lens
 from vitdemo.metrics.paired import McNemar
 from vitdemo.page.components import positions
 from vitdemo.page.components.head_wall import Drawn, HeadWall

@@ -64,6 +64,36 @@ def test_each_patch_has_a_short_name_that_the_legend_explains(inside):
     assert cells == set(legend) and all(len(name) == 2 for name in legend)
 
 
+def contrast(*colours: str) -> float:
+    """Of two colours "rgb(...)", as WCAG 2.1 defines it."""
+    found = []
+    for colour in colours:
+        channels = [int(number) / 255 for number in re.findall(r"\d+", colour)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        found.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] + 0.05)
+    return max(found) / min(found)
+
+
+def test_cells_read_well_and_have_the_colours_of_their_numbers(inside):
+    def cells(place):
+        return inside.locator(place).evaluate_all("""all => all.map((cell) => {
+            const { backgroundColor, color } = getComputedStyle(cell);
+            return [cell.innerText, backgroundColor, color];
+        })""")
+
+    painted = cells("#lens .vd-strip tbody td") + cells("#lens-patches .vd-patches td")
+    assert len(painted) == 3 * 10 + 16
+    open_part(inside, "Head ablation")
+    expect(inside.locator("#head-effects [data-pick]")).to_have_count(6)
+    heads = cells("#head-effects [data-pick]")
+    assert min(contrast(ground, ink) for _, ground, ink in painted + heads) > 4.5
+    changes = [float(text.replace("−", "-")) for text, *_ in heads]
+    for change, (_, ground, _) in zip(changes, heads, strict=True):
+        red, _, blue = (int(number) for number in re.findall(r"\d+", ground))
+        if abs(change) > 0.2 * max(map(abs, changes)):
+            assert (red > blue) == (change < 0)  # orange is for: there is less without it
+
+
 def test_heads_are_switched_off_and_on_by_mouse_and_keyboard(inside):
     open_part(inside, "Head ablation")
     wall, answers = inside.locator("#head-effects"), inside.locator("#without")

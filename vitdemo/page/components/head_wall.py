@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from vitdemo.inside import Effects
+from vitdemo.inside.head_ablation import Effects
 from vitdemo.page.components import drawn_by
 
 HEADS_OFF = "() => vitdemo.headsOff"

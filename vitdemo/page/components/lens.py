@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import gradio as gr
 import numpy as np
 
-from vitdemo.inside import Lens
+from vitdemo.inside.logit_lens import Lens
 from vitdemo.page.components import drawn_by, served_picture
 
 DIGITS = 6  # of a share: whole percent are to be rounded as Python rounds them

@@ -11,7 +11,7 @@ import scipy
 
 from vitdemo.attention.ablation import Head
 from vitdemo.errors import VitdemoError
-from vitdemo.inside import Effects, accuracy_without, answer_without, head_effects
+from vitdemo.inside.head_ablation import Effects, accuracy_without, answer_without, head_effects
 from vitdemo.metrics import top_k
 from vitdemo.metrics.paired import McNemar
 from vitdemo.page.components.article import Article, Moved, Piece, Text
@@ -71,7 +71,9 @@ def build(look: Look) -> None:
         shown = Drawn(found, words_of(found), written(heads))
         without = answer_without(workbench, run, image, heads, instead)
         moved = comparison(run, scipy.special.softmax(found.logits), without, heads)
-        return shown, moved, gr.skip() if same else "", name, None
+        if same:
+            return shown, moved, gr.skip(), name, gr.skip()
+        return shown, moved, "", name, None
 
     @for_people
     def compare(text, image, name, owned, instead):

@@ -4,7 +4,7 @@ each other.
 
 from vitdemo import figures
 from vitdemo.figures.charts import distance_plot
-from vitdemo.inside import Distances, distances
+from vitdemo.inside.attention_distance import Distances, distances
 from vitdemo.page.components.article import Article, Figure, Folded, Notice, Piece, Plots, Text
 from vitdemo.page.components.table import Table
 from vitdemo.page.look.tab import Look

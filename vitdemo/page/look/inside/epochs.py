@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vitdemo.inside import EpochMap, across_epochs, with_epochs
+from vitdemo.inside.epochs import EpochMap, across_epochs, with_epochs
 from vitdemo.page.components.maps import Maps, Panel, Row, peak
 from vitdemo.page.kit import nearest
 from vitdemo.page.look.tab import Look

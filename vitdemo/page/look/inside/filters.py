@@ -6,7 +6,7 @@ Letters: K filters, p their side in pixels.
 import gradio as gr
 import numpy as np
 
-from vitdemo.inside import Filters, first_filters
+from vitdemo.inside.learned import Filters, first_filters
 from vitdemo.page.components.article import Article, Piece, Text
 from vitdemo.page.components.pictures import Item, Pictures, strip
 from vitdemo.page.look.tab import Look

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vitdemo.inside import Lens, logit_lens
+from vitdemo.inside.logit_lens import Lens, logit_lens
 from vitdemo.page.components.attention import LAYER
 from vitdemo.page.components.lens import Drawn, LensView
 from vitdemo.page.kit import nearest

@@ -1,6 +1,6 @@
 """The part "Position embeddings": which places the model has learnt to hold for near each other."""
 
-from vitdemo.inside import position_similarity
+from vitdemo.inside.learned import position_similarity
 from vitdemo.page.components.positions import Drawn, Positions
 from vitdemo.page.look.tab import Look
 
