@@ -3,14 +3,17 @@
 Letters: L layers, H heads, C classes.
 """
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 import gradio as gr
 import numpy as np
 import scipy
+from torch import nn
 
 from vitdemo.attention.ablation import Head
-from vitdemo.errors import VitdemoError
+from vitdemo.errors import RunError, VitdemoError
 from vitdemo.inside.head_ablation import Effects, accuracy_without, answer_without, head_effects
 from vitdemo.metrics import top_k
 from vitdemo.metrics.paired import McNemar
@@ -19,6 +22,7 @@ from vitdemo.page.components.head_wall import HEADS_OFF, SET_HEADS, WITH_HEADS, 
 from vitdemo.page.kit import KEPT_SECONDS, LONG_QUEUE, MODEL_QUEUE, for_people
 from vitdemo.page.look.tab import Look
 from vitdemo.runs import Run
+from vitdemo.workbench import Workbench
 
 ASK = "Accuracy on 1,000 test pictures without them"
 WALL = (
@@ -39,13 +43,72 @@ MEAN = (
     "A head that is off hands on its mean over {count} test pictures: what is lost is what it "
     "tells of this one."
 )
+PRIVATE = {"api_visibility": "private"}
+NO_CANCEL = gr.update(interactive=False)
 CHOOSE = "Choose heads to switch them off, all at the same time, and on again."
+
+
+@dataclass(frozen=True)
+class Handlers:
+    """What the components ask for; heads that are off come as text, see `read`.
+
+    `owned` is the name of the run that they are heads of: another model has all its heads on.
+    """
+
+    workbench: Workbench
+
+    def draw(self, image, name, text, owned, instead) -> tuple:
+        """The wall, the answers, the text, whose heads they are, and the accuracy."""
+        run = self.workbench.run(name)
+        found = head_effects(self.workbench, run, image, instead)
+        same = owned in (None, name)
+        heads = read(text if same else "", *found.without.shape[:2])
+        wall = Drawn(found, words_of(found), written(heads))
+        compared = self.compared(run, found.logits, image, heads, instead)
+        return wall, compared, *((gr.skip(), name, gr.skip()) if same else ("", name, None))
+
+    def compare(self, text, image, name, owned, instead) -> list[Piece] | dict:
+        """The answers of the chosen model with all heads and without those."""
+        if image is None or owned != name:
+            return gr.skip()  # the wall of another model, about to be redrawn
+        run = self.workbench.run(name)
+        look = self.workbench.look(run, image)
+        heads = read(text, *look.attention.shape[:2])
+        return self.compared(run, look.logits.float().cpu().numpy(), image, heads, instead)
+
+    def compared(self, run, logits, image, heads, instead) -> list[Piece]:
+        without = answer_without(self.workbench, run, image, heads, instead)
+        return comparison(run, scipy.special.softmax(logits), without, heads)
+
+    def measure(self, name, text, owned, instead, progress=gr.Progress()) -> Iterator[tuple]:  # noqa: B008, gradio's way
+        """The accuracy on test pictures, and whether there is something to cancel."""
+        try:
+            run = self.workbench.run(name)
+            heads = read(text, *shape(self.workbench.model(run))) if owned == name else ()
+            if not heads:
+                raise RunError("Switch a head off first: there is nothing to compare.")
+            yield None, gr.update(interactive=True)
+            for step in accuracy_without(self.workbench, run, heads, instead):
+                progress((step.done, step.total), desc="Test pictures", unit="answers")
+                yield gr.skip(), gr.skip()
+            yield [Text(change_words(name, step.test, heads), told=True)], NO_CANCEL
+        except VitdemoError as error:
+            yield str(error), NO_CANCEL
+
+
+def stop() -> tuple:
+    return "Cancelled: nothing was measured.", NO_CANCEL
+
+
+def shape(model: nn.Module) -> tuple[int, int]:
+    """Layers and heads."""
+    return len(model.blocks), model.blocks[0].attn.num_heads
 
 
 def build(look: Look) -> None:
     """Lay out and wire the part."""
-    workbench = look.workbench
-    owner = gr.State(None, time_to_live=KEPT_SECONDS)  # name of the run whose heads are off
+    ask = Handlers(look.workbench)
+    owner = gr.State(None, time_to_live=KEPT_SECONDS)
     off = gr.Textbox("", visible="hidden", label="heads that are off", elem_id="heads-off")
     instead = gr.Radio(
         [(words, name) for name, words in INSTEAD.items()],
@@ -59,85 +122,31 @@ def build(look: Look) -> None:
         with gr.Column(scale=2, min_width=300):
             compared = Article(elem_id="without")
             all_on = gr.Button("All heads on", size="sm")
-            ask = gr.Button(ASK, size="sm")
+            count = gr.Button(ASK, size="sm")
             cancel = gr.Button("Cancel", size="sm", interactive=False)
             accuracy = Article(elem_id="accuracy-without", min_height=80)
-
-    def draw(image, name, text, owned, instead):
-        run = workbench.run(name)
-        found = head_effects(workbench, run, image, instead)
-        same = owned in (None, name)  # another model has all its heads on
-        heads = read(text if same else "", *found.without.shape[:2])
-        shown = Drawn(found, words_of(found), written(heads))
-        without = answer_without(workbench, run, image, heads, instead)
-        moved = comparison(run, scipy.special.softmax(found.logits), without, heads)
-        if same:
-            return shown, moved, gr.skip(), name, gr.skip()
-        return shown, moved, "", name, None
-
-    @for_people
-    def compare(text, image, name, owned, instead):
-        if image is None or owned != name:
-            return gr.skip()  # the wall of another model, about to be redrawn
-        look_ = look.traced(name, image)
-        heads = read(text, *look_.attention.shape[:2])
-        without = answer_without(workbench, look_.run, image, heads, instead)
-        all_on = look_.logits.float().softmax(-1).cpu().numpy()
-        return comparison(look_.run, all_on, without, heads)
-
-    def measure(name, text, owned, instead, progress=gr.Progress()):  # noqa: B008, gradio's way
-        heads = read(text, *shape_of(name)) if owned == name else ()
-        if not heads:
-            yield "Switch a head off first: there is nothing to compare.", no_cancel
-            return
-        yield None, gr.update(interactive=True)
-        try:
-            run = workbench.run(name)
-            for step in accuracy_without(workbench, run, heads, instead):
-                progress((step.done, step.total), desc="Test pictures", unit="answers")
-                yield gr.skip(), gr.skip()
-            yield [Text(change_words(name, step.test, heads), told=True)], no_cancel
-        except VitdemoError as error:
-            yield str(error), no_cancel
-
-    def shape_of(name) -> tuple[int, int]:
-        blocks = workbench.model(workbench.run(name)).blocks
-        return len(blocks), blocks[0].attn.num_heads
-
-    def stop():
-        return "Cancelled: nothing was measured.", no_cancel
-
-    no_cancel = gr.update(interactive=False)
-    private = {"api_visibility": "private", "trigger_mode": "always_last"}
-    quick = {"show_progress": "hidden", **private, **MODEL_QUEUE}
-    drawn = [wall, compared, off, owner, accuracy]
-    look.add("inside/ablation", draw, [off, owner, instead], drawn, by=[instead])
-    asked = [off, *look.always, owner, instead]
-    wall.toggle(None, None, off, js=HEADS_OFF, api_visibility="private")
-    wall.toggle(compare, asked, compared, js=WITH_HEADS, **quick)
-    all_on.click(None, None, off, js="() => ''", api_visibility="private")
-    all_on.click(compare, asked, compared, js="(_, ...values) => ['', ...values]", **quick)
-    off.change(None, off, None, js=SET_HEADS, api_visibility="private")
-    measured = [accuracy, cancel]
-    counted = ask.click(
-        measure,
-        inputs=[look.model, off, owner, instead],
-        outputs=measured,
-        api_visibility="private",
-        **LONG_QUEUE,
-    )
-    cancel.click(stop, outputs=measured, cancels=[counted], queue=False, api_visibility="private")
     look.linked |= {"off": off, "instead": instead}
+    drawn = [wall, compared, off, owner, accuracy]
+    look.add("inside/ablation", ask.draw, [off, owner, instead], drawn, by=[instead])
+    quick = {"trigger_mode": "always_last", "show_progress": "hidden", **PRIVATE, **MODEL_QUEUE}
+    asked = [off, *look.always, owner, instead]
+    for listen, text, values in (
+        (wall.toggle, HEADS_OFF, WITH_HEADS),
+        (all_on.click, "() => ''", "(_, ...values) => ['', ...values]"),
+    ):
+        listen(None, None, off, js=text, **PRIVATE)
+        listen(for_people(ask.compare), asked, compared, js=values, **quick)
+    off.change(None, off, None, js=SET_HEADS, **PRIVATE)
+    asked, measured = [look.model, off, owner, instead], [accuracy, cancel]
+    counted = count.click(ask.measure, asked, measured, **PRIVATE, **LONG_QUEUE)
+    cancel.click(stop, None, measured, cancels=[counted], queue=False, **PRIVATE)
 
 
 def read(text: str | None, L: int, H: int) -> frozenset[Head]:
     """Heads of "3.1 4.2" (layer.head, from 1) that the model has; anything else is left out."""
-    heads = set()
-    for word in (text or "").split():
-        layer, _, head = word.partition(".")
-        if layer.isdecimal() and head.isdecimal() and 0 < int(layer) <= L and 0 < int(head) <= H:
-            heads.add((int(layer) - 1, int(head) - 1))
-    return frozenset(heads)
+    found = re.findall(r"(?<!\S)(\d{1,4})\.(\d{1,4})(?!\S)", text or "", re.ASCII)
+    heads = ((int(layer) - 1, int(head) - 1) for layer, head in found)
+    return frozenset(pair for pair in heads if 0 <= pair[0] < L and 0 <= pair[1] < H)
 
 
 def written(heads: Collection[Head]) -> str:
