@@ -181,4 +181,4 @@ def test_the_empty_page_answers_on_gradios_own_port_variable(tmp_path):
         client = Client(address, verbose=False)
         assert client.predict(api_name="/runs") == []
         header = client.config["components"][0]["props"]["value"]
-    assert "python train.py vit-small-cpu" in header
+    assert "python train.py vit-small-cpu" in header["problems"][0]

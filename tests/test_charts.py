@@ -84,3 +84,24 @@ def test_gains_are_drawn_in_points_and_a_doubtful_one_is_empty():
     assert texts[2].count("\n") == 2
     drawn = figures.svg(figure)  # in which no word of a stranger is taken for a formula
     assert r"worse $\x$ $a$" in drawn
+
+
+def test_the_truth_meter_draws_every_curve_over_the_band_of_chance():
+    x = np.array([0.0, 50.0, 100.0])
+    curves = [figures.Curve(x, x[::-1], "#0a78c2"), figures.Curve(x, x, "#8a98ac", dashed=True)]
+    figure = charts.truth_plot(curves, (x, x, x - 5, x + 5), "gone, %", "probability, %")
+    drawn = lines(figure)
+    assert drawn["truth-0"].get_ydata().tolist() == [100, 50, 0]
+    assert drawn["truth-1"].get_linestyle() == "--"
+    band = figure.axes[0].collections[0].get_paths()[0].vertices
+    assert (band[:, 1].min(), band[:, 1].max()) == pytest.approx((-5, 105))
+
+
+def test_the_distance_plot_has_every_dot_and_line():
+    heads = np.array([[0.1, 0.3, 0.2], [0.4, 0.5, 0.3]])
+    (axes,) = charts.distance_plot(heads, even=0.52, top=0.6).axes
+    dots = [[1 + i, heads[i, j]] for i in range(2) for j in range(3)]
+    assert axes.collections[0].get_offsets().tolist() == dots
+    mean, even = axes.lines
+    assert np.allclose(mean.get_ydata(), [0.2, 0.4]) and set(even.get_ydata()) == {0.52}
+    assert axes.get_ylim() == (0, 0.6)

@@ -3,7 +3,7 @@
 import pytest
 
 from vitdemo.figures import Curve
-from vitdemo.figures.curves import COLOURS, MARKERS, LineStyle, Mark, curve_plot, line_styles
+from vitdemo.figures.curves import COLOURS, MARKERS, LineStyle, curve_plot, line_styles
 
 
 def test_curve_plot_holds_the_numbers_it_was_given():
@@ -21,19 +21,6 @@ def test_epochs_on_the_axis_are_whole(last):
     epochs = list(range(1, last + 1))
     (axes,) = curve_plot([Curve(epochs, epochs, "red")], "loss").axes
     assert all(tick == round(tick) for tick in axes.get_xticks())
-
-
-def test_a_logarithmic_plot_leaves_out_what_has_no_logarithm():
-    (axes,) = curve_plot([Curve([1, 2, 3], [1.0, 0.1, 0.0], "red")], "loss", log=True).axes
-    assert axes.get_yscale() == "log"
-    (axes,) = curve_plot([Curve([1, 2], [0.0, 0.0], "red")], "loss", log=True).axes
-    assert axes.get_yscale() == "linear"  # nothing to draw on the other
-
-
-def test_marks_stand_where_they_were_put():
-    (axes,) = curve_plot([Curve([1, 9], [1, 2], "red")], "%", marks=[Mark(2.5, "blue")]).axes
-    mark = axes.get_lines()[-1]
-    assert list(mark.get_xdata()) == [2.5, 2.5] and mark.get_color() == "blue"
 
 
 NAMES = [f"run {number}" for number in range(40)]

@@ -8,9 +8,10 @@ import torch
 from PIL import Image
 
 from tests.making import RESNET, TIMM, VIT, make_run, random_model, timm_spec
-from vitdemo import attention, inside, runs
+from vitdemo import attention, runs
 from vitdemo.attention import ablation, statistics
 from vitdemo.errors import DataError, RunError
+from vitdemo.inside import attention_distance, epochs, head_ablation, learned, logit_lens
 from vitdemo.metrics.paired import mcnemar
 from vitdemo.workbench import Workbench
 
@@ -61,7 +62,7 @@ def picture(seed: int) -> Image.Image:
 @pytest.mark.parametrize(("name", "layers"), [("vit", 3), ("timm", 2)])
 def test_the_lens_ends_in_the_answer(workbench, name, layers):
     run = workbench.run(name)
-    found = inside.logit_lens(workbench, run, picture(0))
+    found = logit_lens.logit_lens(workbench, run, picture(0))
     assert found.answers.shape == (layers + 1, 10)
     assert found.patches.shape == (layers + 1, 16, 10)
     answer = workbench.answer(run, picture(0))
@@ -72,11 +73,11 @@ def test_the_lens_ends_in_the_answer(workbench, name, layers):
 @pytest.mark.parametrize(("name", "shape"), [("vit", (3, 2)), ("timm", (2, 3))])
 def test_the_effect_of_a_head_is_the_answer_without_it(workbench, name, shape):
     run = workbench.run(name)
-    effects = inside.head_effects(workbench, run, picture(1))
+    effects = head_ablation.head_effects(workbench, run, picture(1))
     answer = workbench.answer(run, picture(1)).probabilities
     assert effects.target == answer.argmax()
     assert effects.logit_change.shape == effects.probability_change.shape == shape
-    without = inside.answer_without(workbench, run, picture(1), {(1, 0)})
+    without = head_ablation.answer_without(workbench, run, picture(1), {(1, 0)})
     change = without[effects.target] - answer[effects.target]
     assert effects.probability_change[1, 0] == pytest.approx(change, abs=1e-5)
     logits = np.log(without) - np.log(without[0]) - np.log(answer) + np.log(answer[0])
@@ -87,16 +88,16 @@ def test_the_effect_of_a_head_is_the_answer_without_it(workbench, name, shape):
 def test_heads_hand_on_their_mean_over_test_pictures_or_tokens(workbench, with_pictures):
     run = with_pictures.run("vit")
     found = {
-        "sample": inside.head_effects(with_pictures, run, picture(1)),
-        "tokens": inside.head_effects(workbench, workbench.run("vit"), picture(1)),
-        "zero": inside.head_effects(with_pictures, run, picture(1), "zero"),
+        "sample": head_ablation.head_effects(with_pictures, run, picture(1)),
+        "tokens": head_ablation.head_effects(workbench, workbench.run("vit"), picture(1)),
+        "zero": head_ablation.head_effects(with_pictures, run, picture(1), "zero"),
     }
     assert {name: own.pictures for name, own in found.items()} == {
-        "sample": inside.MEAN_PICTURES,
+        "sample": head_ablation.MEAN_PICTURES,
         "tokens": 0,
         "zero": None,
     }
-    sample = with_pictures.sample(run, inside.MEAN_PICTURES).images
+    sample = with_pictures.sample(run, head_ablation.MEAN_PICTURES).images
     model = with_pictures.model(run)
     means = ablation.mean_outputs(model, run.preprocessing(sample))
     _, pixels = with_pictures.input(run.preprocessing, picture(1))
@@ -105,18 +106,18 @@ def test_heads_hand_on_their_mean_over_test_pictures_or_tokens(workbench, with_p
     assert not np.allclose(found["sample"].without, found["zero"].without, atol=1e-3)
     assert not np.allclose(found["tokens"].without, found["zero"].without, atol=1e-3)
     with pytest.raises(RunError, match="'noise': choose one of mean, zero"):
-        inside.head_effects(with_pictures, run, picture(1), "noise")
+        head_ablation.head_effects(with_pictures, run, picture(1), "noise")
 
 
 def test_no_head_off_is_the_answer(workbench):
     run = workbench.run("vit")
-    found = inside.answer_without(workbench, run, picture(2), ())
+    found = head_ablation.answer_without(workbench, run, picture(2), ())
     assert np.allclose(found, workbench.answer(run, picture(2)).probabilities, atol=1e-5)
 
 
 def test_accuracy_without_heads_counts_the_same_pictures(with_pictures):
     run = with_pictures.run("vit")
-    steps = list(inside.accuracy_without(with_pictures, run, {(0, 0), (2, 1)}))
+    steps = list(head_ablation.accuracy_without(with_pictures, run, {(0, 0), (2, 1)}))
     assert [step.done for step in steps] == [50, 80, 130, 160, 160]
     assert {step.total for step in steps} == {160}
     assert all(step.test is None for step in steps[:-1])
@@ -125,7 +126,9 @@ def test_accuracy_without_heads_counts_the_same_pictures(with_pictures):
         test = with_pictures.test_picture(number)
         label = run.classes.index(test.label)
         predicted = with_pictures.answer(run, test.image).probabilities.argmax()
-        without = inside.answer_without(with_pictures, run, test.image, {(0, 0), (2, 1)}).argmax()
+        without = head_ablation.answer_without(
+            with_pictures, run, test.image, {(0, 0), (2, 1)}
+        ).argmax()
         before.append(predicted == label)
         after.append(without == label)
     assert steps[-1].test == mcnemar(np.array(after), np.array(before))
@@ -134,8 +137,8 @@ def test_accuracy_without_heads_counts_the_same_pictures(with_pictures):
 
 def test_the_whole_models_accuracy_is_kept(with_pictures):
     run = with_pictures.run("vit")
-    first = list(inside.accuracy_without(with_pictures, run, {(0, 0)}))
-    again = list(inside.accuracy_without(with_pictures, run, {(0, 0)}))
+    first = list(head_ablation.accuracy_without(with_pictures, run, {(0, 0)}))
+    again = list(head_ablation.accuracy_without(with_pictures, run, {(0, 0)}))
     assert (first[-1].total, again[-1].total) == (160, 80)
     assert first[-1].test == again[-1].test
 
@@ -146,21 +149,21 @@ def test_a_diverged_model_is_named(tmp_path):
     weights["head.bias"][:] = float("nan")
     runs.write_weights(run.path, weights)
     workbench = Workbench([tmp_path], None, CPU)
-    for ask in (inside.logit_lens, inside.head_effects):
+    for ask in (logit_lens.logit_lens, head_ablation.head_effects):
         with pytest.raises(RunError, match="'bad' answers with NaN"):
             ask(workbench, workbench.run("bad"), picture(0))
 
 
 def test_accuracy_needs_pictures_and_heads(workbench, with_pictures, tmp_path):
     with pytest.raises(DataError, match="--data"):
-        next(inside.accuracy_without(workbench, workbench.run("vit"), {(0, 0)}))
+        next(head_ablation.accuracy_without(workbench, workbench.run("vit"), {(0, 0)}))
     make_run(tmp_path / "runs" / "resnet", RESNET)
     with pytest.raises(RunError, match=r"'resnet' .* no attention heads"):
-        next(inside.accuracy_without(with_pictures, with_pictures.run("resnet"), ()))
+        next(head_ablation.accuracy_without(with_pictures, with_pictures.run("resnet"), ()))
 
 
 def test_distances_of_one_picture_where_there_are_no_others(workbench):
-    found, problems = inside.distances(workbench, picture(3))
+    found, problems = attention_distance.distances(workbench, picture(3))
     assert problems == []
     assert {d.run.name: (d.heads.shape, d.pictures) for d in found} == {
         "vit": ((3, 2), 1), "timm": ((2, 3), 1)
@@ -172,9 +175,9 @@ def test_distances_of_one_picture_where_there_are_no_others(workbench):
 
 def test_distances_are_the_mean_over_the_test_pictures(with_pictures):
     run = with_pictures.run("vit")
-    (found,), problems = inside.distances(with_pictures, picture(4))
+    (found,), problems = attention_distance.distances(with_pictures, picture(4))
     assert (found.pictures, problems) == (32, [])
-    (fewer,), _ = inside.distances(with_pictures, picture(4), count=80)
+    (fewer,), _ = attention_distance.distances(with_pictures, picture(4), count=80)
     looks = [with_pictures.look(run, with_pictures.test_picture(i).image) for i in range(80)]
     expected = np.mean([statistics.distance(k.attention, (4, 4), 1) for k in looks], axis=0) / 4
     assert np.allclose(fewer.heads, expected, atol=1e-5)
@@ -185,27 +188,29 @@ def test_distances_are_the_mean_over_the_test_pictures(with_pictures):
 def test_distances_name_the_model_that_cannot_be_loaded(tmp_path):
     make_run(tmp_path / "good")
     (make_run(tmp_path / "bad").path / runs.WEIGHTS).write_bytes(b"no weights")
-    found, problems = inside.distances(Workbench([tmp_path], tmp_path / "none", CPU), picture(0))
+    found, problems = attention_distance.distances(
+        Workbench([tmp_path], tmp_path / "none", CPU), picture(0)
+    )
     assert [d.run.name for d in found] == ["good"]
     assert len(problems) == 1 and "'bad'" in problems[0]
 
 
 def test_positions_need_a_vision_transformer_that_learnt_them(workbench, tmp_path):
-    similarity, grid, start = inside.position_similarity(workbench, workbench.run("timm"))
+    similarity, grid, start = learned.position_similarity(workbench, workbench.run("timm"))
     assert start == "random"
     mimetic = replace(VIT, options=VIT.options | {"init": "mimetic"})
     born = replace(workbench.run("vit"), spec=mimetic)
-    assert inside.position_similarity(workbench, born)[2] == "mimetic"
+    assert learned.position_similarity(workbench, born)[2] == "mimetic"
     born = replace(born, spec=VIT, config=born.config | {"started_from": {"seconds": 1}})
-    assert inside.position_similarity(workbench, born)[2] == "weights"
+    assert learned.position_similarity(workbench, born)[2] == "weights"
     assert similarity.shape == (16, 16) and grid == (4, 4)
     assert np.allclose(similarity.diagonal(), 1)
     with pytest.raises(RunError, match="'resnet' is no Vision Transformer"):
-        inside.position_similarity(workbench, workbench.run("resnet"))
+        learned.position_similarity(workbench, workbench.run("resnet"))
     make_run(tmp_path / "nowhere", timm_spec(pos_embed="none"))
     bare = Workbench([tmp_path], None, CPU)
     with pytest.raises(RunError, match=r"'nowhere': .* no learned position embedding"):
-        inside.position_similarity(bare, bare.run("nowhere"))
+        learned.position_similarity(bare, bare.run("nowhere"))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +218,7 @@ def test_positions_need_a_vision_transformer_that_learnt_them(workbench, tmp_pat
     [("vit", 24, 24, 4), ("timm", 48, 48, 8), ("resnet", 64, 64, 3)],
 )
 def test_filters_of_every_family(workbench, name, count, shown, side):
-    found = inside.first_filters(workbench, workbench.run(name))
+    found = learned.first_filters(workbench, workbench.run(name))
     assert found.count == count
     assert found.strongest.shape == (shown, 3, side, side)
     assert (np.diff(found.norms) <= 0).all()
@@ -236,10 +241,10 @@ def keep_epoch(run: runs.Run, epoch: int, seed: int) -> torch.nn.Module:
 def test_epochs_are_shown_with_their_own_weights(tmp_path):
     run = make_run(tmp_path / "vit")
     workbench = Workbench([tmp_path], None, CPU)
-    assert list(inside.across_epochs(workbench, run, picture(5), 0)) == []
+    assert list(epochs.across_epochs(workbench, run, picture(5), 0)) == []
     models = {epoch: keep_epoch(run, epoch, seed=epoch) for epoch in (1, 2)}
     models[None] = workbench.model(run)  # after the third epoch, its last
-    found = list(inside.across_epochs(workbench, run, picture(5), 1))
+    found = list(epochs.across_epochs(workbench, run, picture(5), 1))
     assert [each.epoch for each in found] == [1, 2, None]
     _, pixels = workbench.input(run.preprocessing, picture(5))
     for each in found:
@@ -249,14 +254,14 @@ def test_epochs_are_shown_with_their_own_weights(tmp_path):
         assert each.probabilities.sum() == pytest.approx(1, abs=1e-5)
     assert not np.allclose(found[0].values, found[1].values, atol=1e-2)
     keep_epoch(run, 3, seed=3)
-    found = inside.across_epochs(workbench, run, picture(5), 1)
+    found = epochs.across_epochs(workbench, run, picture(5), 1)
     assert [each.epoch for each in found] == [1, 2, 3]
     with pytest.raises(RunError, match="'vit' has no layer 4: choose 1 to 3"):
-        next(inside.across_epochs(workbench, run, picture(5), 3))
+        next(epochs.across_epochs(workbench, run, picture(5), 3))
 
 
 @pytest.mark.parametrize(
     ("count", "shown"), [(0, []), (1, [1]), (5, [1, 2, 3, 4, 5]), (10, [1, 3, 5, 8, 10])]
 )
 def test_many_epochs_are_thinned_evenly(count, shown):
-    assert inside.thinned(list(range(1, count + 1)), 5) == shown
+    assert epochs.thinned(list(range(1, count + 1)), 5) == shown

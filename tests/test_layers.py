@@ -1,6 +1,7 @@
 """The house: imports point down only, and each large library has one room."""
 
 import ast
+import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -87,6 +88,17 @@ def modules() -> dict[str, Path]:
 def test_imports_point_down_and_libraries_stay_in_their_rooms(module):
     assert layer_of(module) in (*LAYERS, "train"), "give the new module a place in LAYERS"
     assert faults(module, modules()[module].read_text(encoding="utf-8")) == []
+
+
+def test_no_html_stands_in_a_string():
+    """Templates and scripts have files of their own."""
+    found = [
+        name
+        for name, path in modules().items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and re.search(r"</\w+>", str(node.value))
+    ]
+    assert found == ["vitdemo.page"]  # the tags around the scripts of its head
 
 
 def circles(sources: dict[str, str]) -> list[str]:

@@ -1,24 +1,34 @@
-"""The HTML of the section "Inside": names, colours, verdicts, and nothing that is not escaped."""
+"""What the section "Inside" sends to the browser: names, colours, numbers and verdicts."""
 
+import itertools
 import math
-import re
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from vitdemo.attention.packed import unpack
 from vitdemo.data import CIFAR10_CLASSES as CIFAR10
-from vitdemo.figures.inside import CLASS_COLOURS
-from vitdemo.inside import Effects, Lens
+from vitdemo.inside.attention_distance import Distances
+from vitdemo.inside.head_ablation import Effects
+from vitdemo.inside.learned import Filters
+from vitdemo.inside.logit_lens import Lens
 from vitdemo.metrics.paired import McNemar
-from vitdemo.page.look.inside import ablation, lens, pieces, positions
+from vitdemo.page.components import positions
+from vitdemo.page.components.head_wall import Drawn, HeadWall
+from vitdemo.page.components.lens import LensView
+from vitdemo.page.look.inside import ablation, distance, filters, lens
 
-EVIL = ("<b>ant", "bee")
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """Where gradio keeps files meanwhile."""
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
 
 
-def run(classes):
-    return SimpleNamespace(name="<i>run", classes=tuple(classes))
+def run(classes, **options):
+    return SimpleNamespace(name="vit", classes=tuple(classes), **options)
 
 
 def shares(*shape, seed=0):
@@ -26,11 +36,10 @@ def shares(*shape, seed=0):
     return values / values.sum(-1, keepdims=True)
 
 
-def effects(classes=EVIL, L=2, H=3):
+def effects(L=2, H=3):
     random = np.random.default_rng(0)
-    logits = np.array([2.0, 1.0, *[0.0] * (len(classes) - 2)])
-    without = logits + random.normal(size=(L, H, len(classes)))
-    return Effects(run(classes), logits, without)
+    logits = np.array([2.0, 1.0, *[0.0] * 8])
+    return Effects(run(CIFAR10), logits, logits + random.normal(size=(L, H, 10)))
 
 
 def look_through(classes, L=2, P=4):
@@ -45,17 +54,22 @@ def test_short_names_are_as_short_as_they_can_differ():
     assert lens.short_names(["spider monkey", "spider web"]) == ["0", "1"]
 
 
-def test_each_of_ten_classes_keeps_its_colour():
-    assert lens.class_colours(shares(3, 4, 10)) == dict(enumerate(CLASS_COLOURS))
+def test_each_of_ten_classes_keeps_its_colour_and_no_two_are_alike():
+    assert lens.class_colours(shares(3, 4, 10)) == list(lens.CLASS_COLOURS)
+    distances = [
+        sum(abs(int(a[i : i + 2], 16) - int(b[i : i + 2], 16)) for i in (1, 3, 5))
+        for a, b in itertools.combinations(lens.CLASS_COLOURS, 2)
+    ]
+    assert len(distances) == 45 and min(distances) > 60
 
 
 def test_of_many_classes_those_that_patches_say_get_the_colours():
     patches = np.zeros((1, 30, 1000))
-    said = np.repeat([7, 300, *range(500, 515)], [9, 6, *[1] * 15])
-    patches[0, np.arange(30), said] = 1
+    predicted = np.repeat([7, 300, *range(500, 515)], [9, 6, *[1] * 15])
+    patches[0, np.arange(30), predicted] = 1
     colours = lens.class_colours(patches)
-    assert len(colours) == 9 and CLASS_COLOURS[-1] not in colours.values()
-    assert (colours[7], colours[300]) == CLASS_COLOURS[:2]
+    assert len(colours) == 1000 and colours.count(lens.CLASS_COLOURS[-1]) == 1000 - 9
+    assert (colours[7], colours[300]) == lens.CLASS_COLOURS[:2]
 
 
 def test_of_many_classes_the_strip_shows_the_strongest_by_their_last_word():
@@ -66,55 +80,40 @@ def test_of_many_classes_the_strip_shows_the_strongest_by_their_last_word():
     assert lens.strongest(answers[:, :10]) == list(range(10))
 
 
+@pytest.mark.parametrize("classes", [CIFAR10, [f"class {i}" for i in range(40)]])
+def test_the_lens_travels_with_every_layer_and_patch(classes):
+    found = look_through(classes)
+    value = LensView().postprocess(lens.drawn(found, 1))
+    shown = [classes.index(name) for name in value["classes"]]
+    np.testing.assert_allclose(value["answers"], found.answers[:, shown], atol=1e-6)
+    names = np.array([each["name"] for each in value["named"]])
+    expected = np.array(classes)[found.patches.argmax(2)]
+    assert (names[np.array(value["predicted"])] == expected).all()
+    np.testing.assert_allclose(value["shares"], found.patches.max(2), atol=1e-6)
+    assert ("the 8 strongest are shown" in value["words"][0]) is (len(classes) > 12)
+
+
 def test_heads_are_read_from_an_address_and_nothing_else_is():
-    found = effects()
-    assert ablation.read("1.2 2.3", found) == {(0, 1), (1, 2)}
+    assert ablation.read("1.2 2.3", 2, 3) == {(0, 1), (1, 2)}
     assert ablation.written({(1, 2), (0, 1)}) == "1.2 2.3"
-    assert ablation.read("3.1 1.4 0.1 1.0 -1.1 1.1.1 <b> . ² 1.²", found) == frozenset()
-    assert ablation.read(None, found) == frozenset()
+    assert ablation.read("3.1 1.4 0.1 1.0 -1.1 1.1.1 <b> . ² 1.²", 2, 3) == frozenset()
+    assert ablation.read(None, 2, 3) == frozenset()
 
 
-def test_names_from_files_are_escaped():
-    found, seen = effects(), look_through(EVIL)
-    shown = (
-        lens.strip_html(seen, 1)
-        + lens.patches_html(seen, 1)
-        + ablation.wall_html(found, {(0, 0)})
-        + ablation.compared_html(found, shares(2), {(0, 0)})
-    )
-    assert "&lt;b&gt;ant" in shown and "<b>ant" not in shown
-    assert "&lt;i&gt;run" in shown and "<i>run" not in shown
-
-
-def test_the_strip_has_a_number_for_every_class_and_layer():
-    found = look_through(CIFAR10)
-    text = lens.strip_html(found, 1)
-    cells = re.findall(r">(\d+)</td>", text)
-    assert [int(cell) for cell in cells] == (100 * found.answers.T).round().astype(
-        int
-    ).ravel().tolist()
-    assert text.count('aria-pressed="true"') == 1
-
-
-def test_the_wall_says_which_heads_are_off_and_what_each_does():
+def test_the_wall_has_the_change_of_every_head():
     found = effects()
-    text = ablation.wall_html(found, {(1, 2)})
-    labels = re.findall(r'aria-label="([^"]*)"', text)
-    assert len(labels) == 6
-    change = pieces.signed(found.logit_change[1, 2])
-    assert labels[5].startswith("Layer 2, head 3, off. Without it alone")
-    assert f"logit {change}" in labels[5]
-    assert sum(", on." in label for label in labels) == 5
+    value = HeadWall().postprocess(Drawn(found, "words", "2.3"))
+    assert (value["name"], value["off"]) == ("airplane", "2.3")
+    np.testing.assert_allclose(value["change"], found.logit_change, atol=1e-6)
+    np.testing.assert_allclose(value["probability"], found.probability_change, atol=1e-6)
 
 
-def test_a_head_that_spoke_for_the_class_is_orange_and_one_against_it_purple():
-    found = effects()
-    text = ablation.wall_html(found, set())
-    colours = re.findall(r"background: #(..)..(..); color", text)  # (red, blue)
-    changes = found.logit_change.ravel()
-    for (red, blue), change in zip(colours, changes, strict=True):
-        if abs(change) > 0.2 * np.abs(changes).max():
-            assert (int(red, 16) > int(blue, 16)) == (change < 0)  # less without it: for
+@pytest.mark.parametrize(
+    ("pictures", "words"),
+    [(None, "hands on zeros"), (0, "over the tokens of this picture"), (32, "over 32 test pic")],
+)
+def test_the_wall_says_what_a_head_that_is_off_hands_on(pictures, words):
+    assert words in ablation.words_of(replace(effects(), pictures=pictures))
 
 
 def test_many_heads_are_listed_up_to_six():
@@ -123,13 +122,14 @@ def test_many_heads_are_listed_up_to_six():
 
 
 def test_an_answer_that_turns_is_among_those_compared():
-    found = effects(classes=CIFAR10)
-    without = np.full(10, 0.01)
+    before, without = np.array([0.55, *[0.05] * 9]), np.full(10, 0.01)
     without[9] = 0.91
-    text = ablation.compared_html(found, without, {(0, 0), (1, 1)})
-    assert "now predicts truck (91.0 %" in text
-    assert text.count("truck</th>") == 2
-    assert "Without layer 1 head 1, layer 2 head 2" in text
+    words, card = ablation.comparison(run(CIFAR10), before, without, {(0, 0), (1, 1)})
+    assert words.text == "vit now predicts truck (91.0 %; with all heads 5.0 %)."
+    assert card.title == "Without layer 1 head 1, layer 2 head 2"
+    assert card.rows[0] == ("airplane", 0.55, 0.01) and card.rows[-1] == ("truck", 0.05, 0.91)
+    words, card = ablation.comparison(run(CIFAR10), before, before, ())
+    assert words.text == ablation.CHOOSE and "none is off" in card.title
 
 
 @pytest.mark.parametrize(
@@ -138,39 +138,45 @@ def test_an_answer_that_turns_is_among_those_compared():
 )
 def test_a_change_within_its_interval_is_not_called_one(won, lost, words):
     test = McNemar(800 - lost, won, lost, 1000, p=math.nan)
-    text = ablation.change_html("<i>run", test, {(0, 0)})
-    assert words in text and "80.0 %" in text and "without layer 1 head 1." in text
-    assert "&lt;i&gt;run on 1,000" in text
+    text = ablation.change_words("vit", test, {(0, 0)})
+    assert words in text and "**80.0 %** right" in text and "without layer 1 head 1." in text
+    assert text.startswith("vit on 1,000 test pictures")
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(0.254, "+0.25"), (-0.254, "−0.25"), (0.001, "0.00"), (-0.0, "0.00")]
-)
+@pytest.mark.parametrize(("value", "text"), [(2.54, "+2.5"), (-2.54, "−2.5"), (-0.01, "0.0")])
 def test_signs_are_written_and_nothing_has_none(value, text):
-    assert pieces.signed(value) == text
+    assert ablation.signed(value) == text
 
 
-def test_positions_of_a_single_patch_and_a_choice_beyond_the_grid():
-    assert positions.limit_of(np.ones((1, 1))) == 1.0
-    assert positions.chosen((9, 9), (4, 6)) == (3, 5)
-    assert positions.chosen(None, (6, 6)) == (2, 2)
-    text = positions.map_html(np.ones((1, 1)), (1, 1), (0, 0), "random")
-    assert text.count("data-pick") == 1
+def test_all_similarities_of_positions_travel_in_one_file():
+    similarity = np.array([[1.0, -0.5], [-0.5, 1.0]], np.float32)
+    view = positions.Positions()
+    value = view.postprocess(positions.Drawn("vit", similarity, (1, 2), "words"))
+    with open(value["similarity"]["path"], "rb") as file:
+        np.testing.assert_allclose(unpack(file.read())[0, 0], similarity)
+    assert value["limit"] == 0.5
+    assert positions.Drawn("vit", np.ones((1, 1)), (1, 1), "").limit == 1  # of a single patch
 
 
-@pytest.mark.parametrize(
-    ("pictures", "words"),
-    [(None, "hands on zeros"), (0, "over the tokens of this picture"), (32, "over 32 test pic")],
-)
-def test_the_wall_says_what_a_head_that_is_off_hands_on(pictures, words):
-    found = replace(effects(), pictures=pictures)
-    assert words in ablation.wall_html(found, frozenset())
+def test_filters_are_tiles_with_their_numbers_and_colours_last():
+    colours = np.zeros((2, 3, 2, 2))
+    colours[1, 0, 1, 0] = 1.0
+    found = Filters(9, colours, np.array([2.5, 1.0]), colours[:1], np.array([0.25]))
+    words, tiles = filters.filter_pieces(found, filters.STRONGEST)
+    assert "2 x 2 pixels" in words.text and "of 9" in words.text
+    assert tiles.items[0].alt == "Filter 1: norm 2.50"
+    assert tiles.sheet[1, 2].tolist() == [255, 0, 0]  # of the second tile, its lower left
+    _, tiles = filters.filter_pieces(found, filters.PRINCIPAL)
+    assert [each.caption for each in tiles.items] == ["25.0 %"]
 
 
-def test_positions_say_what_they_began_with():
-    texts = {
-        start: positions.map_html(np.ones((1, 1)), (1, 1), (0, 0), start)
-        for start in ("random", "mimetic", "weights")
-    }
-    assert "were learnt" in texts["random"] and "sines and cosines" in texts["mimetic"]
-    assert "weights of another one" in texts["weights"]
+def test_distances_have_a_plot_and_a_table_a_model():
+    heads = np.array([[0.1, 0.3, 0.2], [0.4, 0.5, 0.3]])
+    found = Distances(run(CIFAR10, config={"recipe": {"pretrained": ""}}), heads, 0.52, 32)
+    _, plots, numbers, problem = distance.distance_pieces([found], ["'bad'"])
+    assert plots.figures[0].words == "from scratch, over 32 test pictures"
+    assert "3 heads in each of 2 layers" in plots.figures[0].label
+    assert numbers.pieces[1].rows[1] == ["2", "40.0", "40.0", "50.0", "30.0"]
+    assert problem.text == "'bad'"
+    (nothing,) = distance.distance_pieces([], [])
+    assert "no Vision Transformer here" in nothing.text

@@ -1,14 +1,11 @@
-"""The HTML of the section "Hands on": a button a patch, signs before numbers, nothing unescaped."""
-
-import re
-from dataclasses import replace
+"""What the section "Hands on" says of answers before and after a change."""
 
 import numpy as np
 import pytest
 
 from tests.making import make_run
-from vitdemo.page.look.perturb import answers as drawing
-from vitdemo.page.look.perturb.answers import Shift
+from vitdemo.page.components.article import Notice
+from vitdemo.page.look.perturb.answers import Shift, card, shift_pieces
 from vitdemo.perturb.changes import Changes
 
 
@@ -24,29 +21,19 @@ def shift(run, before, after):
     return Shift(run, *rows)
 
 
-def test_points_are_signed_and_small_ones_are_none(run):
-    found = drawing.shifts_html(
-        [shift(run, {3: 0.8, 5: 0.2}, {3: 0.3, 5: 0.6998, 0: 0.0002})], [], Changes(noise=3)
-    )
-    assert re.findall(r'vd-points[^"]*">([^<]+)<', found) == ["−50.0", "+50.0", "±0.0"]
-    assert "cat → <strong>dog</strong>" in found
-    assert "0 of 1 model keeps its answer." in found
+def test_a_card_has_the_likeliest_classes_before_and_now(run):
+    moved = card(shift(run, {3: 0.8, 5: 0.2}, {3: 0.3, 5: 0.5, 0: 0.2}), "still ")
+    assert moved.title == "vit: cat → **dog**"
+    assert moved.rows == [("cat", 0.8, 0.3), ("dog", 0.2, 0.5), ("airplane", 0.0, 0.2)]
 
 
-def test_a_model_that_keeps_its_answer_says_still(run):
+def test_how_many_models_keep_their_answer_is_counted(run):
     same = shift(run, {3: 0.8, 5: 0.2}, {3: 0.7, 5: 0.3})
-    assert "vit: still cat" in drawing.shifts_html([same, same], [], Changes(blur=1))
-    assert "2 of 2 models keep their answer." in drawing.shifts_html(
-        [same] * 2, [], Changes(blur=1)
-    )
-    untouched = drawing.shifts_html([same], [], Changes())
-    assert "vit: cat" in untouched
-    assert "The picture is untouched" in untouched
-
-
-def test_names_from_folders_are_escaped(run):
-    odd = replace(run, name="<i>run", classes=("<b>ant", *run.classes[1:]))
-    found = drawing.shifts_html([shift(odd, {0: 1.0}, {0: 1.0})], ["'<u>bad'"], Changes(blur=1))
-    assert "<b>ant" not in found and "&lt;b&gt;ant" in found
-    assert "<i>run" not in found and "&lt;i&gt;run" in found
-    assert "<u>bad" not in found
+    other = shift(run, {3: 0.8, 5: 0.2}, {3: 0.3, 5: 0.7})
+    words, _, *cards, problem = shift_pieces([same, other], ["'bad'"], Changes(blur=1))
+    assert "1 of 2 models keep their answer." in words.text and words.told
+    assert [each.title for each in cards] == ["vit: still cat", "vit: cat → **dog**"]
+    assert problem == Notice("'bad'")
+    assert "0 of 1 model keeps its answer." in shift_pieces([other], [], Changes(blur=1))[0].text
+    words, untouched = shift_pieces([same], [], Changes())
+    assert "The picture is untouched" in words.text and untouched.title == "vit: cat"

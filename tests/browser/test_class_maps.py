@@ -61,7 +61,7 @@ def test_slow_maps_and_the_truth_meter(why_page):
     expect(why_page.locator(f"{MAPS} figcaption", has_text="Rank correlation")).to_have_count(5)
     why_page.locator("#why-measure").click()
     expect(why_page.locator("#why-meter svg")).to_have_count(2)
-    expect(why_page.locator("#why-meter tbody tr")).to_have_count(9)
+    expect(why_page.locator("#why-meter tr")).to_have_count(10)
     expect(why_page.locator(f"{MAPS} figcaption", has_text="Score ")).to_have_count(7)
     expect(why_page.locator("#why-cancel")).to_be_hidden()
     assert "Mean heights in percent" in why_page.locator("#why-meter figure").first.get_attribute(

@@ -30,18 +30,18 @@ def patches(page):
 
 
 def test_the_lens_ends_in_the_answer(inside):
-    strip = inside.locator("#lens table")
+    strip = inside.locator("#lens .vd-strip")
     expect(strip.locator("thead button")).to_have_count(3)  # timm's 2 layers, and before them
     last = strip.locator("tbody tr td:last-child").evaluate_all("all => all.map(c => c.title)")
     cards = inside.locator("#answers .card")
     top = cards.filter(has=inside.get_by_role("heading", name="timm")).locator("li").first
     name, value = top.locator("span").inner_text(), top.locator("b").inner_text()
     assert f"After layer 2: {name} {value}" in last
-    expect(inside.locator("#lens .vd-badge")).to_have_text("Approximate")
+    expect(inside.locator("#lens .vd-badge")).to_have_text(["Approximate"] * 2)
 
 
 def test_a_layer_of_the_lens_is_chosen_by_keyboard_and_moves_the_slider(inside):
-    pressed = inside.locator("#lens button[aria-pressed=true]")
+    pressed = inside.locator("#lens [aria-pressed=true]")
     expect(pressed).to_have_text("2")
     before = patches(inside)
     pressed.focus()
@@ -60,30 +60,77 @@ def test_a_layer_of_the_lens_is_chosen_by_keyboard_and_moves_the_slider(inside):
 
 def test_each_patch_has_a_short_name_that_the_legend_explains(inside):
     cells = set(inside.locator("#lens-patches .vd-patches td").all_inner_texts())
-    legend = inside.locator("#lens-patches .vd-classes i").all_inner_texts()
+    legend = inside.locator("#lens-patches .classes i").all_inner_texts()
     assert cells == set(legend) and all(len(name) == 2 for name in legend)
+
+
+def contrast(*colours: str) -> float:
+    """Of two colours "rgb(...)", as WCAG 2.1 defines it."""
+    found = []
+    for colour in colours:
+        channels = [int(number) / 255 for number in re.findall(r"\d+", colour)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        found.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] + 0.05)
+    return max(found) / min(found)
+
+
+def test_cells_read_well_and_have_the_colours_of_their_numbers(inside):
+    def cells(place):
+        return inside.locator(place).evaluate_all("""all => all.map((cell) => {
+            const { backgroundColor, color } = getComputedStyle(cell);
+            return [cell.innerText, backgroundColor, color];
+        })""")
+
+    painted = cells("#lens .vd-strip tbody td") + cells("#lens-patches .vd-patches td")
+    assert len(painted) == 3 * 10 + 16
+    open_part(inside, "Head ablation")
+    expect(inside.locator("#head-effects [data-pick]")).to_have_count(6)
+    heads = cells("#head-effects [data-pick]")
+    assert min(contrast(ground, ink) for _, ground, ink in painted + heads) > 4.5
+    changes = [float(text.replace("−", "-")) for text, *_ in heads]
+    for change, (_, ground, _) in zip(changes, heads, strict=True):
+        red, _, blue = (int(number) for number in re.findall(r"\d+", ground))
+        if abs(change) > 0.2 * max(map(abs, changes)):
+            assert (red > blue) == (change < 0)  # orange is for: there is less without it
 
 
 def test_heads_are_switched_off_and_on_by_mouse_and_keyboard(inside):
     open_part(inside, "Head ablation")
     wall, answers = inside.locator("#head-effects"), inside.locator("#without")
-    expect(wall.locator("button")).to_have_count(6)  # 2 layers of 3 heads
-    expect(answers.locator("h3").nth(1)).to_have_text("With all heads, as none is off")
-    untouched = answers.locator(".vd-card").nth(1).locator("b").all_inner_texts()
+    expect(wall.locator("[data-pick]")).to_have_count(6)  # 2 layers of 3 heads
+    expect(answers.locator("h3")).to_have_text("With all heads, as none is off")
+    expect(answers.locator(".points")).to_have_text(["±0.0"] * 5)
     wall.get_by_role("button", name="Layer 2, head 1").click()
-    expect(answers.locator("h3").nth(1)).to_have_text("Without layer 2 head 1")
-    assert answers.locator(".vd-card").nth(1).locator("b").all_inner_texts() != untouched
+    expect(answers.locator("h3")).to_have_text("Without layer 2 head 1")
+    assert answers.locator(".points").all_inner_texts() != ["±0.0"] * 5
     inside.keyboard.press("ArrowUp")
     inside.keyboard.press("ArrowRight")
     inside.keyboard.press("Enter")
-    expect(answers.locator("h3").nth(1)).to_have_text("Without layer 1 head 2, layer 2 head 1")
+    expect(answers.locator("h3")).to_have_text("Without layer 1 head 2, layer 2 head 1")
     expect(wall.locator("[aria-pressed=true]")).to_have_count(2)
     inside.wait_for_url(re.compile("off=1.2"))
     inside.keyboard.press("Enter")  # on again
-    expect(answers.locator("h3").nth(1)).to_have_text("Without layer 2 head 1")
+    expect(answers.locator("h3")).to_have_text("Without layer 2 head 1")
     inside.get_by_role("button", name="All heads on").click()
     expect(wall.locator("[aria-pressed=true]")).to_have_count(0)
-    expect(answers.locator("h3").nth(1)).to_have_text("With all heads, as none is off")
+    expect(answers.locator("h3")).to_have_text("With all heads, as none is off")
+
+
+def test_of_quick_clicks_on_heads_none_is_lost(inside):
+    open_part(inside, "Head ablation")
+    wall, answers = inside.locator("#head-effects"), inside.locator("#without")
+    expect(answers.locator("h3")).to_have_text("With all heads, as none is off")
+    wall.locator("[data-pick]").evaluate_all("""async (all) => {
+        const names = all.map((button) => button.dataset.pick);
+        for (const name of [...names, names[2]]) {  // the third one off, and on again
+            document.querySelector(`#head-effects [data-pick="${name}"]`).click();
+            await new Promise((done) => setTimeout(done, 30));
+        }
+    }""")
+    expect(wall.locator("[aria-pressed=true]")).to_have_count(5)
+    expect(answers.locator("h3")).to_contain_text("layer 1 head 2, layer 2 head 1, layer 2 head 2")
+    expect(wall.locator("[aria-pressed=true]")).to_have_count(5)
+    inside.wait_for_url(re.compile(r"off=1.1[+]1.2[+]2.1[+]2.2[+]2.3"))
 
 
 def test_another_model_has_all_its_heads_on(inside):
@@ -92,7 +139,7 @@ def test_another_model_has_all_its_heads_on(inside):
     wall.get_by_role("button", name="Layer 2, head 1").click()
     expect(wall.locator("[aria-pressed=true]")).to_have_count(1)
     choose_model(inside, "vit")
-    expect(wall.locator("button")).to_have_count(6)  # 3 layers of 2 heads
+    expect(wall.locator("[data-pick]")).to_have_count(6)  # 3 layers of 2 heads
     expect(wall).to_contain_text("layer 3")
     expect(wall.locator("[aria-pressed=true]")).to_have_count(0)
 
@@ -168,24 +215,24 @@ def test_a_position_is_chosen_by_mouse_and_keyboard(inside):
     open_part(inside, "Position embeddings")
     grid, chosen = inside.locator("#positions"), inside.locator("#positions [aria-pressed=true]")
     expect(chosen).to_have_text("+1.0")
-    before = grid.locator("button").all_inner_texts()
+    before = grid.locator("[data-pick]").all_inner_texts()
     grid.get_by_role("button", name="Row 1, column 4").click()
     expect(grid).to_contain_text("Row 1, column 4: choose another patch")
     expect(chosen).to_have_text("+1.0")
-    assert grid.locator("button").all_inner_texts() != before
+    assert grid.locator("[data-pick]").all_inner_texts() != before
     inside.keyboard.press("ArrowDown")
     inside.keyboard.press("Enter")
     expect(grid).to_contain_text("Row 2, column 4: choose another patch")
-    assert len(inside.locator("#all-positions img").get_attribute("alt")) > 40
+    assert len(inside.locator("#all-positions figure").get_attribute("aria-label")) > 40
 
 
 def test_filters_are_tiles_with_words(inside):
     open_part(inside, "Patch embedding")
-    tiles = inside.locator("#filters img")
+    tiles = inside.locator("#filters .vd-cut")
     expect(tiles).to_have_count(28)
     inside.get_by_role("radio", name="The strongest filters").check()
     expect(tiles).to_have_count(48)
-    assert "Filter 1: norm" in tiles.first.get_attribute("alt")
+    assert "Filter 1: norm" in tiles.first.get_attribute("aria-label")
 
 
 def test_what_a_resnet_lacks_is_said_and_what_it_has_is_shown(inside):
@@ -198,9 +245,9 @@ def test_what_a_resnet_lacks_is_said_and_what_it_has_is_shown(inside):
     }.items():
         open_part(inside, title)
         expect(inside.locator(f"{place} .vd-notice")).to_contain_text("is no Vision Transformer")
-    expect(inside.locator("#head-effects button")).to_have_count(0)
+    expect(inside.locator("#head-effects [data-pick]")).to_have_count(0)
     open_part(inside, "Patch embedding")
-    expect(inside.locator("#filters img")).to_have_count(27)  # 3 colours of 3 x 3
+    expect(inside.locator("#filters .vd-cut")).to_have_count(27)  # 3 colours of 3 x 3
 
 
 def test_without_kept_epochs_the_page_says_how_to_keep_them(inside):
@@ -236,22 +283,22 @@ def test_kept_epochs_are_a_strip_that_follows_the_layer(open_page, tmp_path):
 
 def test_an_address_opens_its_part_and_a_strange_one_the_first(open_page, page_url):
     page = open_page(f"{page_url}?section=inside&inside=filters&filters=The+strongest+filters")
-    expect(page.locator("#filters img")).to_have_count(48)
+    expect(page.locator("#filters .vd-cut")).to_have_count(48)
     strange = open_page(f"{page_url}?section=inside&inside=<b>&off=9.9+x+1.1.1")
-    expect(strange.locator("#lens table")).to_be_visible()
+    expect(strange.locator("#lens .vd-strip")).to_be_visible()
     open_part(strange, "Head ablation")
-    expect(strange.locator("#head-effects button")).to_have_count(6)
+    expect(strange.locator("#head-effects [data-pick]")).to_have_count(6)
     expect(strange.locator("#head-effects [aria-pressed=true]")).to_have_count(0)
 
 
 def test_a_new_picture_redraws_the_open_part(inside, photo):
     open_part(inside, "Head ablation")
-    wall = inside.locator("#head-effects button")
+    wall = inside.locator("#head-effects [data-pick]")
     expect(wall).to_have_count(6)
     before = wall.all_inner_texts()
     upload(inside, photo)
     inside.wait_for_function(
-        """before => JSON.stringify([...document.querySelectorAll("#head-effects button")]
+        """before => JSON.stringify([...document.querySelectorAll("#head-effects [data-pick]")]
              .map(b => b.innerText)) !== before""",
         arg=str(before).replace("'", '"').replace('", "', '","'),
     )
@@ -260,5 +307,5 @@ def test_a_new_picture_redraws_the_open_part(inside, photo):
 @pytest.mark.parametrize("part", ["lens", "ablation", "distance", "positions", "filters"])
 def test_no_part_is_wider_than_a_phone(open_page, page_url, part):
     page = open_page(f"{page_url}?section=inside&inside={part}", width=390)
-    page.locator(f"#part-{part} .vd-said").first.wait_for()
+    page.locator(f"#part-{part} :is(.vd-said, .quiet)").first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

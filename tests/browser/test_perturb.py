@@ -60,7 +60,7 @@ def test_all_models_stand_ready_beside_the_untouched_picture(section):
     expect(section.locator("#hands-picture .cells button")).to_have_count(64)
     expect(section.locator("#hands-maps figure")).to_have_count(2)
     expect(now(section)).to_have_text(UNTOUCHED)
-    expect(section.locator("#hands-answers .vd-points").first).to_have_text("±0.0")
+    expect(section.locator("#hands-answers .points").first).to_have_text("±0.0")
 
 
 def test_a_click_takes_a_patch_away_and_another_brings_it_back(section):
@@ -78,7 +78,7 @@ def test_the_answers_of_all_models_move_at_once(section):
     section.get_by_role("button", name="Half of it gone").click()
     expect(now(section)).to_have_text("Now: 32 of 64 patches removed.")
     for card in section.locator("#hands-answers section").all():
-        points = card.locator(".vd-points").all_inner_texts()
+        points = card.locator(".points").all_inner_texts()
         assert any(text != "±0.0" for text in points)
     expect(section.locator("#hands-answers [role=status]")).to_contain_text("of 3 models keep")
 

@@ -1,4 +1,4 @@
-"""Charts of a test set's metrics: ranking curves, reliability, confidence, accuracy by strength.
+"""Charts: ranking curves, reliability, confidence, gains, truth meter, attention distance.
 
 Each takes arrays and returns a new figure for `figures.svg`, in the page's own text colour. Shares
 go in as 0 to 1 and are drawn as percent. Hues differ for the colour-blind, and never carry alone:
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from vitdemo.figures import INK, Curve
 from vitdemo.figures.style import BLUE, DASHES, GREEN, GREY, ORANGE, WIDTH, draw, plot
@@ -87,6 +88,37 @@ def _percent_plot(x_label: str, y_label: str) -> tuple[Figure, Axes]:
     figure, axes = plot(x_label, y_label)
     axes.set(xlim=(-1, 101), ylim=(-1, 101))
     return figure, axes
+
+
+def truth_plot(
+    curves: Sequence[Curve], band: Sequence[np.ndarray], x_label: str, y_label: str
+) -> Figure:
+    """Curves over the share of patches, over the `band` (x, mean, low, high) of random orders."""
+    figure, axes = plot(x_label, y_label, (5, 3.4))
+    x, mean, low, high = band
+    axes.fill_between(x, low, high, color=INK, alpha=0.15, linewidth=0, gid="random-band")
+    axes.plot(x, mean, color=INK, alpha=0.55, linewidth=1.2, gid="random-mean")
+    for number, curve in enumerate(curves):
+        draw(axes, curve, f"truth-{number}")
+    axes.set_xlim(0, 100)
+    axes.set_ylim(bottom=0)
+    return figure
+
+
+def distance_plot(heads: np.ndarray, even: float, top: float) -> Figure:
+    """How far the heads (L, H) of one model look, as shares of the picture's side, by layer.
+
+    A dot a head, a line through the layers' means, a dashed line at `even`; up to `top`.
+    """
+    figure, axes = plot("layer", "distance, share of the side", (4.6, 3))
+    layers = np.arange(1, len(heads) + 1)
+    axes.scatter(np.repeat(layers, heads.shape[1]), heads.ravel(), s=18, color=ORANGE, gid="heads")
+    axes.plot(layers, heads.mean(axis=1), color=BLUE, linewidth=WIDTH, gid="mean")
+    axes.axhline(even, color=INK, linestyle=DASHES, linewidth=1, gid="even")
+    axes.set(ylim=(0, top), xlim=(0.5, len(heads) + 0.5))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+    return figure
 
 
 def gain_plot(words: Sequence[str], tests: Sequence[McNemar], clear: Sequence[bool]) -> Figure:

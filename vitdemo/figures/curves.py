@@ -40,12 +40,10 @@ class LineStyle:
     def sign(self) -> str:
         return MARKERS[self.marker]
 
-    def curve(
-        self, x: Sequence[float], y: Sequence[float], *, training: bool, faint: bool = False
-    ) -> Curve:
+    def curve(self, x: Sequence[float], y: Sequence[float], *, training: bool) -> Curve:
         """What is measured on training pictures is dashed and lighter."""
         colour = self.lighter if training else self.colour
-        return Curve(x, y, colour, dashed=training, faint=faint, marker=self.marker)
+        return Curve(x, y, colour, dashed=training, marker=self.marker)
 
 
 def line_styles(shown: Sequence[str], order: Sequence[str]) -> dict[str, LineStyle]:
@@ -67,48 +65,19 @@ def line_styles(shown: Sequence[str], order: Sequence[str]) -> dict[str, LineSty
     return {name: found[name] for name in shown}
 
 
-@dataclass(frozen=True)
-class Mark:
-    """A dotted line across the plot, where something changes."""
-
-    x: float
-    colour: str
-
-
-def curve_plot(
-    curves: Sequence[Curve],
-    y_label: str,
-    *,
-    x_label: str = "epoch",
-    log: bool = False,
-    zero: bool = False,
-    marks: Sequence[Mark] = (),
-) -> Figure:
-    """Curves over epochs or minutes; a curve of a single point is a dot.
-
-    `log` draws y logarithmically, without what is not above 0; `zero` draws the line of y = 0.
-    """
-    figure, axes = plot(x_label, y_label, (6, 3))
+def curve_plot(curves: Sequence[Curve], y_label: str, *, zero: bool = False) -> Figure:
+    """Curves over epochs; a curve of a single point is a dot. `zero` draws the line of y = 0."""
+    figure, axes = plot("epoch", y_label, (6, 3))
     for number, curve in enumerate(curves):
         draw(axes, curve, f"curve-{number}", **_points(curve))
-    for number, mark in enumerate(marks):
-        axes.axvline(mark.x, color=mark.colour, linestyle=":", linewidth=1.5, gid=f"mark-{number}")
-    if log and any(value > 0 for curve in curves for value in curve.y):
-        axes.set_yscale("log", nonpositive="mask")
     if zero:
         axes.axhline(0, color=INK, linewidth=0.8, alpha=0.6)
-    if x_label == "epoch":
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     return figure
 
 
 def _points(curve: Curve) -> dict:
-    """matplotlib's options for the points of a curve: small dots, or a larger marker on a few.
-
-    A faint curve is a thin line without any.
-    """
-    if curve.faint:
-        return {"linewidth": 1, "alpha": 0.4}
+    """matplotlib's options for the points of a curve: small dots, or a larger marker on a few."""
     if not MARKERS.get(curve.marker):
         return {"marker": curve.marker, "markersize": 3 if len(curve.x) < 60 else 0}
     every = max(1, -(-len(curve.x) // MARKED))

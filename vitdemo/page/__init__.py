@@ -29,7 +29,7 @@ THEME = gr.themes.Soft(
     font_mono=["ui-monospace", "monospace"],
 )
 # Each tab may bring its own, beside its code.
-OWN = {*COMPONENTS.glob("*.css")} - {COMPONENTS / "table.css"}  # of one component alone
+OWN = {file.with_suffix(".css") for file in COMPONENTS.glob("*.html")}  # of one component alone
 CSS = sorted({*Path(__file__).parent.rglob("*.css")} - OWN)
 JS = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
 PAGE_WIDE = [Path(__file__).parent / name for name in ("stream.js", "names.js")]

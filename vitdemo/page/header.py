@@ -6,7 +6,7 @@ from pathlib import Path
 import gradio as gr
 import torch
 
-from vitdemo.page import html
+from vitdemo.page.components.header import Facts, Header
 from vitdemo.page.kit import QUIET
 from vitdemo.runs import Run
 from vitdemo.runs.provenance import device_name
@@ -22,16 +22,14 @@ def build(
     """`runs` reads the run folders as they are now; `roots` is where it looks."""
 
     def show():
-        return header_html(*runs(), roots, device)
+        return facts(*runs(), roots, device)
 
-    view = gr.HTML(show(), elem_id="header", apply_default_css=False)
+    view = Header(show(), elem_id="header")
     page.load(show, outputs=view, **QUIET)
 
 
-def header_html(
-    found: list[Run], problems: list[str], roots: list[Path], device: torch.device
-) -> str:
-    """Title and facts; every damaged or missing thing is named in a line of its own."""
+def facts(found: list[Run], problems: list[str], roots: list[Path], device: torch.device) -> Facts:
+    """Device and models; every damaged or missing thing is named in a sentence of its own."""
     trained = sum(run.has_weights for run in found)
     models = f"{trained} trained model{'' if trained == 1 else 's'}"
     if trained < len(found):
@@ -43,9 +41,4 @@ def header_html(
             "pass --runs the folder that holds yours."
         )
         problems = [*problems, way_out]
-    where = html.escape(f"{device.type.upper()}, {device_name(device)}")
-    return (
-        '<a class="vd-skip" href="#attention">Skip to the map</a><h1>vitdemo</h1><p>'
-        "See how a Vision Transformer learns and looks. "
-        f'<span class="vd-quiet">Runs on {where} · {models}</span></p>' + html.notices(problems)
-    )
+    return Facts(f"Runs on {device.type.upper()}, {device_name(device)} · {models}", problems)

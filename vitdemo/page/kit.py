@@ -81,23 +81,6 @@ class FreeDropdown(gr.Dropdown):
         return payload if isinstance(payload, str) else None
 
 
-class PickHTML(gr.HTML):
-    """`gr.HTML` whose elements with `data-pick="TEXT"` can be picked: use real buttons.
-
-    `.pick(handler, ...)` listens; the handler's last parameter is `event: gr.EventData`, and
-    `event.pick` is that TEXT. In an element with `data-columns="N"` (or "auto": as many as fit)
-    the arrow keys, Home and End move the focus over its buttons, of which the Tab key reaches one.
-    After a redraw the focus returns to the button that was picked.
-    """
-
-    def __init__(self, value: str | None = None, **options):
-        options = {"apply_default_css": False, "js_on_load": PICK_SCRIPT} | options
-        super().__init__(value, **options)
-
-
-PICK_SCRIPT = (Path(__file__).parent / "pick.js").read_text(encoding="utf-8")
-
-
 def _save_data_url(url: str, folder: str) -> str:
     if len(url) > 4 * MAX_BYTES // 3 + 1000:
         raise gr.Error("The picture is too large.", print_exception=False)

@@ -2,13 +2,13 @@
 () => {
   const SCALE = 2;
   const layers = (figure) =>
-    [...figure.querySelectorAll("img, svg")].filter(
+    [...figure.querySelectorAll("img, svg, canvas.vd-whole")].filter(
       (part) => !part.closest("button.vd-save") && part.getBoundingClientRect().width > 0,
     );
 
   const asImage = (part) =>
     new Promise((resolve, reject) => {
-      if (part.tagName === "IMG") return resolve(part);
+      if (part.tagName !== "svg") return resolve(part);
       const image = new Image();
       image.onload = () => resolve(image);
       image.onerror = reject;
@@ -67,8 +67,8 @@
   }
 
   function offer(figure) {
-    // What a component draws on a canvas has a button of its own.
-    if (figure.querySelector("button.vd-save, canvas") || !figure.querySelector("img, svg")) return;
+    // A canvas over a picture has a button of its component.
+    if (figure.querySelector("button.vd-save, canvas:not(.vd-whole)") || !figure.querySelector("img, svg, canvas")) return;
     const button = document.createElement("button");
     button.className = "vd-save";
     button.type = "button";

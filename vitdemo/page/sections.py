@@ -19,9 +19,8 @@ import gradio as gr
 from gradio.components import Component, FormComponent
 
 from vitdemo.errors import VitdemoError
-from vitdemo.page import html
 from vitdemo.page.components.run_choice import RunChoice
-from vitdemo.page.kit import MODEL_QUEUE, PickHTML
+from vitdemo.page.kit import MODEL_QUEUE
 
 LAST = {"trigger_mode": "always_last", "api_visibility": "private"}
 
@@ -46,9 +45,7 @@ class Section:
         try:
             found = self.draw(*values)
         except VitdemoError as error:
-            is_plain = type(self.outputs[0]) in (gr.HTML, PickHTML)
-            sentence = html.notice(str(error)) if is_plain else str(error)
-            return [sentence, *(self._emptied(other) for other in self.outputs[1:])]
+            return [str(error), *(self._emptied(other) for other in self.outputs[1:])]
         return [found] if len(self.outputs) == 1 else list(found)
 
     def _emptied(self, output: Component):

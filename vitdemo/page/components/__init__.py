@@ -2,9 +2,8 @@
 
 Python sends a small JSON value, the script draws it. gradio evaluates what a template gives as a
 JavaScript template literal, so a value with `${...}` in it would run: the templates hold no value
-at all, and the scripts write names, classes and numbers as text. `shared.js`, `matrices.js`,
-`table.js` and `pictures.js`, in the page's head, hold what several scripts draw with; `table.css`
-is the page's, too.
+at all, and the scripts write names, classes and numbers as text. `SHARED`, in the page's head, hold
+what several scripts draw with; a style without a template beside it is the page's, too.
 """
 
 import base64
@@ -22,6 +21,7 @@ from PIL import Image
 from vitdemo.figures import DIVERGING, SEQUENTIAL, colour_table
 
 FOLDER = Path(__file__).parent
+SHARED = ("shared.js", "matrices.js", "table.js", "pictures.js", "grid.js")
 
 
 def drawn_by(name: str) -> dict[str, str]:
@@ -74,8 +74,7 @@ def _encoded(picture: np.ndarray, exact: bool) -> bytes:
 
 def head_script() -> str:
     """The scripts that all components draw with, and the colours of plain and of signed maps."""
-    parts = [FOLDER / name for name in ("shared.js", "matrices.js", "table.js", "pictures.js")]
-    script = "\n".join(part.read_text(encoding="utf-8") for part in parts)
+    script = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in SHARED)
     return script.replace("SEQUENTIAL", colours(SEQUENTIAL)).replace(
         "DIVERGING", colours(DIVERGING)
     )

@@ -1,15 +1,12 @@
 // Draws the pieces of article.py, each by the function of its kind. Buttons give the event "pick".
-const { csv, make, newest, notice, pictures, saveText, table } = vitdemo;
+const { csv, make, newest, notice, pictures, redraw, saveText, table } = vitdemo;
+const percent = (share) => `${(100 * share).toFixed(1)} %`;
 const place = element.querySelector(".article");
 const sorted = {}; // how each table was sorted, by its place among the tables: outlives a redraw
 const asked = newest();
-let picked = null;
 let tables = 0;
 
-function pick(name) {
-  picked = name;
-  trigger("pick", asked({ pick: name }));
-}
+const pick = (name) => trigger("pick", asked({ pick: name }));
 
 // **strong** words and `code`; everything else is text.
 function marked(text) {
@@ -35,18 +32,36 @@ function figure({ title, label, svg, lines = [], words }) {
 function download({ words, file, header, rows = [] }) {
   const made = make("button", { type: "button", className: "vd-download", text: words });
   made.addEventListener("click", () => saveText(csv([header, ...rows]), `${file}.csv`, "text/csv"));
-  return make("p", {}, made);
+  return make("p", { className: "save" }, made);
+}
+
+// A class with its share before (thin bar) and now (thick one), and the difference.
+function move([name, before, now]) {
+  const difference = 100 * (now - before);
+  const still = Math.abs(difference) < 0.05;
+  const points = still ? "±0.0" : (difference > 0 ? "+" : "−") + Math.abs(difference).toFixed(1);
+  const bars = [before, now].map((share) => make("i", { style: `width: ${100 * share}%` }));
+  return make("tr", {}, make("th", { scope: "row", text: name }), make("td", { className: "bars" }, ...bars),
+    ...[before, now].map((share) => make("td", { text: percent(share) })),
+    make("td", { className: still ? "points" : difference > 0 ? "points up" : "points down", text: points }));
+}
+
+function moved({ title, rows = [], heads }) {
+  const head = ["", "", ...heads, "points"].map((text) => make(text ? "th" : "td", text ? { scope: "col", text } : {}));
+  return make("section", { className: "card" }, make("h3", {}, ...marked(title)),
+    make("table", { className: "moved" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows.map(move))));
 }
 
 const KINDS = {
   Heading: ({ text }) => make("h2", { text }),
-  Text: ({ text, quiet }) => make("p", { className: quiet ? "quiet" : null }, ...marked(text)),
+  Text: ({ text, quiet, told }) => make("p", { className: quiet ? "quiet" : null, role: told ? "status" : null }, ...marked(text)),
   Notice: ({ text }) => notice(text),
   Bullets: ({ items = [] }) => make("ul", {}, ...items.map((text) => make("li", {}, ...marked(text)))),
   Legend: ({ groups = [] }) => make("div", { className: "vd-curves" },
     ...groups.map(([title, lines]) => make("span", {}, title ? make("strong", { text: title }) : null, ...lines.map(line)))),
   Figure: figure,
   Plots: ({ figures = [] }) => make("div", { className: "vd-plots" }, ...figures.map(figure)),
+  Moved: moved,
   Choices: ({ items = [] }) => make("ol", {}, ...items.map(([name, text]) => {
     const button = make("button", { type: "button", text, "data-pick": name });
     button.addEventListener("click", () => pick(name));
@@ -60,13 +75,8 @@ const KINDS = {
 const drawn = (piece) => KINDS[piece.kind](piece);
 
 function draw() {
-  const back = picked !== null && place.contains(document.activeElement);
-  const open = new Set([...place.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent));
   tables = 0;
-  place.replaceChildren(...(props.value || []).map(drawn));
-  for (const summary of place.querySelectorAll("summary")) if (open.has(summary.textContent)) summary.parentElement.open = true;
-  const again = [...place.querySelectorAll("[data-pick]")].find((button) => button.dataset.pick === picked);
-  if (back) again?.focus({ preventScroll: true });
+  redraw(place, ...(props.value || []).map(drawn));
 }
 watch("value", draw);
 draw();

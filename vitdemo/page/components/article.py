@@ -5,8 +5,8 @@
 
 A handler returns a sentence, or a list of pieces: those below, `Table` and `Pictures`. The value
 that reaches the script is the same list, each piece a JSON object of its fields with `"kind": the
-name of its class`. In `Text` and `Bullets`, **two stars** make words strong and `backticks` make
-code.
+name of its class`. In `Text`, `Bullets` and the title of `Moved`, **two stars** make words strong
+and `backticks` make code.
 """
 
 import dataclasses
@@ -29,10 +29,11 @@ class Heading:
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; a `quiet` one is small."""
+    """A paragraph; a `quiet` one is small. Screen readers tell at once what is `told`."""
 
     text: str
     quiet: bool = False
+    told: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,18 @@ class Plots:
 
 
 @dataclass(frozen=True)
+class Moved:
+    """A card: names with their shares (0 to 1) before and now, as bars, in percent and points.
+
+    `heads` say what before and now are.
+    """
+
+    title: str
+    rows: Sequence[tuple[str, float, float]]
+    heads: tuple[str, str] = ("before", "now")
+
+
+@dataclass(frozen=True)
 class Choices:
     """Buttons by what they pick, each a line, numbered."""
 
@@ -114,6 +127,7 @@ Piece = (
     | Legend
     | Figure
     | Plots
+    | Moved
     | Choices
     | Download
     | Folded

@@ -28,6 +28,9 @@ Object.assign(window.vitdemo, (() => {
     return { layers, maps, rows, columns, halves };
   }
 
+  // All values of such a file, in order.
+  const floats = ({ halves }) => Float32Array.from(halves, (bits) => HALVES[bits]);
+
   // Those that can be asked but for the patches: {code, name, indices}; and which one answers.
   function tokensOf(value) {
     const [start, stop] = value.answer;
@@ -90,5 +93,5 @@ Object.assign(window.vitdemo, (() => {
     return step >= 0 && add(out, look.rolled, step, 0, token, column) ? out : null;
   }
 
-  return { lineOf, matrices, patchOf, tokenNamed, tokensOf };
+  return { floats, lineOf, matrices, patchOf, tokenNamed, tokensOf };
 })());

@@ -2,8 +2,14 @@
 window.vitdemo = (() => {
   const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const COLOURS = { plain: bytes("SEQUENTIAL"), signed: bytes("DIVERGING") }; // 256 x RGB
+  // The colour [red, green, blue] of a share 0..1 of the way from the lower end to the upper.
+  function shade(share, signed = true) {
+    const at = 3 * Math.min(Math.max(Math.floor(256 * share), 0), 255);
+    return [...(signed ? COLOURS.signed : COLOURS.plain).subarray(at, at + 3)];
+  }
+
   // Colour values (rows x columns, in order) on a canvas of one pixel a patch. A plain map runs from
-  // 0 to `top`, a signed one from -top to top; without a top, the map's own maximum.
+  // 0 to `top`, a signed one from -top to top; without a top, the map's own maximum. NaN is grey.
   function paint(canvas, values, [rows, columns], { top = null, signed = false } = {}) {
     if (canvas.width !== columns || canvas.height !== rows) {
       canvas.width = columns;
@@ -18,9 +24,7 @@ window.vitdemo = (() => {
       let share = limit > 0 ? values[i] / limit : 0;
       if (signed) share = (share + 1) / 2;
       const at = 3 * Math.min(Math.max(Math.floor(256 * share), 0), 255);
-      image.data[4 * i] = colours[at];
-      image.data[4 * i + 1] = colours[at + 1];
-      image.data[4 * i + 2] = colours[at + 2];
+      for (let c = 0; c < 3; c++) image.data[4 * i + c] = colours[at + c] ?? 128;
       image.data[4 * i + 3] = 255;
     }
     context.putImageData(image, 0, 0);
@@ -61,6 +65,15 @@ window.vitdemo = (() => {
     }
     made.append(...children.filter((child) => child !== null));
     return made;
+  }
+
+  // Draw `place` anew: the button that had the focus has it again, and what was unfolded still is.
+  function redraw(place, ...children) {
+    const name = place.contains(document.activeElement) ? document.activeElement.dataset.pick : undefined;
+    const open = new Set([...place.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent));
+    place.replaceChildren(...children);
+    for (const summary of place.querySelectorAll("summary")) if (open.has(summary.textContent)) summary.parentElement.open = true;
+    if (name !== undefined) [...place.querySelectorAll("[data-pick]")].find((button) => button.dataset.pick === name)?.focus({ preventScroll: true });
   }
 
   // A sentence set apart; what stands in `backticks` is shown as code.
@@ -154,6 +167,7 @@ window.vitdemo = (() => {
   }
 
   return {
-    address, csv, largest, make, newest, notice, paint, percent, plainName, ramp, rove, saveAs, saveOver, saveText, wish,
+    address, csv, largest, make, newest, notice, paint, percent, plainName, ramp, redraw, rove, saveAs, saveOver, saveText,
+    shade, wish,
   };
 })();

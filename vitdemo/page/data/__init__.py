@@ -6,7 +6,7 @@ import gradio as gr
 
 from vitdemo import data
 from vitdemo.errors import DataError
-from vitdemo.page import html
+from vitdemo.page.components.article import Article
 from vitdemo.page.data import augmentation, classes, patches, similar
 from vitdemo.page.kit import for_people
 from vitdemo.page.look.tab import Look
@@ -32,7 +32,7 @@ DOWNLOADED = "The data set is here. Reload the page to have its pictures in Look
 def build(tab: gr.Tab, workbench: Workbench, look: Look) -> None:
     """Lay out and wire the `tab`; it draws from the picture in Look, where its pictures open."""
     gr.Markdown(INTRO)
-    missing = gr.HTML(elem_id="data-missing", apply_default_css=False)
+    missing = Article(elem_id="data-missing")
     fetch = gr.Button(
         "Download CIFAR-10 (170 MB)", visible=False, size="sm", elem_id="data-download"
     )
@@ -48,7 +48,7 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look) -> None:
         try:
             workbench.source()
         except DataError as error:
-            return html.notice(str(error)), gr.update(visible=data.is_absent(workbench.data_root))
+            return str(error), gr.update(visible=data.is_absent(workbench.data_root))
         return "", gr.update(visible=False)
 
     @for_people

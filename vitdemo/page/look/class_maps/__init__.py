@@ -8,6 +8,7 @@ import gradio as gr
 
 from vitdemo.class_maps import ClassMaps, maps, truth
 from vitdemo.errors import Stopped, VitdemoError
+from vitdemo.page.components.article import Article, Piece
 from vitdemo.page.components.maps import Maps, Row
 from vitdemo.page.kit import LIGHT_QUEUE, LONG_QUEUE, FreeDropdown, for_people, renewed
 from vitdemo.page.look.class_maps import drawing
@@ -86,7 +87,7 @@ def build(look: Look) -> None:
         measure = gr.Button("Measure how true the maps are", elem_id="why-measure")
         cancel = gr.Button("Cancel", elem_id="why-cancel", variant="stop", visible=False)
     gr.Markdown(METER)
-    meter = gr.HTML(elem_id="why-meter", apply_default_css=False)
+    meter = Article(elem_id="why-meter")
     ticket = gr.State(None)  # of this person's last long work
     look.linked |= {"why": target, "not": against, "fill": fill}
     asked = [target, against, fill]
@@ -186,10 +187,10 @@ def build(look: Look) -> None:
     cancel.click(stop, ticket, controls, **private, **LIGHT_QUEUE)
 
 
-def drawn(found: ClassMaps, fill: str) -> tuple[Row, str]:
+def drawn(found: ClassMaps, fill: str) -> tuple[Row, list[Piece]]:
     """The maps, and the meter where it was measured before."""
     known = found.truths.get(fill)
-    return drawing.maps_row(found, known, fill), drawing.meter_html(found, known)
+    return drawing.maps_row(found, known, fill), drawing.meter(found, known)
 
 
 def choices(

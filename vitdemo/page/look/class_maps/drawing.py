@@ -1,13 +1,23 @@
-"""Maps of a class with their words and numbers, and the truth meter as HTML."""
+"""Maps of a class with their words and numbers, and the truth meter."""
 
 import numpy as np
 
 from vitdemo import figures
 from vitdemo.class_maps import RANDOM, ClassMap, ClassMaps, Reading, Score
 from vitdemo.faithfulness import CENTRE
-from vitdemo.figures import Curve, truth
-from vitdemo.page import html
+from vitdemo.figures import Curve
+from vitdemo.figures.charts import truth_plot
+from vitdemo.page.components.article import (
+    Download,
+    Figure,
+    Legend,
+    Line,
+    Piece,
+    Plots,
+    Text,
+)
 from vitdemo.page.components.maps import Panel, Row, peak
+from vitdemo.page.components.table import Column, Table
 
 BEST = (
     "On {count} test pictures no map of this model scored higher beyond doubt (paired 95 % "
@@ -114,22 +124,29 @@ def correlation(value: float) -> str:
     return "–" if value != value else f"{value:+.2f}"
 
 
-def meter_html(answer: ClassMaps, known: Reading | None) -> str:
-    """Both kinds of curves, and a table of areas that is their legend too."""
+def meter(answer: ClassMaps, known: Reading | None) -> list[Piece]:
+    """Both kinds of curves with their legend, a table of their mean heights, and all as CSV."""
     if known is None:
-        return f'<p class="vd-quiet">{UNMEASURED}</p>'
+        return [Text(UNMEASURED, quiet=True)]
     value = "probability, %" if answer.against is None else "probability of the two, %"
     plots = (
         ("Deletion: a true map falls at once", known.deletion, 0, "patches gone, %"),
         ("Insertion: a true map rises at once", known.insertion, 1, "patches back, %"),
     )
-    cells = "".join(
-        f'<figure aria-label="{html.escape(f"{title}. {words(answer, known, kind)}")}">'
-        f"<figcaption>{html.escape(title)}</figcaption>"
-        f"{figures.svg(plot(known, curves, kind, x_label, value))}</figure>"
+    drawn = [
+        Figure(
+            title,
+            f"{title}. {words(answer, known, kind)}",
+            figures.svg(plot(known, curves, kind, x_label, value)),
+        )
         for title, curves, kind, x_label in plots
-    )
-    return f'<div class="vd-plots">{cells}</div>{table_html(answer, known)}'
+    ]
+    return [legend(answer, known), Plots(drawn), table(answer, known), *downloads(answer, known)]
+
+
+def legend(answer: ClassMaps, known: Reading) -> Legend:
+    lines = [Line(title(answer, name), COLOURS[name], name == CENTRE) for name in known.deletion]
+    return Legend({"": [*lines, Line("grey band: nine of ten random orders")]})
 
 
 def words(answer: ClassMaps, known: Reading, kind: int) -> str:
@@ -148,7 +165,7 @@ def plot(known: Reading, curves: dict, kind: int, x_label: str, y_label: str):
         Curve(shares, 100 * curve, COLOURS[name], dashed=name == CENTRE)
         for name, curve in curves.items()
     ]
-    return truth.truth_plot(lines, (shares, *(100 * known.bands[kind])), x_label, y_label)
+    return truth_plot(lines, (shares, *(100 * known.bands[kind])), x_label, y_label)
 
 
 def title(answer: ClassMaps, name: str) -> str:
@@ -156,7 +173,7 @@ def title(answer: ClassMaps, name: str) -> str:
     return named.get(name, "Centre first")
 
 
-def table_html(answer: ClassMaps, known: Reading) -> str:
+def table(answer: ClassMaps, known: Reading) -> Table:
     """Mean heights of the curves, the best score first, each with its two p and verdict."""
     head = (
         "order",
@@ -165,36 +182,24 @@ def table_html(answer: ClassMaps, known: Reading) -> str:
         "score, points",
         "p, random orders",
         "p, own shape elsewhere",
-        "",
+        Column("verdict", numeric=False),
     )
     rows = []
     for name, score in sorted(known.scores.items(), key=lambda item: -item[1].score):
-        middle = name == CENTRE
-        dashed = ' class="vd-dashed"' if middle else ""
-        verdict = "" if middle and score.verdict != RANDOM else score.verdict
+        heights = [f"{100 * height:.1f}" for height in (score.deletion, score.insertion)]
         shape = "–" if score.p_shape is None else f"{score.p_shape:.2f}"
-        rows.append(
-            f'<tr><th scope="row"><i{dashed} style="color: {COLOURS[name]}"></i>'
-            f"{html.escape(title(answer, name))}</th><td>{100 * score.deletion:.1f}</td>"
-            f"<td>{100 * score.insertion:.1f}</td><td>{points(score.score)}</td>"
-            f"<td>{score.p_orders:.2f}</td><td>{shape}</td><td>{html.escape(verdict)}</td></tr>"
-        )
+        verdict = "" if name == CENTRE and score.verdict != RANDOM else score.verdict
+        chance = [f"{score.p_orders:.2f}", shape, verdict]
+        rows.append([title(answer, name), *heights, points(score.score), *chance])
     random = known.random_areas  # (2, R)
     low, high = 100 * np.quantile(random[1] - random[0], [0.05, 0.95])
-    chance = 100 * random.mean(axis=1)
-    rows.append(
-        f'<tr><th scope="row"><i class="vd-band"></i>{random.shape[1]} random orders</th>'
-        f"<td>{chance[0]:.1f}</td><td>{chance[1]:.1f}</td>"
-        f"<td>{low:+.1f} to {high:+.1f}</td><td></td><td></td><td>nine of ten</td></tr>"
-    )
-    cells = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
-    return (
-        f'<div class="vd-scroll"><table class="vd-table vd-truth"><thead><tr>{cells}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div><p>{csv_links(answer, known)}</p>"
-    )
+    heights = [f"{height:.1f}" for height in 100 * random.mean(axis=1)]
+    span = f"{low:+.1f} to {high:+.1f}"
+    foot = [f"{random.shape[1]} random orders", *heights, span, "", "", "nine of ten"]
+    return Table(head, rows, feet=[foot])
 
 
-def csv_links(answer: ClassMaps, known: Reading) -> str:
+def downloads(answer: ClassMaps, known: Reading) -> list[Download]:
     areas = [
         (name, score.deletion, score.insertion, score.p_orders, score.p_shape)
         for name, score in known.scores.items()
@@ -207,12 +212,10 @@ def csv_links(answer: ClassMaps, known: Reading) -> str:
         for share, value in zip(known.shares, line, strict=True)
     ]
     name = f"{answer.run.name}-{answer.run.classes[answer.target]}-{known.fill}"
-    return (
-        html.csv_link(
-            ("order", "deletion", "insertion", "p_orders", "p_shape"), areas, f"{name}-areas.csv"
-        )
-        + " "
-        + html.csv_link(("curve", "order", "share", "value"), curves, f"{name}-curves.csv").replace(
-            "Download CSV", "Download curves as CSV"
-        )
-    )
+    head = ("order", "deletion", "insertion", "p_orders", "p_shape")
+    return [
+        Download("Download CSV", f"{name}-areas", head, areas),
+        Download(
+            "Download curves as CSV", f"{name}-curves", ("curve", "order", "share", "value"), curves
+        ),
+    ]

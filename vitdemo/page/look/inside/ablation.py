@@ -3,25 +3,27 @@
 Letters: L layers, H heads, C classes.
 """
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 import gradio as gr
 import numpy as np
 import scipy
+from torch import nn
 
-from vitdemo import inside
 from vitdemo.attention.ablation import Head
-from vitdemo.errors import VitdemoError
-from vitdemo.figures.inside import diverging
-from vitdemo.inside import Effects
+from vitdemo.errors import RunError, VitdemoError
+from vitdemo.inside.head_ablation import Effects, accuracy_without, answer_without, head_effects
 from vitdemo.metrics import top_k
 from vitdemo.metrics.paired import McNemar
-from vitdemo.page import html
-from vitdemo.page.kit import LONG_QUEUE, MODEL_QUEUE, PickHTML, for_people, picked_numbers
-from vitdemo.page.look.inside.pieces import caption, folded, paint, percent, signed
+from vitdemo.page.components.article import Article, Moved, Piece, Text
+from vitdemo.page.components.head_wall import HEADS_OFF, SET_HEADS, WITH_HEADS, Drawn, HeadWall
+from vitdemo.page.kit import KEPT_SECONDS, LONG_QUEUE, MODEL_QUEUE, for_people
 from vitdemo.page.look.tab import Look
+from vitdemo.runs import Run
+from vitdemo.workbench import Workbench
 
-KEPT_SECONDS = 6 * 3600
 ASK = "Accuracy on 1,000 test pictures without them"
 WALL = (
     "Each cell is one head: by how much the logit of {name} changes when this head alone is "
@@ -41,16 +43,73 @@ MEAN = (
     "A head that is off hands on its mean over {count} test pictures: what is lost is what it "
     "tells of this one."
 )
+PRIVATE = {"api_visibility": "private"}
+NO_CANCEL = gr.update(interactive=False)
 CHOOSE = "Choose heads to switch them off, all at the same time, and on again."
+
+
+@dataclass(frozen=True)
+class Handlers:
+    """What the components ask for; heads that are off come as text, see `read`.
+
+    `owned` is the name of the run that they are heads of: another model has all its heads on.
+    """
+
+    workbench: Workbench
+
+    def draw(self, image, name, text, owned, instead) -> tuple:
+        """The wall, the answers, the text, whose heads they are, and the accuracy."""
+        run = self.workbench.run(name)
+        found = head_effects(self.workbench, run, image, instead)
+        same = owned in (None, name)
+        heads = read(text if same else "", *found.without.shape[:2])
+        wall = Drawn(found, words_of(found), written(heads))
+        compared = self.compared(run, found.logits, image, heads, instead)
+        return wall, compared, *((gr.skip(), name, gr.skip()) if same else ("", name, None))
+
+    def compare(self, text, image, name, owned, instead) -> list[Piece] | dict:
+        """The answers of the chosen model with all heads and without those."""
+        if image is None or owned != name:
+            return gr.skip()  # the wall of another model, about to be redrawn
+        run = self.workbench.run(name)
+        look = self.workbench.look(run, image)
+        heads = read(text, *look.attention.shape[:2])
+        return self.compared(run, look.logits.float().cpu().numpy(), image, heads, instead)
+
+    def compared(self, run, logits, image, heads, instead) -> list[Piece]:
+        without = answer_without(self.workbench, run, image, heads, instead)
+        return comparison(run, scipy.special.softmax(logits), without, heads)
+
+    def measure(self, name, text, owned, instead, progress=gr.Progress()) -> Iterator[tuple]:  # noqa: B008, gradio's way
+        """The accuracy on test pictures, and whether there is something to cancel."""
+        try:
+            run = self.workbench.run(name)
+            heads = read(text, *shape(self.workbench.model(run))) if owned == name else ()
+            if not heads:
+                raise RunError("Switch a head off first: there is nothing to compare.")
+            yield None, gr.update(interactive=True)
+            for step in accuracy_without(self.workbench, run, heads, instead):
+                progress((step.done, step.total), desc="Test pictures", unit="answers")
+                yield gr.skip(), gr.skip()
+            yield [Text(change_words(name, step.test, heads), told=True)], NO_CANCEL
+        except VitdemoError as error:
+            yield str(error), NO_CANCEL
+
+
+def stop() -> tuple:
+    return "Cancelled: nothing was measured.", NO_CANCEL
+
+
+def shape(model: nn.Module) -> tuple[int, int]:
+    """Layers and heads."""
+    return len(model.blocks), model.blocks[0].attn.num_heads
 
 
 def build(look: Look) -> None:
     """Lay out and wire the part."""
-    workbench = look.workbench
-    effects = gr.State(None, time_to_live=KEPT_SECONDS)
-    off = gr.Textbox(
-        "", visible="hidden", label="heads that are off", elem_id="heads-off"
-    )  # "3.1 4.2": layer.head
+    ask = Handlers(look.workbench)
+    owner = gr.State(None, time_to_live=KEPT_SECONDS)
+    off = gr.Textbox("", visible="hidden", label="heads that are off", elem_id="heads-off")
     instead = gr.Radio(
         [(words, name) for name, words in INSTEAD.items()],
         value="mean",
@@ -59,177 +118,63 @@ def build(look: Look) -> None:
     )
     with gr.Row():
         with gr.Column(scale=3, min_width=300):
-            wall = PickHTML(elem_id="head-effects")
+            wall = HeadWall(elem_id="head-effects")
         with gr.Column(scale=2, min_width=300):
-            compared = gr.HTML(elem_id="without", apply_default_css=False)
+            compared = Article(elem_id="without")
             all_on = gr.Button("All heads on", size="sm")
-            ask = gr.Button(ASK, size="sm")
+            count = gr.Button(ASK, size="sm")
             cancel = gr.Button("Cancel", size="sm", interactive=False)
-            accuracy = gr.HTML(elem_id="accuracy-without", apply_default_css=False, min_height=80)
-
-    def shown(image, name, found, heads, instead):
-        run = workbench.run(name)
-        without = inside.answer_without(workbench, run, image, heads, instead)
-        return wall_html(found, heads), compared_html(found, without, heads), written(heads)
-
-    def draw(image, name, text, before, instead):
-        found = inside.head_effects(workbench, workbench.run(name), image, instead)
-        if before is None or before.run.name == name:
-            return *shown(image, name, found, read(text, found), instead), found, gr.skip()
-        return *shown(image, name, found, frozenset(), instead), found, ""
-
-    @for_people
-    def pick(image, name, text, found, instead, event: gr.EventData):
-        if image is None or found is None or found.run.name != name:
-            return gr.skip()  # the wall of another model, about to be redrawn
-        L, H = found.logit_change.shape
-        layer, head = picked_numbers(event.pick, L + 1, H + 1)
-        heads = read(text, found) ^ read(f"{layer}.{head}", found)
-        return shown(image, name, found, heads, instead)
-
-    @for_people
-    def switch_on(image, name, found, instead):
-        if image is None or found is None or found.run.name != name:
-            return gr.skip()
-        return shown(image, name, found, frozenset(), instead)
-
-    def measure(name, text, found, instead, progress=gr.Progress()):  # noqa: B008, gradio's way
-        if found is None or found.run.name != name or not (heads := read(text, found)):
-            yield html.notice("Switch a head off first: there is nothing to compare."), no_cancel
-            return
-        yield "", gr.update(interactive=True)
-        try:
-            run = workbench.run(name)
-            for step in inside.accuracy_without(workbench, run, heads, instead):
-                progress((step.done, step.total), desc="Test pictures", unit="answers")
-                yield gr.skip(), gr.skip()
-            yield change_html(name, step.test, heads), no_cancel
-        except VitdemoError as error:
-            yield html.notice(str(error)), no_cancel
-
-    def stop():
-        return html.notice("Cancelled: nothing was measured."), no_cancel
-
-    no_cancel = gr.update(interactive=False)
-    latest = {"trigger_mode": "always_last", "api_visibility": "private"}
-    quick = {"show_progress": "hidden", **latest, **MODEL_QUEUE}
-    drawn = [wall, compared, off, effects, accuracy]
-    look.add("inside/ablation", draw, [off, effects, instead], drawn, by=[instead])
-    chosen = [wall, compared, off]
-    wall.pick(pick, inputs=[*look.always, off, effects, instead], outputs=chosen, **quick)
-    all_on.click(switch_on, inputs=[*look.always, effects, instead], outputs=chosen, **quick)
-    measured = [accuracy, cancel]
-    asked = ask.click(
-        measure,
-        inputs=[look.model, off, effects, instead],
-        outputs=measured,
-        api_visibility="private",
-        **LONG_QUEUE,
-    )
-    cancel.click(stop, outputs=measured, cancels=[asked], queue=False, api_visibility="private")
+            accuracy = Article(elem_id="accuracy-without", min_height=80)
     look.linked |= {"off": off, "instead": instead}
+    drawn = [wall, compared, off, owner, accuracy]
+    look.add("inside/ablation", ask.draw, [off, owner, instead], drawn, by=[instead])
+    quick = {"trigger_mode": "always_last", "show_progress": "hidden", **PRIVATE, **MODEL_QUEUE}
+    asked = [off, *look.always, owner, instead]
+    for listen, text, values in (
+        (wall.toggle, HEADS_OFF, WITH_HEADS),
+        (all_on.click, "() => ''", "(_, ...values) => ['', ...values]"),
+    ):
+        listen(None, None, off, js=text, **PRIVATE)
+        listen(for_people(ask.compare), asked, compared, js=values, **quick)
+    off.change(None, off, None, js=SET_HEADS, **PRIVATE)
+    asked, measured = [look.model, off, owner, instead], [accuracy, cancel]
+    counted = count.click(ask.measure, asked, measured, **PRIVATE, **LONG_QUEUE)
+    cancel.click(stop, None, measured, cancels=[counted], queue=False, **PRIVATE)
 
 
-def read(text: str, found: Effects) -> frozenset[Head]:
+def read(text: str | None, L: int, H: int) -> frozenset[Head]:
     """Heads of "3.1 4.2" (layer.head, from 1) that the model has; anything else is left out."""
-    L, H = found.logit_change.shape
-    heads = set()
-    for word in (text or "").split():
-        layer, _, head = word.partition(".")
-        if layer.isdecimal() and head.isdecimal() and 0 < int(layer) <= L and 0 < int(head) <= H:
-            heads.add((int(layer) - 1, int(head) - 1))
-    return frozenset(heads)
+    found = re.findall(r"(?<!\S)(\d{1,4})\.(\d{1,4})(?!\S)", text or "", re.ASCII)
+    heads = ((int(layer) - 1, int(head) - 1) for layer, head in found)
+    return frozenset(pair for pair in heads if 0 <= pair[0] < L and 0 <= pair[1] < H)
 
 
 def written(heads: Collection[Head]) -> str:
     return " ".join(f"{layer + 1}.{head + 1}" for layer, head in sorted(heads))
 
 
-def wall_html(found: Effects, heads: Collection[Head]) -> str:
-    """A button for each head, a row for each layer, coloured by the change of the logit."""
-    change, probability = found.logit_change, found.probability_change  # each (L, H)
-    name = found.run.classes[found.target]
-    limit = float(np.abs(change).max())
-    colours = diverging(-change, limit)  # a head spoke for what is less without it
-    L, H = change.shape
-    columns = "".join(f'<th scope="col">{h + 1}</th>' for h in range(H))
-    body = []
-    for layer in range(L):
-        cells = (
-            _cell(
-                (layer, head),
-                (layer, head) in heads,
-                colours[layer, head],
-                f"{name}: logit {signed(change[layer, head])}, probability "
-                f"{signed(100 * probability[layer, head], 1)} points",
-                signed(change[layer, head]),
-            )
-            for head in range(H)
-        )
-        body.append(f'<tr><th scope="row">layer {layer + 1}</th>{"".join(cells)}</tr>')
-    table = html.table(
-        ["layer", *(f"head {h + 1}" for h in range(H))],
-        [
-            [str(layer + 1), *(f"{signed(100 * value, 2)}" for value in line)]
-            for layer, line in enumerate(probability)
-        ],
-    )
-    legend = (
-        f'<div class="vd-legend">{signed(-limit)} <i class="vd-ramp" style="background: '
-        f'linear-gradient(to right, {", ".join(diverging(np.linspace(1, -1, 9), 1))})"></i> '
-        f"{signed(limit)} (change of the logit, white is none)</div>"
-    )
-    return (
-        caption(f"{WALL.format(name=name)} {mean_words(found)}")
-        + '<div class="vd-scroll"><table class="vd-numbered vd-effects"><caption>Change of the '
-        "logit without each head; columns are heads</caption>"
-        f"<thead><tr><td></td>{columns}</tr></thead>"
-        f'<tbody data-columns="{H}">{"".join(body)}</tbody></table></div>{legend}'
-        + folded(f"Numbers: change of the probability of {name}, in percentage points", table)
-    )
+def words_of(found: Effects) -> str:
+    """What the wall shows, and what a head that is off hands on."""
+    mean = MEAN_OF.get(found.pictures) or MEAN.format(count=found.pictures)
+    return f"{WALL.format(name=found.run.classes[found.target])} {mean}"
 
 
-def mean_words(found: Effects) -> str:
-    return MEAN_OF.get(found.pictures) or MEAN.format(count=found.pictures)
-
-
-def _cell(head: Head, is_off: bool, colour: str, words: str, text: str) -> str:
-    layer, number = head[0] + 1, head[1] + 1
-    label = f"Layer {layer}, head {number}, {'off' if is_off else 'on'}. Without it alone, {words}"
-    return (
-        f'<td><button data-pick="{layer}.{number}" aria-pressed="{str(is_off).lower()}" '
-        f'aria-label="{html.escape(label)}" title="{html.escape(label)}" '
-        f'style="{paint(colour)}">{"off" if is_off else text}</button></td>'
-    )
-
-
-def compared_html(found: Effects, without: np.ndarray, heads: Collection[Head]) -> str:
-    """The five most probable classes with all heads, and the same ones without `heads`."""
-    classes, all_on = found.run.classes, scipy.special.softmax(found.logits)
-    shown, _ = top_k(all_on, min(5, len(classes)))
-    first, _ = top_k(without, 1)
-    shown = [*shown, *(c for c in first if c not in shown)]  # what it predicts now belongs to it
-    title = f"Without {listed(heads)}" if heads else "With all heads, as none is off"
-    same = "still predicts" if first[0] == found.target else "now predicts"
+def comparison(
+    run: Run, all_on: np.ndarray, without: np.ndarray, heads: Collection[Head]
+) -> list[Piece]:
+    """The five most probable classes (C,) with all heads, and the same ones without `heads`."""
+    shown, _ = top_k(all_on, min(5, len(run.classes)))
+    before, now = int(all_on.argmax()), int(without.argmax())
+    shown = [*shown, *([now] if now not in shown else [])]  # what it predicts now belongs to it
+    rows = [(run.classes[c], float(all_on[c]), float(without[c])) for c in shown]
+    heading = ("all heads", "without")
+    if not heads:
+        return [Text(CHOOSE, told=True), Moved("With all heads, as none is off", rows, heading)]
     verdict = (
-        f"{found.run.name} {same} {classes[first[0]]} ({percent(without[first[0]])}; with all "
-        f"heads {percent(all_on[first[0]])})."
-        if heads
-        else CHOOSE
+        f"{run.name} {'still' if now == before else 'now'} predicts {run.classes[now]} "
+        f"({percent(without[now])}; with all heads {percent(all_on[now])})."
     )
-    return (
-        f'<p class="vd-said" role="status">{html.escape(verdict)}</p><div class="vd-cards">'
-        f'<section class="vd-card"><h3>With all heads</h3>'
-        f"{_bars(classes, all_on, shown)}</section>"
-        f'<section class="vd-card"><h3>{html.escape(title)}</h3>'
-        f"{_bars(classes, without, shown)}</section></div>"
-    )
-
-
-def _bars(classes: Sequence[str], values: np.ndarray, shown: Sequence[int]) -> str:
-    """The classes `shown` with their probabilities, the most probable first."""
-    order = sorted(shown, key=lambda c: -values[c])
-    return html.probability_bars([classes[c] for c in order], values[order])
+    return [Text(verdict, told=True), Moved(f"Without {listed(heads)}", rows, heading)]
 
 
 def listed(heads: Collection[Head]) -> str:
@@ -238,7 +183,7 @@ def listed(heads: Collection[Head]) -> str:
     return words + (f" and {len(heads) - 6} more" if len(heads) > 6 else "")
 
 
-def change_html(name: str, test: McNemar, heads: Collection[Head]) -> str:
+def change_words(name: str, test: McNemar, heads: Collection[Head]) -> str:
     """The accuracy with and without, and whether the difference means anything.
 
     Names model and heads: others may have been chosen while the pictures were answered.
@@ -248,10 +193,19 @@ def change_html(name: str, test: McNemar, heads: Collection[Head]) -> str:
         verdict = "The interval holds 0: on so many pictures no change can be told."
     else:
         verdict = f"The interval leaves out 0: a clear {'loss' if change < 0 else 'gain'}."
-    span = f"{signed(low, 1)} to {signed(high, 1)}"
+    span = f"{signed(low)} to {signed(high)}"
     return (
-        f'<p class="vd-said" role="status">{html.escape(name)} on {test.n:,} test '
-        f"pictures: <strong>{percent(test.second_accuracy)}</strong> right with all heads, <strong>"
-        f"{percent(test.first_accuracy)}</strong> without {listed(heads)}. Change "
-        f"{signed(change, 1)} points, 95 % interval {span}. {verdict}</p>"
+        f"{name} on {test.n:,} test pictures: **{percent(test.second_accuracy)}** right with all "
+        f"heads, **{percent(test.first_accuracy)}** without {listed(heads)}. Change "
+        f"{signed(change)} points, 95 % interval {span}. {verdict}"
     )
+
+
+def signed(value: float) -> str:
+    """+2.5 or −2.5, and 0.0 for what rounds to it."""
+    text = f"{abs(value):.1f}"
+    return text if not float(text) else ("+" if value > 0 else "\N{MINUS SIGN}") + text
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f} %"

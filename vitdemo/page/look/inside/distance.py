@@ -2,13 +2,11 @@
 each other.
 """
 
-import gradio as gr
-
 from vitdemo import figures
-from vitdemo.figures.inside import distance_plot
-from vitdemo.inside import Distances, distances
-from vitdemo.page import html
-from vitdemo.page.look.inside.pieces import caption, folded
+from vitdemo.figures.charts import distance_plot
+from vitdemo.inside.attention_distance import Distances, distances
+from vitdemo.page.components.article import Article, Figure, Folded, Notice, Piece, Plots, Text
+from vitdemo.page.components.table import Table
 from vitdemo.page.look.tab import Look
 from vitdemo.runs import Run
 
@@ -25,45 +23,40 @@ WORDS = (
 
 def build(look: Look) -> None:
     """Lay out and wire the part."""
-    view = gr.HTML(elem_id="distances", apply_default_css=False)
+    view = Article(elem_id="distances")
 
     def draw(image, name):
-        return distances_html(*distances(look.workbench, image))
+        return distance_pieces(*distances(look.workbench, image))
 
     look.add("inside/distance", draw, [], [view])
 
 
-def distances_html(found: list[Distances], problems: list[str]) -> str:
+def distance_pieces(found: list[Distances], problems: list[str]) -> list[Piece]:
     """A plot for each model on one scale, then the numbers."""
+    told = [Notice(problem) for problem in problems]
     if not found:
-        return html.notices(problems) or html.notice(
-            "There is no Vision Transformer here: `python train.py vit-small-cpu` makes one."
-        )
+        nothing = "There is no Vision Transformer here: `python train.py vit-small-cpu` makes one."
+        return told or [Notice(nothing)]
     top = 1.08 * max(max(d.heads.max(), d.even) for d in found)
-    plots = "".join(_plot_html(each, top) for each in found)
-    numbers = "".join(_table_html(each) for each in found)
-    return (
-        caption(WORDS)
-        + f'<div class="vd-plots">{plots}</div>'
-        + folded("Numbers: distance of each head, in percent of the side", numbers)
-        + html.notices(problems)
-    )
+    numbers = [piece for each in found for piece in table_of(each)]
+    return [
+        Text(WORDS, quiet=True),
+        Plots([figure_of(each, top) for each in found]),
+        Folded("Numbers: distance of each head, in percent of the side", numbers),
+        *told,
+    ]
 
 
-def _plot_html(found: Distances, top: float) -> str:
+def figure_of(found: Distances, top: float) -> Figure:
     first, last = 100 * found.heads[0].mean(), 100 * found.heads[-1].mean()
     L, H = found.heads.shape
-    alt = (
+    label = (
         f"{found.run.name}: mean attention distance of {H} heads in each of {L} layers; on average "
         f"{first:.0f} % of the side in the first layer, {last:.0f} % in the last"
     )
-    plot = figures.svg(distance_plot(found.heads, found.even, top))
-    return (
-        f'<figure aria-label="{html.escape(alt)}"><figcaption>'
-        f"{html.escape(found.run.name)} <small>{html.escape(origin(found.run))}, "
-        f"{html.escape(over(found))}</small></figcaption>"
-        f"{plot}</figure>"
-    )
+    svg = figures.svg(distance_plot(found.heads, found.even, top))
+    words = f"{origin(found.run)}, {over(found)}"
+    return Figure(found.run.name, label, svg, words=words)
 
 
 def origin(run: Run) -> str:
@@ -80,11 +73,13 @@ def over(found: Distances) -> str:
     return f"over {found.pictures:,} test pictures"
 
 
-def _table_html(found: Distances) -> str:
+def table_of(found: Distances) -> list[Piece]:
     header = ["layer", "mean", *(f"head {h + 1}" for h in range(found.heads.shape[1]))]
     rows = [
         [str(i), *(f"{100 * value:.1f}" for value in (heads.mean(), *heads))]
         for i, heads in enumerate(found.heads, start=1)
     ]
-    title = f"{found.run.name}, everywhere alike: {100 * found.even:.1f}"
-    return f"<p>{html.escape(title)}</p>{html.table(header, rows)}"
+    return [
+        Text(f"{found.run.name}, everywhere alike: {100 * found.even:.1f}"),
+        Table(header, rows),
+    ]

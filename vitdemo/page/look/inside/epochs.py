@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from vitdemo.inside import EpochMap, across_epochs, with_epochs
+from vitdemo.inside.epochs import EpochMap, across_epochs, with_epochs
 from vitdemo.page.components.maps import Maps, Panel, Row, peak
 from vitdemo.page.kit import nearest
-from vitdemo.page.look.inside.pieces import percent
 from vitdemo.page.look.tab import Look
 from vitdemo.traced import Traced
 
@@ -44,6 +43,7 @@ def row(found: Traced, layer: int, epochs: list[EpochMap], others: list[str]) ->
 def panel(found: Traced, each: EpochMap) -> Panel:
     predicted = int(np.argmax(each.probabilities))
     when = "In the end" if each.epoch is None else f"Epoch {each.epoch}"
-    answer = f"predicts {found.run.classes[predicted]}, {percent(each.probabilities[predicted])}"
+    share = 100 * each.probabilities[predicted]
+    answer = f"predicts {found.run.classes[predicted]}, {share:.1f} %"
     words = f"{found.run.name}, {when.lower()}: {answer}, strongest in {peak(each.values)}"
     return Panel(when, each.values, found.seen, words, lines=[answer])

@@ -6,10 +6,9 @@ Letters: K filters, p their side in pixels.
 import gradio as gr
 import numpy as np
 
-from vitdemo.figures.inside import tile
-from vitdemo.inside import Filters, first_filters
-from vitdemo.page import html
-from vitdemo.page.look.inside.pieces import caption, percent
+from vitdemo.inside.learned import Filters, first_filters
+from vitdemo.page.components.article import Article, Piece, Text
+from vitdemo.page.components.pictures import Item, Pictures, strip
 from vitdemo.page.look.tab import Look
 
 PRINCIPAL, STRONGEST = "Principal components", "The strongest filters"
@@ -26,42 +25,40 @@ WORDS = {
         "like it; a large one need not matter more."
     ),
 }
+WIDTH = 68  # of a tile
 
 
 def build(look: Look) -> None:
     """Lay out and wire the part."""
     which = gr.Radio([PRINCIPAL, STRONGEST], value=PRINCIPAL, label="Show", elem_id="which-filters")
-    view = gr.HTML(elem_id="filters", apply_default_css=False)
+    view = Article(elem_id="filters")
 
     def draw(image, name, which):
-        return filters_html(first_filters(look.workbench, look.workbench.run(name)), which)
+        return filter_pieces(first_filters(look.workbench, look.workbench.run(name)), which)
 
     look.add("inside/filters", draw, [which], [view])
     look.linked["filters"] = which
 
 
-def filters_html(found: Filters, which: str) -> str:
+def filter_pieces(found: Filters, which: str) -> list[Piece]:
     """Tiles with a number below each."""
     if which == PRINCIPAL:
-        named = [
-            (f"Component {i}", percent(share), f"{percent(share)} of the variance")
-            for i, share in enumerate(found.shares, start=1)
+        numbers = [f"{100 * share:.1f} %" for share in found.shares]
+        items = [
+            Item(f"Component {i}: {number} of the variance", number)
+            for i, number in enumerate(numbers, start=1)
         ]
-        tiles = _tiles(found.principal, named)
+        colours = found.principal
     else:
-        named = [
-            (f"Filter {i}", f"{norm:.2f}", f"norm {norm:.2f}")
-            for i, norm in enumerate(found.norms, start=1)
+        numbers = [f"{norm:.2f}" for norm in found.norms]
+        items = [
+            Item(f"Filter {i}: norm {number}", number) for i, number in enumerate(numbers, start=1)
         ]
-        tiles = _tiles(found.strongest, named)
-    words = WORDS[which].format(p=found.principal.shape[-1], count=found.count)
-    return caption(words) + f'<div class="vd-tiles">{tiles}</div>'
+        colours = found.strongest
+    words = WORDS[which].format(p=colours.shape[-1], count=found.count)
+    return [Text(words, quiet=True), Pictures(items, strip(tiles(colours)), WIDTH)]
 
 
-def _tiles(colours: np.ndarray, named: list[tuple[str, str, str]]) -> str:
-    """Filters (K, 3, p, p) with their (name, number, words)."""
-    return "".join(
-        f'<figure><img src="{html.image_uri(tile(colour))}" alt="{name}: {words}">'
-        f"<figcaption>{number}</figcaption></figure>"
-        for colour, (name, number, words) in zip(colours, named, strict=True)
-    )
+def tiles(colours: np.ndarray) -> np.ndarray:
+    """Filters (K, 3, p, p) in 0..1 -> (K, p, p, 3) uint8."""
+    return (255 * colours).round().astype(np.uint8).transpose(0, 2, 3, 1)

@@ -10,7 +10,7 @@ from gradio.components import Component
 from PIL import Image
 
 from vitdemo.errors import VitdemoError
-from vitdemo.page import html
+from vitdemo.page.components.article import Article
 from vitdemo.page.components.canvas import Canvas, Changed
 from vitdemo.page.components.maps import Maps
 from vitdemo.page.kit import MODEL_QUEUE, LayerSlider, for_people, nearest
@@ -51,7 +51,7 @@ class Parts:
 
     code: gr.Textbox  # patches that are gone, for the page's address; hidden
     presets: list[gr.Button]
-    note: gr.HTML
+    note: Article
     picture: Canvas
     grid: gr.Radio
     count: gr.Slider
@@ -59,7 +59,7 @@ class Parts:
     most: gr.Button
     some: gr.Button
     back: gr.Button
-    shifts: gr.HTML
+    shifts: Article
     maps: Maps
     pieces: gr.Radio
     sliders: list[gr.Slider]
@@ -108,7 +108,7 @@ class Handlers:
         else:
             maps = answers.maps_row(*looks, nearest(layer, looks[0].layers), changes)
         found, problems = answers.shifts_of(self.workbench, before, after)
-        moved = answers.shifts_html(found, problems, changes)
+        moved = answers.shift_pieces(found, problems, changes)
         return Changed(after, changes), moved, maps, changes.removed.code
 
     def without(self, choose: Callable[..., Sequence[int]]) -> Callable:
@@ -179,9 +179,8 @@ def values_of(changes: Changes, sentence: str) -> list:
     """What a preset sets; the grid stays where it removes no patch, and the seed always."""
     grid = str(changes.removed.grid[0]) if changes.removed.cells else gr.skip()
     sliders = [getattr(changes, name) for name in SLIDERS]
-    note = f'<p class="vd-look-for">{html.escape(sentence)}</p>' if sentence else ""
     # Drawn from the code, as an address is.
-    return [changes.pieces, *sliders, None, changes.removed.code, grid, note]
+    return [changes.pieces, *sliders, None, changes.removed.code, grid, sentence]
 
 
 def lay_out() -> Parts:
@@ -190,7 +189,7 @@ def lay_out() -> Parts:
     gr.Markdown(INTRO)
     with gr.Row(elem_classes="vd-presets"):
         presets = [gr.Button(title, size="sm", min_width=140) for title in PRESETS]
-    note = gr.HTML("", elem_id="hands-note", apply_default_css=False)
+    note = Article(elem_id="hands-note")
     with gr.Row():
         with gr.Column(scale=4, min_width=300):
             picture = Canvas(elem_id="hands-picture")
@@ -207,7 +206,7 @@ def lay_out() -> Parts:
                 some = gr.Button("Remove as many at random", size="sm", min_width=140)
                 back = gr.Button("Bring all back", size="sm", min_width=140)
         with gr.Column(scale=4, min_width=300):
-            shifts = gr.HTML(elem_id="hands-answers", apply_default_css=False)
+            shifts = Article(elem_id="hands-answers")
             maps = Maps(elem_id="hands-maps")
         with gr.Column(scale=4, min_width=300):
             pieces = gr.Radio(

@@ -17,7 +17,7 @@ from PIL import Image
 
 from vitdemo import inputs
 from vitdemo.errors import DataError
-from vitdemo.page import html
+from vitdemo.page.components.article import Moved, Notice, Piece, Text
 from vitdemo.page.components.maps import Panel, Row, peak
 from vitdemo.perturb.changes import PIECES, Changes, Removed
 from vitdemo.runs import Run
@@ -112,44 +112,30 @@ def at_random(removed: Removed, count: int, seed: int) -> list[int]:
     return [cell for cell in order if cell not in removed.cells][:count]
 
 
-def shifts_html(shifts: list[Shift], problems: list[str], changes: Changes) -> str:
+def shift_pieces(shifts: list[Shift], problems: list[str], changes: Changes) -> list[Piece]:
     """A card a model with its answers before and after, and in words how many changed theirs."""
+    told = [Notice(problem) for problem in problems]
     if changes.untouched:
         words = "The picture is untouched: change it, and see which answers move."
-    else:
-        kept = sum(shift.was == shift.now for shift in shifts)
-        models = "model keeps its" if len(shifts) == 1 else "models keep their"
-        words = f"{kept} of {len(shifts)} {models} answer."
-        words += " <small>Thin bars: before. Thick bars: now.</small>"
-    cards = "".join(card(shift, "" if changes.untouched else "still ") for shift in shifts)
-    return f'<p class="vd-summary" role="status">{words}</p>{cards}{html.notices(problems)}'
+        return [Text(f"**{words}**", told=True), *(card(shift, "") for shift in shifts), *told]
+    kept = sum(shift.was == shift.now for shift in shifts)
+    models = "model keeps its" if len(shifts) == 1 else "models keep their"
+    return [
+        Text(f"**{kept} of {len(shifts)} {models} answer.**", told=True),
+        Text("Thin bars: before. Thick bars: now.", quiet=True),
+        *(card(shift, "still ") for shift in shifts),
+        *told,
+    ]
 
 
-def card(shift: Shift, still: str) -> str:
-    was, now = html.escape(shift.was), html.escape(shift.now)
-    verdict = f"{still}{was}" if was == now else f"{was} → <strong>{now}</strong>"
-    rows = "".join(
-        shift_row(shift.run.classes[i], shift.before[i], shift.after[i]) for i in shift.classes()
-    )
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("before", "now", "points"))
-    return (
-        f'<section class="vd-card vd-shift"><h3>{html.escape(shift.run.name)}: {verdict}</h3>'
-        f"<table><thead><tr><td></td><td></td>{head}</tr></thead>{rows}</table></section>"
-    )
-
-
-def shift_row(name: str, before: float, after: float) -> str:
-    """A class with its probability before (thin bar) and now (thick one), and the difference."""
-    points = 100 * (float(after) - float(before))
-    sign = "±0.0" if abs(points) < 0.05 else f"{points:+.1f}".replace("-", "−")
-    moved = "" if abs(points) < 0.05 else " vd-up" if points > 0 else " vd-down"
-    return (
-        f'<tr><th scope="row">{html.escape(name)}</th>'
-        f'<td class="vd-two"><i style="width: {100 * before:.1f}%"></i>'
-        f'<i style="width: {100 * after:.1f}%"></i></td>'
-        f"<td>{100 * before:.1f} %</td><td>{100 * after:.1f} %</td>"
-        f'<td class="vd-points{moved}">{sign}</td></tr>'
-    )
+def card(shift: Shift, still: str) -> Moved:
+    kept = shift.was == shift.now
+    verdict = f"{still}{shift.was}" if kept else f"{shift.was} → **{shift.now}**"
+    rows = [
+        (shift.run.classes[i], float(shift.before[i]), float(shift.after[i]))
+        for i in shift.classes()
+    ]
+    return Moved(f"{shift.run.name}: {verdict}", rows)
 
 
 def maps_row(before: Traced, after: Traced, layer: int, changes: Changes) -> Row:

@@ -1,0 +1,173 @@
+"""What a model answers with heads switched off: to one picture, and to many.
+
+Letters: L layers, H heads, C classes.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+import torch
+from PIL import Image
+
+from vitdemo.attention import ablation
+from vitdemo.attention.ablation import Head, Means
+from vitdemo.data import Pictures
+from vitdemo.errors import DataError, RunError
+from vitdemo.inside import check_attention, check_finite, numpy
+from vitdemo.metrics.paired import McNemar, mcnemar
+from vitdemo.runs import Run
+from vitdemo.workbench import Workbench
+
+ACCURACY_PICTURES = 1000
+MEAN_PICTURES = 32  # over which the mean of what a head hands on is taken
+INSTEAD = ("mean", "zero")  # what a head that is off hands on
+BATCH = 50  # pictures that are answered at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """What the model answers to one picture, `logits` (C,), and `without` (L, H, C) each one head.
+
+    A head that is off hands on its mean over `pictures` test pictures, with 0 of them over the
+    tokens of the picture, or with None nothing.
+    """
+
+    run: Run
+    logits: np.ndarray
+    without: np.ndarray
+    pictures: int | None = None
+
+    @property
+    def target(self) -> int:
+        """The predicted class with all heads on."""
+        return int(self.logits.argmax())
+
+    @property
+    def logit_change(self) -> np.ndarray:
+        """Of the target's logit, (L, H); negative where the head speaks for the class."""
+        return self.without[..., self.target] - self.logits[self.target]
+
+    @property
+    def probability_change(self) -> np.ndarray:
+        """Of the target's probability, (L, H)."""
+        without = scipy.special.softmax(self.without, axis=-1)[..., self.target]
+        return without - scipy.special.softmax(self.logits)[self.target]
+
+
+@dataclass(frozen=True)
+class Step:
+    """`done` of `total` pictures; with the last one comes the `test` of the model without the
+    heads (first) against the model with all of them (second)."""
+
+    done: int
+    total: int
+    test: McNemar | None = None
+
+
+@torch.inference_mode()
+def head_effects(
+    workbench: Workbench, run: Run, image: Image.Image, instead: str = "mean"
+) -> Effects:
+    """Every single head of `run` switched off in its turn. Raises `RunError` as `logit_lens`.
+
+    `instead` is one of `INSTEAD`; the mean is over test pictures, or over the picture's own tokens
+    where there are none that the run knows.
+    """
+    look = workbench.look(run, image)
+    means, pictures = head_means(workbench, run, image, instead)
+    without = ablation.logits_without_each(workbench.model(run), look.tokens[:, None], means)
+    check_finite(run, numpy(look.logits))
+    return Effects(run, numpy(look.logits), numpy(without[:, :, 0]), pictures)
+
+
+@torch.inference_mode()
+def answer_without(
+    workbench: Workbench,
+    run: Run,
+    image: Image.Image,
+    heads: Collection[Head],
+    instead: str = "mean",
+) -> np.ndarray:
+    """Probabilities (C,) with `heads` switched off, as in `head_effects`. Raises `RunError`, and
+    `ValueError` for a head that the model does not have."""
+    model = workbench.model(run)
+    check_attention(run, model)
+    _, pixels = workbench.input(run.preprocessing, image)
+    means, _ = head_means(workbench, run, image, instead)
+    return scipy.special.softmax(numpy(ablation.logits_without(model, pixels, heads, means))[0])
+
+
+@torch.inference_mode()
+def head_means(
+    workbench: Workbench, run: Run, image: Image.Image | None, instead: str = "mean"
+) -> tuple[Means | None, int | None]:
+    """What heads that are off hand on, and over how many pictures the mean is: see `Effects`.
+
+    `image` is for want of test pictures.
+
+    Raises `RunError` for something that is not in `INSTEAD`.
+    """
+    if instead not in INSTEAD:
+        raise RunError(f"A head cannot hand on '{instead}': choose one of {', '.join(INSTEAD)}.")
+    if instead == "zero":
+        return None, None
+    model = workbench.model(run)
+    try:
+        sample = workbench.sample(run, MEAN_PICTURES)
+    except DataError:  # absent, or of other classes
+        _, pixels = workbench.input(run.preprocessing, image)
+        return ablation.mean_outputs(model, pixels, tokens=True), 0
+
+    def means() -> Means:
+        pixels = run.preprocessing(sample.images.to(workbench.device))
+        return ablation.mean_outputs(model, pixels)
+
+    key = (ablation.mean_outputs, run, workbench.source())
+    return workbench.cache.get_or_make(key, means), len(sample)
+
+
+def accuracy_without(
+    workbench: Workbench,
+    run: Run,
+    heads: Collection[Head],
+    instead: str = "mean",
+    count: int = ACCURACY_PICTURES,
+) -> Iterator[Step]:
+    """A `Step` for each batch of test pictures; the last one has the test.
+
+    Up to `count` pictures, each class in proportion, the same at every call; what the whole model
+    answers to them is kept, and `instead` is as in `head_effects`. Raises `DataError` where they
+    are absent, `RunError` without attention.
+    """
+    sample = workbench.sample(run, count)
+    check_attention(run, workbench.model(run))
+    total = len(sample)
+    key = (_right_answers, run, workbench.source(), count)
+    before = workbench.cache.get(key)
+    work = total if before is not None else 2 * total
+    if before is None:
+        parts = []
+        for part in _right_answers(workbench, run, sample, (), None):
+            parts.append(part)
+            yield Step(sum(map(len, parts)), work)
+        before = workbench.cache.put(key, np.concatenate(parts))
+    means, _ = head_means(workbench, run, None, instead)
+    after = []
+    for part in _right_answers(workbench, run, sample, heads, means):
+        after.append(part)
+        yield Step(work - total + sum(map(len, after)), work)
+    yield Step(work, work, mcnemar(np.concatenate(after), before))
+
+
+def _right_answers(
+    workbench: Workbench, run: Run, sample: Pictures, heads: Collection[Head], means: Means | None
+) -> Iterator[np.ndarray]:
+    """Which pictures are named rightly without `heads`, a batch (B,) bool at a time."""
+    model = workbench.model(run)
+    for images, labels in zip(sample.images.split(BATCH), sample.labels.split(BATCH), strict=True):
+        with torch.inference_mode():  # not around a yield: it would leak into the caller
+            pixels = run.preprocessing(images.to(workbench.device))
+            predicted = ablation.logits_without(model, pixels, heads, means).argmax(1).cpu()
+        yield (predicted == labels).numpy()

@@ -1,0 +1,57 @@
+// A button for each head, coloured by what it does to the answer; pressed, the head is off.
+// A click switches a head at once (event "toggle"; `vitdemo.headsOff` is then "3.1 4.2", layer and
+// head from 1), so of quick clicks none is lost. Other changes come with the event "vitdemo:heads".
+const { caption, folded, grid, largest, notice, redraw, scale, shade, signed } = vitdemo;
+const place = element.querySelector(".head_wall");
+let told = null; // the text, as it stands since the page opened
+
+// The heads in the text that there are, in order.
+function off({ change }, text) {
+  const found = (text ?? "").split(/\s+/).map((word) => /^(\d{1,4})\.(\d{1,4})$/.exec(word)?.slice(1).map(Number));
+  const known = found.filter((head) => head && change[head[0] - 1]?.[head[1] - 1] !== undefined);
+  return new Set(known.sort((a, b) => a[0] - b[0] || a[1] - b[1]).map((head) => head.join(".")));
+}
+
+function toggle(pick) {
+  const heads = off(props.value, told ?? props.value.off);
+  if (!heads.delete(pick)) heads.add(pick);
+  told = [...off(props.value, [...heads].join(" "))].join(" ");
+  draw();
+  vitdemo.headsOff = told;
+  trigger("toggle");
+}
+
+function wall({ name, change, probability }, heads) {
+  const limit = largest(change.flat());
+  const rows = change.map((line, l) => ({ name: `layer ${l + 1}`, cells: line.map((value, h) => {
+    const pick = `${l + 1}.${h + 1}`;
+    const words = `${name}: logit ${signed(value)}, probability ${signed(100 * probability[l][h], 1)} points`;
+    return {
+      text: heads.has(pick) ? "off" : signed(value), pick, pressed: heads.has(pick),
+      label: `Layer ${l + 1}, head ${h + 1}, ${heads.has(pick) ? "off" : "on"}. Without it alone, ${words}`,
+      rgb: shade(limit > 0 ? (1 - value / limit) / 2 : 0.5), // a head spoke for what is less without it
+    };
+  }) }));
+  const columns = change[0].map((_, h) => ({ text: h + 1 }));
+  const title = "Change of the logit without each head; columns are heads";
+  return [grid({ caption: title, corner: "", columns, rows, look: "vd-heads" }, toggle),
+    scale(signed(-limit), signed(limit), " (change of the logit, white is none)", true)];
+}
+
+function draw() {
+  const value = props.value || {};
+  if (!value.change) return place.replaceChildren(...(value.problem ? [notice(value.problem)] : []));
+  const numbers = value.probability.map((line, l) => [String(l + 1), ...line.map((change) => signed(100 * change))]);
+  const head = ["layer", ...value.change[0].map((_, h) => `head ${h + 1}`)];
+  redraw(place, caption(value.words), ...wall(value, off(value, told ?? value.off)),
+    folded(`Numbers: change of the probability of ${value.name}, in percentage points`, head, numbers));
+}
+
+document.addEventListener("vitdemo:heads", function follow({ detail }) {
+  if (!element.isConnected) return document.removeEventListener("vitdemo:heads", follow);
+  if (detail === told) return;
+  told = detail;
+  draw();
+});
+watch("value", draw);
+draw();

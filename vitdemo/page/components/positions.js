@@ -1,0 +1,71 @@
+// How alike the position embedding of a chosen patch is to all others, and all such maps at once.
+const { caption, floats, folded, grid, largest, make, matrices, notice, paint, redraw, scale, shade, signed } = vitdemo;
+const place = element.querySelector(".positions");
+const NUMBERED = 8; // columns; in the cells of a wider grid there is no room for a number
+let similarity = null; // (P, P), of the value that is drawn
+let asked = 0;
+let chosen = null; // the patch, as "row.column" from 0
+
+// The nearest patch of the grid to what was chosen; one in the middle at first.
+function cell([rows, columns]) {
+  const middle = [rows, columns].map((count) => Math.floor((count - 1) / 2));
+  const wanted = chosen ? chosen.split(".").map(Number) : middle;
+  return wanted.map((at, i) => Math.min(at, [rows, columns][i] - 1));
+}
+
+function choose(pick) {
+  chosen = pick;
+  draw();
+}
+
+const lines = (values, [rows, columns]) => Array.from({ length: rows }, (_, i) => [...values.subarray(i * columns, (i + 1) * columns)]);
+
+function map(value) {
+  const [rows, columns] = value.grid;
+  const [row, column] = cell(value.grid);
+  const at = (row * columns + column) * rows * columns;
+  const values = lines(similarity.subarray(at, at + rows * columns), value.grid);
+  const share = (number) => (value.limit > 0 ? (number / value.limit + 1) / 2 : 0.5);
+  const cells = values.map((line, i) => ({ cells: line.map((number, j) => ({
+    text: columns <= NUMBERED ? signed(number, 1) : "", label: `Row ${i + 1}, column ${j + 1}: ${signed(number)}`,
+    rgb: shade(share(number)), pick: `${i}.${j}`, pressed: i === row && j === column,
+  })) }));
+  const drawn = grid({ caption: `Row ${row + 1}, column ${column + 1}: choose another patch`, rows: cells, look: "vd-patches" }, choose);
+  drawn.style.setProperty("--columns", columns);
+  const numbers = values.map((line, i) => [String(i + 1), ...line.map((number) => signed(number))]);
+  const head = ["row", ...values[0].map((_, j) => String(j + 1))];
+  return make("div", {}, drawn, scale(signed(-value.limit), signed(value.limit), ", the largest cosine of two different patches"),
+    folded("Numbers: cosines of the chosen patch", head, numbers));
+}
+
+// Each patch's map at the patch's own place, with a gap of NaN between them.
+function overview({ run, grid: [rows, columns], limit }) {
+  const [height, width] = [rows, columns].map((count) => count * (count + 1) - 1);
+  const values = new Float32Array(height * width).fill(NaN);
+  for (let p = 0; p < rows * columns; p++) {
+    const [top, left] = [Math.floor(p / columns) * (rows + 1), (p % columns) * (columns + 1)];
+    for (let q = 0; q < rows * columns; q++) values[(top + Math.floor(q / columns)) * width + left + (q % columns)] = similarity[p * rows * columns + q];
+  }
+  const canvas = make("canvas", { className: "vd-whole" });
+  paint(canvas, values, [height, width], { top: limit, signed: true });
+  const label = `${run}: for each of ${rows} by ${columns} patches a small map of how alike its position embedding is to all others, at the patch's own place`;
+  const words = make("figcaption", { text: "All patches at once " }, make("small", { text: "each small map is one patch's" }));
+  return make("div", { className: "vd-pair", id: "all-positions" }, make("figure", { "aria-label": label }, canvas, words));
+}
+
+function draw() {
+  if (similarity) redraw(place, caption(props.value.words), make("div", { className: "maps" }, map(props.value), overview(props.value)));
+}
+
+async function load() {
+  const value = props.value || {};
+  const mine = ++asked;
+  similarity = null;
+  if (!value.similarity) return place.replaceChildren(...(value.problem ? [notice(value.problem)] : []));
+  const found = floats(await matrices(value.similarity.url));
+  if (mine !== asked) return; // another model's came meanwhile
+  similarity = found;
+  draw();
+}
+watch("value", load);
+load();

@@ -1,0 +1,57 @@
+"""Position embeddings: how alike that of a chosen patch is to all others, and all maps at once.
+
+A handler returns a `Drawn`, or a sentence that says why there is none. All similarities travel in
+one file, of the format of `vitdemo.attention.packed`; the script draws the patch that is chosen.
+The value that reaches it:
+
+    {"run": str, "grid": [rows, columns], "limit": float, "words": str, "similarity": file}
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+import gradio as gr
+import numpy as np
+import torch
+
+from vitdemo.attention.packed import pack
+from vitdemo.page.components import drawn_by, served
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Cosines (P, P) of the patches of `run` on their grid, and `words` above them."""
+
+    run: str
+    similarity: np.ndarray
+    grid: tuple[int, int]
+    words: str
+
+    @property
+    def limit(self) -> float:
+        """The largest cosine of two different patches, either sign: the end of the colours."""
+        others = self.similarity[~np.eye(len(self.similarity), dtype=bool)]
+        return float(np.abs(others).max()) if others.size else 1.0
+
+
+class Positions(gr.HTML):
+    """See the module."""
+
+    def __init__(self, **options):
+        super().__init__(None, **drawn_by("positions"), **options)
+
+    def preprocess(self, payload) -> None:
+        """Nobody asks the browser what was drawn."""
+
+    def postprocess(self, value: Drawn | str | None) -> dict | None:
+        if value is None or isinstance(value, str):
+            return {"problem": value} if value else None
+        packed = pack(torch.from_numpy(value.similarity)[None, None])
+        name = f"{hashlib.blake2b(packed, digest_size=12).hexdigest()}.bin"
+        return {
+            "run": value.run,
+            "grid": list(value.grid),
+            "limit": value.limit,
+            "words": value.words,
+            "similarity": served(self, "positions", name, lambda: packed),
+        }
