@@ -19,8 +19,9 @@ from vitdemo.errors import DataError, JobError, VitdemoError
 from vitdemo.jobs import ACTIONS, Jobs, Limits, processes
 from vitdemo.jobs.cost import SPEEDS, cost_of
 from vitdemo.jobs.options import OPTIONS, PRESETS, arguments, recipe_of, values_of
-from vitdemo.jobs.state import JOB, LOG, read_job, write_job
+from vitdemo.jobs.state import LOG, read_job, write_job
 from vitdemo.recipes import get_recipe
+from vitdemo.runs import JOB
 from vitdemo.runs.steps import read_steps
 
 LIGHT = (sys.executable, str(Path(__file__).with_name("light_training.py")))
@@ -32,7 +33,7 @@ TINY = {"embed_dim": 16, "depth": 1, "num_heads": 2, "batch_size": 8, "patch_siz
 @pytest.fixture
 def jobs(tmp_path, put_pictures):
     """Light trainings, which end with the test."""
-    made = Jobs(tmp_path / "runs", put_pictures(PICTURES), "cpu", Limits(), LIGHT)
+    made = Jobs(tmp_path / "runs", put_pictures(PICTURES), "cpu", command=LIGHT)
     yield made
     for job in made.all():
         made.discard(job.name)

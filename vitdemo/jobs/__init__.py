@@ -67,7 +67,8 @@ class Limits:
 class Jobs:
     """The trainings in the folder `root`, on the data set in `data_root`, on `device`.
 
-    `command` is what trains; `train.py`, but for tests.
+    `for_all`: whoever reaches the page may train, and not this machine alone. `command` is what
+    trains: `train.py`, but for tests.
     """
 
     def __init__(
@@ -76,12 +77,14 @@ class Jobs:
         data_root: Path | None = None,
         device: str = "auto",
         limits: Limits | None = None,
+        for_all: bool = False,
         command: tuple[str, ...] = (sys.executable, str(ROOT / "train.py")),
     ):
         self.root = Path(root).resolve()
         self.data_root = Path(data_root or data.default_root()).resolve()
         self.device = device
         self.limits = limits or Limits()
+        self.for_all = for_all
         self.command = command
         self._count = 0  # of training pictures, once they were counted
 

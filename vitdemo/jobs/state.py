@@ -8,9 +8,10 @@ from pathlib import Path
 from vitdemo import runs
 from vitdemo.errors import VitdemoError
 from vitdemo.jobs import processes
+from vitdemo.runs import JOB
 from vitdemo.runs.steps import STEPS, read_steps
 
-JOB, LOG = "job.json", "train.log"
+LOG = "train.log"
 LAUNCH = "--- launched"  # begins a line of the log; what is above is of an earlier process
 QUEUED, STARTING, TRAINING, PAUSED = "queued", "starting", "training", "paused"
 EVALUATING, FINISHED, STOPPED, FAILED = "evaluating", "finished", "stopped", "failed"
