@@ -19,6 +19,8 @@ from vitdemo.models import CONVOLUTIONAL
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 
+Frame = tuple[np.ndarray, np.ndarray]
+
 
 @dataclass(frozen=True, eq=False)
 class Film:
@@ -60,9 +62,7 @@ def film(workbench: Workbench, run: Run, image: Image.Image) -> Film:
     for epoch in epochs:
         written = runs.weights_path(run.path, epoch).stat().st_mtime_ns
         key = (_frame, run.path, epoch, written, seen)
-        # The weights are not kept in memory: those of a run would push out what others look at.
-        load = partial(runs.load_model, run, workbench.device, epoch)
-        make = lambda load=load: _frame(load(), pixels)  # noqa: E731
+        make = partial(_kept_frame, run, workbench.device, epoch, pixels)
         frames.append(workbench.cache.get_or_make(key, make))
     used = record_of_weights(run)
     if run.has_weights and used and used["epoch"] not in epochs:
@@ -73,8 +73,13 @@ def film(workbench: Workbench, run: Run, image: Image.Image) -> Film:
     return Film(run, seen, (side, side), tuple(epochs), maps, shares)
 
 
+def _kept_frame(run: Run, device: torch.device, epoch: int, pixels: Tensor) -> Frame:
+    """Its weights are not kept in memory: a run's would push out what others look at."""
+    return _frame(runs.load_model(run, device, epoch), pixels)
+
+
 @torch.inference_mode()
-def _frame(model: nn.Module, pixels: Tensor) -> tuple[np.ndarray, np.ndarray]:
+def _frame(model: nn.Module, pixels: Tensor) -> Frame:
     """Maps (L, P) and probabilities (C,)."""
     trace = attention.trace(model, pixels)
     rows, prefix = attention.answer_rows(model), model.num_prefix_tokens
