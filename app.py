@@ -14,6 +14,7 @@ if os.environ.get("SPACES_ZERO_GPU"):
     import spaces  # noqa: F401 - of a Space alone; it must come before torch
 
 from vitdemo.errors import VitdemoError
+from vitdemo.jobs import Jobs
 from vitdemo.page import CSS, HEAD, JS, THEME, build_page
 from vitdemo.timm_models import timm_run
 from vitdemo.training import pick_device
@@ -31,9 +32,12 @@ def main(argv: list[str] | None = None) -> int:
     except VitdemoError as error:
         print(f"app.py: {error}", file=sys.stderr)
         return 2
-    page = build_page(
-        Workbench(args.runs or [SHIPPED, Path("runs")], args.data, device, timm_models)
-    )
+    roots = args.runs or [SHIPPED, Path("runs")]
+    jobs = None
+    if args.allow_training or serves_this_machine_alone(args):
+        jobs = Jobs(roots[-1], args.data, device.type, for_all=args.allow_training)
+        jobs.watch()
+    page = build_page(Workbench(roots, args.data, device, timm_models), jobs)
     page.queue(max_size=MOST_WAITING)
     try:
         page.launch(
@@ -54,6 +58,14 @@ def main(argv: list[str] | None = None) -> int:
         print(f"app.py: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def serves_this_machine_alone(args: argparse.Namespace) -> bool:
+    """Whether nobody else can open the page, as far as its arguments and variables tell."""
+    host = args.host or os.environ.get("GRADIO_SERVER_NAME") or "127.0.0.1"
+    shared = args.share or os.environ.get("GRADIO_SHARE", "").lower() in ("true", "1")
+    passed_on = os.environ.get("GRADIO_ROOT_PATH") or "SPACE_ID" in os.environ
+    return host in ("127.0.0.1", "localhost", "::1") and not shared and not passed_on
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -77,6 +89,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     parser.add_argument("--port", type=int, help="default: GRADIO_SERVER_PORT, or 7860 and up")
     parser.add_argument("--host", help="0.0.0.0 serves the whole network (default: this machine)")
+    parser.add_argument(
+        "--allow-training",
+        action="store_true",
+        help="let everyone who opens the page train in it (default: this machine's own page alone)",
+    )
     parser.add_argument("--share", action="store_true", help="a public link through gradio.live")
     return parser
 

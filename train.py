@@ -5,6 +5,7 @@
     python train.py vit-small-cpu --resume
     python train.py vit-small-cpu --resume --epochs 8   # with another end than it was begun with
     python train.py vit-best --minutes 8.5          # stops between epochs, to be resumed
+    python train.py first-steps --keep-after 3      # ends there, and tests what it has learnt
     python train.py vit-best-masked                 # without labels; then start from it:
     python train.py vit-best-pretrained --weights runs/vit-best-masked/model.safetensors
     torchrun --nproc_per_node=4 train.py vit-best   # four GPUs share each batch
@@ -30,14 +31,15 @@ from typing import NoReturn
 import torch
 
 from vitdemo import data, runs
-from vitdemo.errors import PretrainingError, RunError, VitdemoError
+from vitdemo.errors import PretrainingError, RecipeError, RunError, VitdemoError
 from vitdemo.metrics import accuracy
 from vitdemo.models import build_model
 from vitdemo.recipes import RECIPES, Recipe, get_recipe, smoke_recipe
 from vitdemo.runs.evaluate import check_classes, evaluation_of, validation_of
 from vitdemo.runs.origin import started_from, teacher_of
 from vitdemo.runs.resume import continue_folder, recipe_to_resume, resumable
-from vitdemo.runs.writer import Saver, check_free, command_line, describe, prepare_folder
+from vitdemo.runs.steps import StepLog
+from vitdemo.runs.writer import Saver, check_free, command_line, describe, note_stop, prepare_folder
 from vitdemo.training import (
     Trainer,
     choose_compile,
@@ -48,10 +50,14 @@ from vitdemo.training.bar import progress_bar, sentence
 from vitdemo.training.devices import keep_memory
 from vitdemo.training.pictures import preprocessing_of, split
 from vitdemo.training.pretraining import make_trainer
+from vitdemo.training.stopping import Stopper, never
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
-TUNABLE = tuple(f for f in fields(Recipe) if f.type in (int, float, str) and f.name not in
+TUNABLE = tuple(f for f in fields(Recipe) if f.type in (int, float, str, bool) and f.name not in
                 ("name", "summary", "note"))  # fmt: skip
+# Options of the model, for the families that know them: see `VisionTransformer`.
+SIZES = {"patch_size": int, "embed_dim": int, "depth": int, "num_heads": int, "pos_embed": str,
+         "global_pool": str, "init": str}  # fmt: skip
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -83,7 +89,9 @@ def run_command(args: argparse.Namespace, argv: list[str]) -> int:
         return evaluate(args)
     if args.recipe == "report":
         return write_report(args)
-    return train(args, argv)
+    stopper = Stopper(args.keep_after)
+    with stopper.listening():
+        return train(args, argv, stopper)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -110,6 +118,13 @@ def build_parser() -> argparse.ArgumentParser:
         "--minutes", type=float, help="stop, to be resumed, before an epoch that would end later"
     )
     parser.add_argument(
+        "--keep-after",
+        type=float,
+        default=0.0,
+        metavar="MINUTES",
+        help="then end after the step, keep and test what there is; SIGUSR1 asks for it at once",
+    )
+    parser.add_argument(
         "--compile", default="auto", help="auto (on CUDA), off, default, reduce-overhead, ..."
     )
     parser.add_argument("--no-compile", dest="compile", action="store_const", const="off")
@@ -118,7 +133,14 @@ def build_parser() -> argparse.ArgumentParser:
     group = parser.add_argument_group("fields of the recipe, in place of its own values")
     for field in TUNABLE:
         option = "--" + field.name.replace("_", "-")
-        group.add_argument(option, dest=f"set_{field.name}", type=field.type, metavar="VALUE")
+        kind = {"type": field.type, "metavar": "VALUE"}
+        if field.type is bool:
+            kind = {"action": argparse.BooleanOptionalAction, "default": None}
+        group.add_argument(option, dest=f"set_{field.name}", **kind)
+    group = parser.add_argument_group("options of the model, in place of the recipe's")
+    for name, kind in SIZES.items():
+        option = "--" + name.replace("_", "-")
+        group.add_argument(option, dest=f"set_{name}", type=kind, metavar="VALUE")
     return parser
 
 
@@ -183,7 +205,7 @@ def labelled_runs(folders: list[Path]) -> Iterator[runs.Run]:
             print(f"train.py: left out: {error}", file=sys.stderr)
 
 
-def train(args: argparse.Namespace, argv: list[str]) -> int:
+def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
     started = time.monotonic()
     folder = run_folder(args)
     recipe = choose_recipe(args, folder)
@@ -213,6 +235,7 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
         num_classes=len(classes),
         preprocessing=preprocessing_of(recipe, source, pictures),
         on_note=lambda note: print(f"train.py: {note}", file=sys.stderr),
+        stop=stopper if processes.count == 1 else never,
         compile=compile,
         processes=processes,
         teacher=teacher_of(recipe, classes, fingerprint, device),
@@ -226,6 +249,7 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
             config = describe(trainer, model, classes, source.name, fingerprint, argv)
             prepare_folder(folder, trainer, config | started_from(args.weights))
     deadline = started + 60 * args.minutes if args.minutes else None
+    stopper.by(trainer.clock)
     finished = train_to_the_end(trainer, folder, deadline)
     if not processes.is_first:
         return 0  # the first one's exit code counts: torchrun stops all others after a failed one
@@ -234,6 +258,8 @@ def train(args: argparse.Namespace, argv: list[str]) -> int:
         print(f"Stopped. {saved_epochs} of {recipe.total_epochs} epochs are saved in '{folder}'; "
               f"go on with: {resume_command(args, folder)}")  # fmt: skip
         return 130
+    if trainer.stopped is not None:
+        note_stop(folder, trainer)
     runs.write_weights(folder, trainer.final_weights())
     if recipe.mask_ratio:
         print(f"The encoder is trained: start a recipe of the same model from it with --weights "
@@ -255,10 +281,15 @@ def choose_recipe(args: argparse.Namespace, folder: Path) -> Recipe:
     given = {field.name: getattr(args, f"set_{field.name}") for field in TUNABLE}
     given = {name: value for name, value in given.items() if value is not None}
     size = {"image_size": args.image_size} if args.image_size else {}
+    sizes = {name: getattr(args, f"set_{name}") for name in SIZES}
+    sizes = {name: value for name, value in sizes.items() if value is not None}
     if args.resume:
-        return recipe_to_resume(folder, args.recipe, **given, **size)
+        return recipe_to_resume(folder, args.recipe, **given, **size, **sizes)
     recipe = (smoke_recipe if args.smoke else get_recipe)(args.recipe, **given)
-    return replace(recipe, model=replace(recipe.model, **size))
+    if sizes and recipe.model.family != "vit":
+        raise RecipeError(f"{args.recipe} is not of our own ViT: leave out --{next(iter(sizes))}.")
+    model = replace(recipe.model, options={**recipe.model.options, **sizes})
+    return replace(recipe, model=replace(model, **size))
 
 
 def run_folder(args: argparse.Namespace) -> Path:
@@ -270,6 +301,9 @@ def train_to_the_end(trainer: Trainer, folder: Path, deadline: float | None = No
     """Write each epoch as it ends; False where Ctrl-C, SIGTERM or the deadline stopped it."""
     first, saver = trainer.processes.is_first, Saver(folder, trainer)
     with progress_bar(trainer) as bar:
+        if first:
+            log, shown = StepLog(folder, trainer), trainer.on_step
+            trainer.on_step = lambda progress: (shown(progress), log.add(progress))
         try:
             for record in trainer.fit():
                 if first:

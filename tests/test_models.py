@@ -268,3 +268,20 @@ def test_sincos_positions_are_all_different_and_of_one_length():
     assert torch.allclose(positions.norm(dim=1), torch.tensor(8.0).sqrt())
     assert torch.cdist(positions, positions).fill_diagonal_(9).min() > 0.1
     assert torch.equal(positions[0, :4], positions[18, :4])  # x is the same, y is not
+
+
+def test_the_mean_in_place_of_the_class_token_is_timms():
+    sizes = {"embed_dim": 24, "depth": 2, "num_heads": 2, "patch_size": 8}
+    ours = build_model(ModelSpec("vit", 32, options=sizes | {"global_pool": "avg"}), 10).eval()
+    theirs = timm.models.VisionTransformer(
+        img_size=32, num_classes=10, class_token=False, global_pool="avg", fc_norm=False, **sizes
+    ).eval()
+    theirs.load_state_dict(ours.state_dict())
+    images = torch.rand(2, 3, 32, 32)
+    assert torch.allclose(ours(images), theirs(images), atol=1e-5)
+    assert trace(ours, images).attention.shape == (2, 2, 2, 16, 16)
+
+
+def test_sizes_that_do_not_divide_are_told():
+    with pytest.raises(ModelError, match="embed_dim 30 is not a multiple of num_heads 4"):
+        build_model(ModelSpec("vit", 32, options={"embed_dim": 30, "num_heads": 4}), 10)

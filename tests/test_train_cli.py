@@ -21,6 +21,7 @@ from vitdemo import runs, training
 from vitdemo.data import synthetic
 from vitdemo.recipes import RECIPES, smoke_recipe
 from vitdemo.runs import writer
+from vitdemo.runs.steps import STEPS
 from vitdemo.training import Processes, bar
 
 THREE = {f"{part}/{name}": 10 for part in ("train", "test") for name in ("ant", "bee", "cow")}
@@ -105,7 +106,7 @@ def test_a_bad_value_is_named(smoke, option, value, word):
 def test_smoke_leaves_a_whole_run(cli, tmp_path, recipe):
     short = ("--epochs", 1, "--batch-size", 64, "--device", "cpu")
     code, out, _ = cli(recipe, "--smoke", *short, "--out", tmp_path / "r")
-    files = {runs.CONFIG, runs.HISTORY, runs.WEIGHTS, runs.EVALUATION, runs.CHECKPOINT}
+    files = {runs.CONFIG, runs.HISTORY, runs.WEIGHTS, runs.EVALUATION, runs.CHECKPOINT, STEPS}
     assert code == 0
     assert {path.name for path in (tmp_path / "r").iterdir()} == files
     assert json.loads(out.splitlines()[-1])["test_pictures"] == len(synthetic())

@@ -34,5 +34,9 @@ class ImageError(VitdemoError):
     """An upload that is not a picture we can show."""
 
 
+class JobError(VitdemoError):
+    """A training that may not be started, or is not there to be paused, stopped or discarded."""
+
+
 class Stopped(Exception):
     """A person has ended the work: raised from a progress callback, never shown."""

@@ -46,12 +46,16 @@ def build_model(
 
     `pretrained` starts from trained weights: timm's (see `build_timm`), or for the family "vit"
     those of a training without labels in the file `weights`, which `weights` alone asks for too.
-    Raises `ModelError` where the family or timm's name is unknown, or the weights cannot be had.
+    Raises `ModelError` where the family or timm's name is unknown, our own model's options do not
+    fit each other, or the weights cannot be had.
     """
     if spec.family == "vit":
-        model = VisionTransformer(
-            image_size=spec.image_size, num_classes=num_classes, **spec.options
-        )
+        try:
+            model = VisionTransformer(
+                image_size=spec.image_size, num_classes=num_classes, **spec.options
+            )
+        except ValueError as error:  # sizes that do not divide
+            raise ModelError(str(error)) from error
         return start_from(model, weights) if pretrained or weights else model
     if spec.family in CONVOLUTIONAL:
         if weights is not None:
@@ -120,8 +124,6 @@ def features(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
     The class token after the norm, or the pooled patches; a convolutional model's channels after
     its pooling.
     """
-    if isinstance(model, VisionTransformer):
-        return model.forward_features(images)[:, 0]
     if hasattr(model, "forward_head"):
         return model.forward_head(model.forward_features(images), pre_logits=True)
     *body, _ = model.children()  # torchvision's ResNet: all but `fc`, in the order of its pass

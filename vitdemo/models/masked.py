@@ -31,6 +31,8 @@ class MaskedAutoencoder(nn.Module):
                 "mask_ratio needs one of our Vision Transformers whose stem is 'patch': with any "
                 "other, visible tokens would tell of masked pixels."
             )
+        if encoder.cls_token is None:
+            raise ModelError("mask_ratio needs a class token: choose global_pool 'token'.")
         D = encoder.embed_dim
         E, heads = D // 2, encoder.blocks[0].attn.num_heads
         (rows, columns), (p, _) = encoder.patch_embed.grid_size, encoder.patch_embed.patch_size

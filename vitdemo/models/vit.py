@@ -3,7 +3,7 @@
 The attributes carry timm's names, so whatever explains this model explains every timm
 `VisionTransformer`, and the other way round.
 
-Letters: B batch, H heads, N tokens (one class token and P patches), D width, C classes.
+Letters: B batch, H heads, N tokens (P patches, and a class token before them), D width, C classes.
 
     model = VisionTransformer(image_size=32, patch_size=4, num_classes=10)
     model(torch.rand(8, 3, 32, 32)).shape  # (8, 10)
@@ -128,7 +128,7 @@ class Block(nn.Module):
 
 
 class VisionTransformer(nn.Module):
-    """Patches -> tokens -> `depth` blocks -> the class token's logits (B, C).
+    """Patches -> tokens -> `depth` blocks -> logits (B, C) of the class token, or of the mean.
 
     Args:
         image_size, patch_size: sides in pixels; the first is a multiple of the second.
@@ -140,11 +140,11 @@ class VisionTransformer(nn.Module):
         init: "trunc_normal" (std 0.02) or "mimetic" (see `mimetic_init`).
         stem: "patch" (`PatchEmbed`) or "conv" (`ConvEmbed`).
         pos_embed: "learn" or "none", which leaves the model no way to tell where a patch was.
+        global_pool: "token", or "avg": the answer is read from the patches' mean, and there is no
+            class token.
 
-    Raises `ValueError` where sizes do not divide, or `init`, `stem` or `pos_embed` is unknown.
+    Raises `ValueError` where sizes do not divide, or one of the names is unknown.
     """
-
-    num_prefix_tokens = 1
 
     def __init__(
         self,
@@ -161,6 +161,7 @@ class VisionTransformer(nn.Module):
         init: str = "trunc_normal",
         stem: str = "patch",
         pos_embed: str = "learn",
+        global_pool: str = "token",
     ):
         super().__init__()
         if stem not in STEMS:
@@ -169,11 +170,17 @@ class VisionTransformer(nn.Module):
             raise ValueError(f"Unknown init '{init}': choose 'trunc_normal' or 'mimetic'.")
         if pos_embed not in ("learn", "none"):
             raise ValueError(f"Unknown pos_embed '{pos_embed}': choose 'learn' or 'none'.")
+        if global_pool not in ("token", "avg"):
+            raise ValueError(f"Unknown global_pool '{global_pool}': choose 'token' or 'avg'.")
         self.num_classes = num_classes
         self.embed_dim = embed_dim
+        self.global_pool = global_pool
+        self.num_prefix_tokens = int(global_pool == "token")
         self.patch_embed = STEMS[stem](image_size, patch_size, embed_dim)
-        self.cls_token = nn.Parameter(torch.zeros(1, 1, embed_dim))
-        positions = torch.zeros(1, 1 + self.patch_embed.num_patches, embed_dim)
+        has_token = global_pool == "token"
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, embed_dim)) if has_token else None
+        tokens = self.num_prefix_tokens + self.patch_embed.num_patches
+        positions = torch.zeros(1, tokens, embed_dim)
         self.pos_embed = nn.Parameter(positions) if pos_embed == "learn" else None
         self.pos_drop = nn.Dropout(drop_rate)
         self.patch_drop = nn.Identity()  # timm's name; see models.add_patch_dropout
@@ -190,7 +197,8 @@ class VisionTransformer(nn.Module):
     def init_weights(self) -> None:
         if self.pos_embed is not None:
             nn.init.trunc_normal_(self.pos_embed, std=0.02)
-        nn.init.normal_(self.cls_token, std=1e-6)
+        if self.cls_token is not None:
+            nn.init.normal_(self.cls_token, std=1e-6)
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.trunc_normal_(module.weight, std=0.02)
@@ -211,8 +219,9 @@ class VisionTransformer(nn.Module):
         return self.head
 
     def _pos_embed(self, x: Tensor) -> Tensor:
-        cls_token = self.cls_token.expand(len(x), -1, -1)  # (B, 1, D)
-        x = torch.cat([cls_token, x], dim=1)  # (B, N, D)
+        if self.cls_token is not None:
+            cls_token = self.cls_token.expand(len(x), -1, -1)  # (B, 1, D)
+            x = torch.cat([cls_token, x], dim=1)  # (B, N, D)
         return self.pos_drop(x if self.pos_embed is None else x + self.pos_embed)
 
     def forward_features(self, images: Tensor) -> Tensor:
@@ -222,9 +231,10 @@ class VisionTransformer(nn.Module):
             x = block(x)
         return self.norm(x)
 
-    def forward_head(self, x: Tensor) -> Tensor:
-        """Normed tokens (B, N, D) -> logits (B, C)."""
-        return self.head(x[:, 0])
+    def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
+        """Normed tokens (B, N, D) -> logits (B, C), or what they are read from (B, D)."""
+        x = x[:, 0] if self.global_pool == "token" else x.mean(dim=1)  # (B, D)
+        return x if pre_logits else self.head(x)
 
     def forward(self, images: Tensor) -> Tensor:
         return self.forward_head(self.forward_features(images))
@@ -251,7 +261,7 @@ def mimetic_init(model: VisionTransformer, scale: float = 0.7, value_scale: floa
     D = model.embed_dim
     rows, columns = model.patch_embed.grid_size
     if model.pos_embed is not None:
-        model.pos_embed[0, 1:] = sincos_position(rows, columns, D)
+        model.pos_embed[0, model.num_prefix_tokens :] = sincos_position(rows, columns, D)
     for block in model.blocks:
         attention = block.attn
         for head in range(attention.num_heads):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import gradio as gr
 
+from vitdemo.jobs import Jobs
 from vitdemo.page import (
     api,
     calibration,
@@ -37,8 +38,11 @@ SCRIPTS = [*(file.read_text(encoding="utf-8") for file in PAGE_WIDE), head_scrip
 HEAD = "".join(f"<script>{script}</script>" for script in SCRIPTS)
 
 
-def build_page(workbench: Workbench) -> gr.Blocks:
-    """The whole page over `workbench`; `launch` takes THEME, CSS (paths), JS and HEAD."""
+def build_page(workbench: Workbench, jobs: Jobs | None = None) -> gr.Blocks:
+    """The whole page over `workbench`, with trainings in it where `jobs` are given.
+
+    `launch` takes THEME, CSS (paths), JS and HEAD.
+    """
     with gr.Blocks(title="vitdemo", delete_cache=(3600, 3600), fill_width=True) as page:
         header.build(
             page, runs=workbench.everything, roots=workbench.roots, device=workbench.device
@@ -47,7 +51,7 @@ def build_page(workbench: Workbench) -> gr.Blocks:
             with gr.Tab("Look", id="look"):
                 opener = look.build(page, page_tabs, workbench)
             with gr.Tab("Training progress", id="training") as tab:
-                training.build(tab, workbench)
+                training.build(tab, workbench, opener, jobs)
             with gr.Tab("Per-class metrics", id="metrics") as tab:
                 metrics.build(tab, workbench)
             with gr.Tab("Confusion matrix", id="confusion") as tab:

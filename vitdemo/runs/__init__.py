@@ -1,7 +1,8 @@
 """The run folder: the one contract between training and the page.
 
 `config.json`, `history.jsonl`, `model.safetensors`, `evaluation.npz`, `checkpoint.pt`, and
-`epochs/NNNN.safetensors` for the epochs whose weights a recipe keeps. Writes are atomic (beside,
+`epochs/NNNN.safetensors` for the epochs whose weights a recipe keeps, and
+`steps.jsonl` (see `steps`). Writes are atomic (beside,
 then renamed), so a run that is killed at any moment can be read and resumed. What a training puts
 into these files stands in `writer`, how it goes on in `resume`, what it takes from other runs in
 `origin`, and how it is tested in `evaluate`.
@@ -31,6 +32,7 @@ from vitdemo.training.pretraining import ACCURACIES, MASKED
 
 CONFIG, HISTORY, WEIGHTS = "config.json", "history.jsonl", "model.safetensors"
 EVALUATION, CHECKPOINT, EPOCHS = "evaluation.npz", "checkpoint.pt", "epochs"
+JOB = "job.json"  # of a training that the page started: it lies there before the run does
 FAITHFULNESS = "faithfulness.json"  # what was measured of the maps, see faithfulness.measured
 RECORD_FIELDS = (
     "epoch",
@@ -365,7 +367,13 @@ def _run_folders(root: Path, problems: list[str]) -> list[Path]:
     except OSError as error:
         problems.append(f"'{root}' cannot be read: {error.strerror}.")
         return []
-    return sorted(folder for folder in folders if not folder.name.startswith("."))
+    return sorted(folder for folder in folders if not _left_out(folder))
+
+
+def _left_out(folder: Path) -> bool:
+    """Whether it is hidden, or of a training that waits for its turn or is only just starting."""
+    waits = (folder / JOB).exists() and not (folder / CONFIG).exists()
+    return waits or folder.name.startswith(".")
 
 
 def kept_epochs(run: Run) -> list[int]:

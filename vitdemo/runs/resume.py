@@ -1,12 +1,15 @@
 """Going on with a run: what may be otherwise than it was begun with, and what is written of it."""
 
 from dataclasses import asdict, fields, replace
+from inspect import signature
 from pathlib import Path
 
 from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.models import ModelSpec
+from vitdemo.models.vit import VisionTransformer
 from vitdemo.recipes import Recipe, get_recipe
+from vitdemo.runs.steps import cut_steps
 from vitdemo.runs.writer import made_with
 from vitdemo.training import Trainer
 
@@ -14,9 +17,9 @@ from vitdemo.training import Trainer
 def recipe_to_resume(folder: Path, name: str, **given) -> Recipe:
     """The recipe of the run in `folder`, with another number of `epochs` where one is given.
 
-    `given` are fields of the recipe, and `image_size`. Raises `RunError` where the run is of
-    another recipe than `name`, or was begun with another value of a field but `epochs`: the
-    schedule ends where they do.
+    `given` are fields of the recipe, options of the model, and `image_size`. Raises `RunError`
+    where the run is of another recipe than `name`, or was begun with another value of a field but
+    `epochs`: the schedule ends where they do.
     """
     saved = read_recipe(folder)
     if saved.name != get_recipe(name).name:
@@ -25,6 +28,8 @@ def recipe_to_resume(folder: Path, name: str, **given) -> Recipe:
             "one, or choose another --out."
         )
     begun = asdict(saved) | {"image_size": saved.model.image_size}
+    built = {k: p.default for k, p in signature(VisionTransformer).parameters.items()}
+    begun = built | saved.model.options | begun
     for field, value in given.items():
         if begun[field] != value and field != "epochs":
             raise RunError(
@@ -74,6 +79,7 @@ def continue_folder(folder: Path, trainer: Trainer, argv: list[str]) -> None:
     """Drop what was not saved of a run that goes on, and write down with what it does."""
     history = [r for r in runs.read_history(folder) if r["epoch"] <= trainer.epoch]
     runs.rewrite_history(folder, history)
+    cut_steps(folder, trainer.epoch)
     if not trainer.finished:
         config = runs.read_config(folder)
         before, epochs = config["recipe"]["epochs"], trainer.recipe.epochs

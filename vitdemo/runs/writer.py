@@ -16,6 +16,7 @@ from vitdemo import data, runs
 from vitdemo.errors import RunError
 from vitdemo.models import count_macs, count_parameters
 from vitdemo.runs.provenance import device_name, git_commit, package_versions
+from vitdemo.runs.steps import STEPS
 from vitdemo.training import Trainer
 
 CHECKPOINT_SECONDS = 20.0  # between two checkpoints, where epochs are shorter than that
@@ -34,7 +35,7 @@ def check_free(folder: Path, *, smoke: bool) -> None:
 def prepare_folder(folder: Path, trainer: Trainer, config: dict) -> None:
     """Make the run folder of a new training."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (runs.WEIGHTS, runs.EVALUATION):  # of a smoke test that this one replaces
+    for name in (runs.WEIGHTS, runs.EVALUATION, STEPS):  # of a smoke test that this one replaces
         (folder / name).unlink(missing_ok=True)
     for path in (folder / runs.EPOCHS).glob("*"):
         path.unlink()
@@ -68,6 +69,12 @@ def describe(
         "parameters": count_parameters(model),
         "macs": count_macs(model, preprocessing.size),
     }
+
+
+def note_stop(folder: Path, trainer: Trainer) -> None:
+    """Write down that the training was ended by a person, or by the clock, and where."""
+    where = {"epoch": trainer.epoch, "step": trainer.stopped, "steps": trainer.steps}
+    runs.write_config(folder, runs.read_config(folder) | {"stopped": where})
 
 
 def made_with(trainer: Trainer, argv: list[str]) -> dict:

@@ -12,7 +12,6 @@ C classes.
 
 import gc
 import math
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -40,6 +39,7 @@ from vitdemo.training.inference import Preprocessing, predict
 from vitdemo.training.optimisation import build_optimizer, learning_rate_factor
 from vitdemo.training.pictures import with_shuffled_labels
 from vitdemo.training.processes import Processes, join_processes
+from vitdemo.training.stopping import Clock, never
 from vitdemo.training.teacher import Teacher
 
 __all__ = [
@@ -110,6 +110,8 @@ class Trainer:
         num_classes: C.
         preprocessing: what the model expects.
         on_step: called with a `Progress` about once a second and at an epoch's last step.
+        stop: asked after each step; once it says True the epoch ends there, is validated, and is
+            the last one. Of one process alone.
         on_note: called with a sentence where something had to be left out; default: a warning.
         compile: "auto", "off" or a mode of `torch.compile`, see `choose_compile`.
         processes: those that train together; the batch is that of all of them.
@@ -129,6 +131,7 @@ class Trainer:
         num_classes: int,
         preprocessing: Preprocessing,
         on_step: Callable[[Progress], None] | None = None,
+        stop: Callable[[], bool] = never,
         on_note: Callable[[str], None] | None = None,
         compile: str = "off",
         processes: Processes | None = None,
@@ -144,6 +147,9 @@ class Trainer:
         self.num_classes = num_classes
         self.preprocessing = preprocessing
         self.on_step = on_step or (lambda progress: None)
+        self.stop = stop
+        self.stopped: int | None = None  # after this step of its last epoch, where it was
+        self.clock = Clock()
         self.on_note = on_note or (lambda note: warnings.warn(note, stacklevel=2))
         self.autocast = autocast_helps(self.device)
         if self.device.type == "cuda":
@@ -185,7 +191,8 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
-        return self.epoch >= self.recipe.total_epochs or self.stopped_early
+        ended = self.stopped_early or self.stopped is not None
+        return ended or self.epoch >= self.recipe.total_epochs
 
     def averaged_model(self) -> nn.Module:
         """The model that is validated: the EMA's where there is one."""
@@ -205,12 +212,13 @@ class Trainer:
             if self.epoch == self.recipe.head_epochs and self.epoch:
                 self.optimizer = self._enter_stage()
             stage = self.stage
-            started = time.perf_counter()
+            started = self.clock.seconds()
             if self._forward is None:
                 self._make_forward()
-            self.compile_seconds = time.perf_counter() - started
+            self.compile_seconds = self.clock.seconds() - started
             train_loss, train_accuracy, learning_rate = self._train_epoch()
-            seconds = time.perf_counter() - started - self.compile_seconds
+            seconds = self.clock.seconds() - started - self.compile_seconds
+            steps = self.steps if self.stopped is None else self.stopped
             val_loss, val_accuracy = self._validate()
             if not math.isfinite(train_loss + val_loss):
                 raise VitdemoError(
@@ -227,9 +235,9 @@ class Trainer:
                 "val_loss": val_loss,
                 "val_accuracy": val_accuracy,
                 "learning_rate": learning_rate,
-                "epoch_seconds": time.perf_counter() - started,
-                "images_per_second": self.steps * self.batch_size / seconds,
-            }
+                "epoch_seconds": self.clock.seconds() - started,
+                "images_per_second": steps * self.batch_size / seconds,
+            } | ({} if self.stopped is None else {"share": steps / self.steps})
 
     def state_dict(self) -> dict:
         """All that resuming needs, tensors and builtins only."""
@@ -371,18 +379,24 @@ class Trainer:
         # A frozen body stays as it is: without dropout, and BatchNorm does not move.
         self.model.train(self.stage != "head")
         sums = torch.zeros(2, device=self.device)  # loss, right answers
-        shown = time.perf_counter()
+        self.clock.begin()
+        shown = self.clock.seconds()
         learning_rate = 0.0
         for step in range(self.steps):
             learning_rate = self._set_learning_rate(step)
             sums += self._step(step)
             if self.ema:
                 self.ema.update(self.model, step=self.epoch * self.steps + step + 1)
-            now = time.perf_counter()
-            if now - shown > 1 or step + 1 == self.steps:
+            now = self.clock.after_step()
+            if self.stop():
+                self.stopped = step + 1
+            last = step + 1 == self.steps or self.stopped is not None
+            if now - shown > 1 or last:
                 shown = now
                 self._report(step + 1, sums)
-        loss, right = (self.processes.sum(sums) / self.steps).tolist()
+            if last:
+                break
+        loss, right = (self.processes.sum(sums) / (step + 1)).tolist()
         return loss / self.processes.count, right / self.batch_size, learning_rate
 
     def _step(self, step: int) -> Tensor:

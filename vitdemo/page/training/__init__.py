@@ -8,6 +8,7 @@ import gradio as gr
 import numpy as np
 
 from vitdemo.figures.curves import MANY, LineStyle, line_styles
+from vitdemo.jobs import Jobs
 from vitdemo.metrics.learning import (
     below_validation,
     gap,
@@ -34,6 +35,8 @@ from vitdemo.page.components.run_choice import grouped
 from vitdemo.page.components.run_list import RunList
 from vitdemo.page.components.table import Cell, Column, Table
 from vitdemo.page.kit import LIGHT_QUEUE, QUIET, offer_download
+from vitdemo.page.look.tab import Look
+from vitdemo.page.training import here
 from vitdemo.report import report, report_name
 from vitdemo.runs import RECORD_FIELDS, Run
 from vitdemo.workbench import Workbench, final_accuracy
@@ -51,11 +54,6 @@ NO_EPOCH = "No epoch has ended yet: the first point of the curves comes with it.
 EPOCHS, MINUTES = "Epochs", "Minutes"
 LINEAR, LOG = "Linear", "Logarithmic"
 PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
-# The timer runs while the tab is seen, and not behind another one.
-WATCH_WHILE_OPEN = """async () => {
-  await new Promise((done) => setTimeout(done, 100));
-  return { __type__: "update", active: Boolean(document.querySelector("#plots")?.offsetParent) };
-}"""
 SHOW_GAINS = """() => setTimeout(() =>
   document.querySelector("#gains-base")?.scrollIntoView({ block: "start" }), 300)"""
 VALIDATION, TRAINING = "validation", "training"
@@ -104,9 +102,10 @@ class View:
     by_minutes: bool = False
 
 
-def build(tab: gr.Tab, workbench: Workbench) -> None:
-    """Lay out and wire the tab."""
+def build(tab: gr.Tab, workbench: Workbench, look: Look, jobs: Jobs | None) -> None:
+    """Lay out and wire the tab; `jobs` are the trainings that may be started in it, if any."""
     gr.Markdown(INTRO)
+    here.build(tab, look, jobs)
     found = workbench.runs()[0]
     chosen = RunList(grouped(found), first_choice(found), label="Runs", elem_id="runs")
     with gr.Row():
@@ -165,7 +164,7 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
     }
     # Not before the tab is opened for the first time: the page's own start has other work to do.
     tab.select(**event)
-    tab.parent.change(None, js=WATCH_WHILE_OPEN, outputs=timer, **PRIVATE)
+    tab.parent.change(None, js=here.WATCH.replace("SEEN", "#plots"), outputs=timer, **PRIVATE)
     timer.tick(**event)
     gr.on([chosen.input, smoothing.change, scale.input, axis.input], **event)
     words.pick(lambda: gr.Tabs(selected="compare"), outputs=tab.parent, **QUIET).then(

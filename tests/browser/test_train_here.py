@@ -1,0 +1,79 @@
+"""The panel "Train here" in a real Chromium: a training of a tiny set, from Start to its film."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.conftest import write_pictures
+from tests.serving import serve
+from vitdemo.jobs import Jobs
+
+PICTURES = {"train/ant": 120, "train/bee": 120, "test/ant": 5, "test/bee": 5}
+STATE = "#trainings .state"
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A page over no run yet, with pictures to train on."""
+    source = write_pictures(tmp_path / "data", PICTURES)
+    with serve("--runs", str(tmp_path / "runs"), "--data", str(source)) as address:
+        yield address
+        jobs = Jobs(tmp_path / "runs")
+        for job in jobs.all():  # of a test that failed: no training outlives it
+            jobs.discard(job.name)
+
+
+def open_panel(open_page, address):
+    page = open_page(address)
+    page.get_by_role("tab", name="Training progress").click()
+    if not page.locator("#trainings").is_visible():
+        page.get_by_role("button", name="Train here").click()
+    page.locator("#trainings").wait_for()
+    return page
+
+
+def press(page, words):
+    page.locator("#trainings").get_by_role("button", name=words).first.click()
+
+
+def test_a_training_from_start_to_film(open_page, site):
+    page = open_panel(open_page, site)
+    expect(page.locator("#cost")).to_contain_text(re.compile(r"0\.\d+ M parameters.*minutes"))
+    page.get_by_role("button", name="Ingredients").click()
+    for name, value in {"epochs": "60", "embed-dim": "32", "num-heads": "2", "depth": "2"}.items():
+        field = page.locator(f"#option-{name} input")
+        field.fill(value)
+        field.press("Tab")
+    page.locator("#start-training").click()
+    expect(page.locator(STATE)).to_have_text("training")
+    expect(page.locator("#film .when")).to_contain_text("first-steps-1 after epoch")
+
+    page.reload()
+    page.get_by_role("tab", name="Training progress").click()  # the panel opens by itself
+    expect(page.locator(STATE)).to_have_text("training")
+    press(page, "Pause")
+    expect(page.locator(STATE)).to_have_text("paused")
+    press(page, "Resume")
+    expect(page.locator(STATE)).to_have_text("training")
+    expect(page.locator("#live figure")).to_have_count(2)
+    press(page, "Stop and keep")
+    expect(page.locator(STATE)).to_have_text("stopped")
+    expect(page.locator("#trainings .words")).to_contain_text("of the test pictures")
+
+    expect(page.locator("#film .play")).to_be_enabled()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    first = page.locator("#film .at input")
+    first.fill("0")
+    expect(page.locator("#film .when")).to_contain_text("after epoch 1:")
+    page.locator("#film .play").click()
+    expect(page.locator("#film .when")).not_to_contain_text("after epoch 1:")
+    assert not [url for url in asked if ".safetensors" in url or "/file=" in url]
+
+    press(page, "Discard")
+    press(page, "Keep first-steps-1")
+    press(page, "Discard")
+    press(page, "Discard first-steps-1 for good")
+    expect(page.locator("#trainings .none")).to_be_visible()
+    page.close()  # before its server, or the browser reports a lost connection

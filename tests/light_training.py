@@ -1,0 +1,51 @@
+"""Writes the files of a training as train.py does, but without torch: it starts in a moment.
+
+    python light_training.py RECIPE --epochs N ... --out DIR [--resume]
+
+It begins, writes a line of steps.jsonl every hundredth of a second and an epoch every five, and
+leaves as train.py does: at SIGUSR1 with an evaluation, as it does after the last epoch.
+"""
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+
+FOLDER = Path(sys.argv[sys.argv.index("--out") + 1])
+EPOCHS = int(sys.argv[sys.argv.index("--epochs") + 1])
+asked = []
+signal.signal(signal.SIGUSR1, lambda *_: asked.append(True))
+
+
+def write(config: dict) -> None:
+    (FOLDER / "config.json").write_text(json.dumps(config))
+
+
+def main() -> None:
+    if EPOCHS == 66:
+        print("train.py: The loss is not a number in epoch 1: the training diverged.")
+        sys.exit(2)
+    config = {"recipe": {"epochs": EPOCHS, "batch_size": 8}, "model": {}, "classes": []}
+    config |= {"normalisation": {}, "split": {"train_pictures": 40}}
+    history = FOLDER / "history.jsonl"
+    done = len(history.read_text().splitlines()) if "--resume" in sys.argv else 0
+    write(config)
+    for epoch in range(done + 1, EPOCHS + 1):
+        for step in range(1, 6):
+            time.sleep(0.01)
+            line = {"epoch": epoch, "step": step, "steps": 5, "loss": 1.0, "accuracy": 0.5}
+            with open(FOLDER / "steps.jsonl", "a") as file:
+                file.write(json.dumps(line | {"seconds": time.monotonic()}) + "\n")
+        names = ("train_loss", "train_accuracy", "val_loss", "val_accuracy", "learning_rate")
+        times = {"epoch_seconds": 0.05, "images_per_second": 800.0}
+        record = {"epoch": epoch, "stage": "all"} | dict.fromkeys(names, 0.5) | times
+        with open(history, "a") as file:
+            file.write(json.dumps(record) + "\n")
+        if asked:
+            write(config | {"stopped": {"epoch": epoch}})
+            break
+    (FOLDER / "evaluation.npz").write_bytes(b"as if")
+
+
+main()

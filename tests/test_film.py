@@ -1,0 +1,76 @@
+"""One picture epoch by epoch: the film, and from when on it was named rightly."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tests.making import CLASSES, VIT, make_run, random_model
+from vitdemo import attention, runs
+from vitdemo.errors import RunError
+from vitdemo.film import film, filmed, when_learned
+from vitdemo.page.components.film_view import FilmView, Screening
+from vitdemo.workbench import Workbench
+
+
+@pytest.fixture
+def bench(tmp_path):
+    run = make_run(tmp_path / "runs" / "vit", epochs=3)
+    for epoch in (1, 2):
+        runs.write_weights(run.path, random_model(VIT, epoch).state_dict(), epoch)
+    make_run(tmp_path / "runs" / "other")
+    return Workbench([tmp_path / "runs"], None, torch.device("cpu"))
+
+
+@pytest.fixture
+def image():
+    pixels = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+def test_a_film_has_the_maps_and_answers_of_every_epoch(bench, image):
+    (run,) = filmed(bench)
+    found = film(bench, run, image)
+    assert found.epochs == (1, 2, 3)  # the last one's weights are those to use
+    assert found.maps.shape == (3, 3, 16) and found.grid == (4, 4)
+    model = runs.load_model(run, "cpu", 2)
+    trace = attention.trace(model, bench.input(run.preprocessing, image)[1])
+    own = trace.attention[:, 0].mean(1)[:, 0, 1:]
+    assert np.allclose(found.maps[1], own.detach().numpy(), atol=1e-6)
+    assert np.allclose(found.probabilities.sum(1), 1, atol=1e-5)
+    with pytest.raises(RunError, match="'other' has kept no weights yet"):
+        film(bench, bench.run("other"), image)
+
+
+def test_an_epoch_is_worked_out_once(bench, image, monkeypatch):
+    run = bench.run("vit")
+    first = film(bench, run, image)
+    monkeypatch.setattr(runs, "load_model", lambda *_: pytest.fail("it is known"))
+    assert np.array_equal(film(bench, run, image).maps, first.maps)
+
+
+def test_a_film_reaches_the_browser_whole(bench, image, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "cache"))
+    found = film(bench, bench.run("vit"), image)
+    truth = CLASSES[int(found.probabilities[-1].argmin())]
+    value = FilmView().postprocess(Screening(found, truth))
+    assert np.array(value["maps"]).shape == (3, 3, 16)
+    assert value["classes"][-1] == truth and len(value["classes"]) == 5
+    assert value["predicted"] == [CLASSES[i] for i in found.predicted]
+    assert FilmView().postprocess("nothing yet") == {"sentence": "nothing yet"}
+
+
+@pytest.mark.parametrize(
+    ("right", "words"),
+    [
+        ([False, True, True], "Right from epoch 2 on."),
+        ([True, False, True], "Right from epoch 4 on; forgotten after epoch 2."),
+        (
+            [True, True, False],
+            "Right first after epoch 1, not in the end; forgotten after epoch 4.",
+        ),
+        ([False, False, False], "It was right after none of these epochs."),
+    ],
+)
+def test_when_a_picture_was_learned(right, words):
+    assert when_learned(right, [1, 2, 4]) == words

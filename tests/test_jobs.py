@@ -1,0 +1,292 @@
+"""Trainings as jobs: one true state at any moment, whoever dies, and nothing but known options."""
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from vitdemo import runs
+from vitdemo.errors import DataError, JobError, VitdemoError
+from vitdemo.jobs import ACTIONS, Jobs, Limits, processes
+from vitdemo.jobs.cost import SPEEDS, cost_of
+from vitdemo.jobs.options import OPTIONS, PRESETS, arguments, recipe_of, values_of
+from vitdemo.jobs.state import LOG, read_job, write_job
+from vitdemo.recipes import get_recipe
+from vitdemo.runs import JOB
+from vitdemo.runs.steps import read_steps
+
+LIGHT = (sys.executable, str(Path(__file__).with_name("light_training.py")))
+PICTURES = {f"{part}/{name}": 12 for part in ("train", "test") for name in ("ant", "bee")}
+LONG = {"epochs": 200}
+TINY = {"embed_dim": 16, "depth": 1, "num_heads": 2, "batch_size": 8, "patch_size": 16}
+
+
+@pytest.fixture
+def jobs(tmp_path, put_pictures):
+    """Light trainings, which end with the test."""
+    made = Jobs(tmp_path / "runs", put_pictures(PICTURES), "cpu", command=LIGHT)
+    yield made
+    for job in made.all():
+        made.discard(job.name)
+
+
+def wait_for(jobs, name, *states, seconds=60):
+    until = time.monotonic() + seconds
+    while (job := jobs.job(name)).state not in states:
+        assert time.monotonic() < until, f"{job} is not one of {states}"
+        time.sleep(0.02)
+    return job
+
+
+# --- states --------------------------------------------------------------------------------------
+
+
+def test_a_training_goes_its_way(jobs):
+    name = jobs.start("first-steps", {"epochs": 8}).name
+    assert name == "first-steps-1"
+    job = wait_for(jobs, name, "training")
+    assert job.epochs == 8 and 0 < job.done <= 1
+    assert wait_for(jobs, name, "finished").epoch == 8
+    assert os.getpgid(0) != read_job(jobs.root / name)["process"]["pid"]
+
+
+def test_pause_resume_and_stop_keep_what_there_is(jobs):
+    name = jobs.start("first-steps", LONG).name
+    wait_for(jobs, name, "training")
+    jobs.pause(name)
+    wait_for(jobs, name, "paused")
+    before = len(read_steps(jobs.root / name))
+    time.sleep(0.2)
+    assert len(read_steps(jobs.root / name)) == before
+    with pytest.raises(JobError, match="nothing to pause"):
+        jobs.pause(name)
+    jobs.resume(name)
+    running = wait_for(jobs, name, "training")
+    assert jobs.job(name).seconds_left > 0 and running.images_per_second > 0
+    jobs.pause(name)
+    jobs.stop(name)  # a paused one goes on to its end
+    assert wait_for(jobs, name, "stopped").epoch < 200
+    with pytest.raises(JobError, match="nothing to go on with"):
+        jobs.resume(name)
+
+
+def test_one_trains_and_the_rest_queue(jobs):
+    jobs.limits = Limits(waiting=2)
+    first, second, third = (jobs.start("first-steps", LONG).name for _ in range(3))
+    wait_for(jobs, first, "training")
+    assert [job.state for job in jobs.all()] == ["queued", "queued", "training"]
+    with pytest.raises(JobError, match="2 trainings wait already"):
+        jobs.start("first-steps", LONG)
+    with pytest.raises(JobError, match="nothing to keep"):
+        jobs.stop(second)
+    jobs.discard(second)
+    jobs.pause(first)
+    jobs.advance()
+    assert jobs.job(third).state == "queued"  # a paused one holds its place
+    jobs.discard(first)
+    wait_for(jobs, third, "training")
+    assert [job.name for job in jobs.all()] == [third]
+    with pytest.raises(JobError, match="no longer here"):
+        jobs.pause(first)
+
+
+def test_a_failed_one_says_its_last_words(jobs):
+    name = jobs.start("first-steps", {"epochs": 66}).name
+    job = wait_for(jobs, name, "failed")
+    assert job.words == "The loss is not a number in epoch 1: the training diverged."
+
+
+def test_what_is_full_is_told(jobs):
+    jobs.limits = Limits(kept=1)
+    name = jobs.start("first-steps", {"epochs": 1}).name
+    with pytest.raises(JobError, match="1 trainings are kept"):
+        jobs.start("first-steps", {})
+    wait_for(jobs, name, "finished")
+    jobs.limits = Limits(mib=0)
+    with pytest.raises(JobError, match="take 0 MB of 0 MB"):
+        jobs.start("first-steps", {})
+    jobs.limits = Limits(free_mib=10**9)
+    with pytest.raises(JobError, match="disk has less"):
+        jobs.start("first-steps", {})
+
+
+# --- whoever dies --------------------------------------------------------------------------------
+
+
+def test_a_strangers_pid_is_not_ours(jobs):
+    name = jobs.start("first-steps", LONG).name
+    wait_for(jobs, name, "training")
+    folder, asked = jobs.root / name, read_job(jobs.root / name)
+    processes.end(asked["process"])
+    with subprocess.Popen(["sleep", "60"]) as stranger:
+        write_job(folder, asked | {"process": asked["process"] | {"pid": stranger.pid}})
+        assert jobs.job(name).state == "failed"
+        assert not processes.send(read_job(folder)["process"], signal.SIGKILL)
+        jobs.discard(name)
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_a_killed_one_goes_on_where_it_was_and_another_page_sees_it(jobs):
+    name = jobs.start("first-steps", {"epochs": 40}).name
+    for moment in (random.uniform(0, 0.3) for _ in range(5)):
+        time.sleep(moment)
+        other = Jobs(jobs.root, jobs.data_root, "cpu", command=LIGHT)  # as if started anew
+        known = read_job(jobs.root / name)["process"]
+        processes.end(known)
+        killed = other.job(name)
+        assert killed.state in ("failed", "queued", "finished")
+        if killed.state == "failed":
+            other.resume(name)
+        other.advance()
+    assert wait_for(jobs, name, "finished").epoch == 40
+    epochs = [record["epoch"] for record in runs.read_history(jobs.root / name)]
+    assert epochs == [*range(1, 41)]
+
+
+def test_a_page_that_dies_between_two_steps_of_a_start_leaves_no_lie(jobs, monkeypatch):
+    def dies(process):
+        process.stdin.close()
+        process.wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(processes, "release", dies)
+        name = jobs.start("first-steps", {"epochs": 3}).name
+    assert not (jobs.root / name / runs.CONFIG).exists()
+    assert jobs.job(name).state == "queued"
+    jobs.advance()
+    wait_for(jobs, name, "finished")
+    assert (jobs.root / name / LOG).read_text().count("--- launched") == 2
+
+
+def _start(root, data, results):
+    jobs = Jobs(root, data, "cpu", command=LIGHT)
+    results.put(jobs.start("first-steps", {"epochs": 100}).name)
+    os._exit(0)  # the training lives on
+
+
+def test_of_two_who_press_start_at_once_one_trains(jobs):
+    context = multiprocessing.get_context("fork")
+    results = context.SimpleQueue()
+    both = [
+        context.Process(target=_start, args=(jobs.root, jobs.data_root, results)) for _ in range(2)
+    ]
+    for one in both:
+        one.start()
+    names = {results.get() for _ in both}
+    for one in both:
+        one.join()
+    assert names == {"first-steps-1", "first-steps-2"}
+    states = sorted(job.state for job in jobs.all())
+    assert states in (["queued", "starting"], ["queued", "training"])
+
+
+def test_the_page_looks_after_the_queue(jobs, monkeypatch):
+    monkeypatch.setattr("vitdemo.jobs.SECONDS", 0.05)
+    jobs.watch()
+    first, second = (jobs.start("first-steps", {"epochs": 2}).name for _ in range(2))
+    wait_for(jobs, second, "finished")
+    assert jobs.job(first).state == "finished"
+
+
+# --- what a browser may send ---------------------------------------------------------------------
+
+
+def test_every_preset_is_known_to_train_py():
+    for name in PRESETS:
+        recipe = recipe_of(name, values_of(name))
+        assert set(values_of(name)) == set(OPTIONS)
+        assert arguments(recipe)[0] == PRESETS[name].recipe
+        assert recipe.kept_epochs and max(recipe.kept_epochs) == recipe.epochs
+    chosen = {"shuffled_labels": True, "flip": False, "pos_embed": "none", "depth": 2}
+    words = arguments(recipe_of("first-steps", chosen))
+    assert words[:1] == ["first-steps"]
+    assert {"--shuffled-labels", "--no-flip"} <= set(words)
+    assert words[words.index("--pos-embed") + 1] == "none"
+    assert arguments(replace(get_recipe("first-steps"))) == ["first-steps"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("epochs", 0, "from 1 to 200"),
+        ("epochs", 2.5, "whole number"),
+        ("epochs", True, "whole number"),
+        ("epochs", "3; rm -rf /", "whole number"),
+        ("epochs", None, "whole number"),
+        ("learning_rate", float("nan"), "a number from"),
+        ("learning_rate", [1], "a number from"),
+        ("optimizer", "--out=/etc", "is one of adamw"),
+        ("optimizer", ["adamw"], "is one of"),
+        ("patch_size", 5, "is one of 2, 4"),
+        ("flip", "yes", "on or off"),
+        ("num_heads", 5, "cannot be shared by 5 heads"),
+        ("out", "/etc", "no such choice"),
+        ("weights", "/etc/passwd", "no such choice"),
+    ],
+)
+def test_bad_values_never_get_near_a_command_line(jobs, name, value, words):
+    with pytest.raises(VitdemoError, match=words):
+        jobs.start("first-steps", {name: value})
+    assert jobs.all() == []
+
+
+def test_strange_presets_names_and_folders_are_refused(jobs, tmp_path):
+    for preset in ("vit-best", None, ["first-steps"], "../x"):
+        with pytest.raises(JobError, match="no such recipe"):
+            jobs.start(preset, {})
+    stranger = tmp_path / "runs" / "mine"
+    stranger.mkdir(parents=True)
+    for action in ACTIONS.values():
+        for name in ("mine", "../pictures", None, 3):
+            with pytest.raises(JobError, match="no longer here"):
+                action(jobs, name)
+    (stranger / JOB).write_text("{}")
+    assert jobs.all() == [] and stranger.is_dir()
+
+
+def test_without_pictures_there_is_nothing_to_train_on(tmp_path):
+    with pytest.raises(DataError, match="nothing to train on"):
+        Jobs(tmp_path / "runs", tmp_path / "none").start("first-steps", {})
+
+
+def test_what_a_training_costs_is_measured_once(jobs):
+    recipe = jobs.recipe("first-steps", TINY)
+    assert recipe.train_pictures == 0  # there are fewer than it asks for
+    found = cost_of(recipe, 1000, jobs.root, torch.device("cpu"))
+    assert found.parameters == 15_882
+    (speed,) = json.loads((jobs.root / SPEEDS).read_text()).values()
+    assert speed == pytest.approx(found.images_per_second, abs=0.1)
+    doubled = cost_of(replace(recipe, epochs=10), 1000, jobs.root, torch.device("cpu"))
+    assert doubled.images_per_second == speed and doubled.minutes > found.minutes
+
+
+# --- with train.py itself ------------------------------------------------------------------------
+
+
+def test_train_py_is_killed_goes_on_and_is_stopped(tmp_path, put_pictures):
+    jobs = Jobs(tmp_path / "runs", put_pictures(PICTURES), "cpu")
+    name = jobs.start("first-steps", TINY | LONG).name
+    wait_for(jobs, name, "training")
+    time.sleep(random.uniform(0, 2))
+    processes.end(read_job(jobs.root / name)["process"])
+    job = jobs.job(name)
+    assert job.state == "failed" and job.words.startswith("It ended without a word: killed")
+    jobs.resume(name)
+    wait_for(jobs, name, "training")
+    jobs.stop(name)
+    wait_for(jobs, name, "stopped")
+    run = runs.read_run(jobs.root / name)
+    assert run.has_weights and run.evaluation.probabilities.shape == (24, 2)
+    assert run.config["resumed"] and run.config["stopped"]["epoch"] == run.history[-1]["epoch"]
+    jobs.discard(name)
+    assert jobs.all() == [] and not (jobs.root / name).exists()

@@ -1,0 +1,120 @@
+"""The panel "Train here" without a browser: who may, words of each state, guess and result."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import app
+from tests.making import evaluation, make_run
+from vitdemo import runs
+from vitdemo.errors import JobError
+from vitdemo.jobs import ACTIONS, Jobs
+from vitdemo.jobs.gain import gain
+from vitdemo.jobs.state import AT_WORK, Job
+from vitdemo.metrics.intervals import difference_interval
+from vitdemo.page.components.trainings import wanted
+from vitdemo.page.training import live
+from vitdemo.page.training.here import Panel, points_guessed
+
+HELD = np.repeat(np.arange(10), 20)  # labels (M,)
+
+
+def wrong_on(folder, wrong: int, seed: int = 0):
+    """A run that is wrong on the first `wrong` of 200 validation pictures."""
+    shares = np.eye(10, dtype=np.float32)[(HELD + (np.arange(200) < wrong)) % 10]
+    tested = replace(
+        evaluation(0), validation_probabilities=shares, validation_labels=HELD.astype(np.int64)
+    )
+    run = make_run(folder, tested=tested)
+    runs.write_config(run.path, run.config | {"recipe": run.config["recipe"] | {"seed": seed}})
+    return runs.read_run(folder)
+
+
+def test_a_gain_is_paired_where_the_pictures_are_the_same(tmp_path):
+    old, new = wrong_on(tmp_path / "old", 60), wrong_on(tmp_path / "new", 50)
+    found = gain(new, old)
+    assert found.paired and found.points == pytest.approx(5.0)
+    assert (found.low, found.high) == pytest.approx(tuple(100 * difference_interval(10, 0, 200)))
+    apart = gain(wrong_on(tmp_path / "elsewhere", 50, seed=1), old)
+    assert not apart.paired and apart.points == pytest.approx(5.0)
+    assert apart.low < -3 and apart.high > 13  # far less is known
+
+
+def test_a_guess_stands_beside_the_result(tmp_path):
+    found = {name: wrong_on(tmp_path / name, n) for name, n in {"old": 60, "new": 50}.items()}
+    asked = {"beside": "old", "guess": 4.0, "arguments": []}
+    job = Job("new", tmp_path / "new", asked, "finished", epoch=3, epochs=3)
+    words = live.guessed(job, found["new"], found)
+    assert words.startswith("Guess: +4.0 points of validation accuracy beside old. Result: +5.0")
+    assert words.endswith("The guess lies within it.")
+    assert "no longer here" in live.guessed(job, found["new"], {})
+    queued = replace(job, state="queued")
+    assert live.guessed(queued, None, found).endswith("beside old.")
+    assert live.guessed(replace(job, asked={}), found["new"], found) == ""
+
+
+def test_every_state_has_words_and_buttons_that_are_known(tmp_path):
+    run = wrong_on(tmp_path / "new", 50)
+    for state, actions in live.ACTIONS.items():
+        job = Job("new", run.path, {"arguments": []}, state, "why", 2, 3, True, 0.5, 100.0, 200.0)
+        row = live.row(job, run, {})
+        assert row.words and {action for action, _ in actions} <= set(ACTIONS)
+        assert (row.done == 1) == (state in ("finished", "stopped"))
+    assert set(AT_WORK) < set(live.ACTIONS)
+    training = Job("new", run.path, {}, "training", "", 2, 3, True, 0.5, 99.6, 200.0)
+    assert live.words(training, run) == "epoch 3 of 3, 100 images/s, 3 min left"
+
+
+def test_what_a_browser_wants_is_checked():
+    event = SimpleNamespace(_data={"action": "pause", "name": "a"})
+    assert wanted(event, list(ACTIONS)) == ("pause", "a")
+    for data in (None, {}, {"action": "launch", "name": "a"}, {"action": "pause", "name": 3}):
+        with pytest.raises(JobError):
+            wanted(SimpleNamespace(_data=data), list(ACTIONS))
+    assert points_guessed(" −2,5 ", "old") == -2.5
+    for words in ("", None, "nan", "1e9", "many"):
+        with pytest.raises(JobError, match=r"Guess first|A guess is"):
+            points_guessed(words, "old")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "alone"),
+    [
+        ([], {}, True),
+        (["--host", "localhost"], {}, True),
+        (["--host", "0.0.0.0"], {}, False),
+        (["--share"], {}, False),
+        ([], {"GRADIO_SERVER_NAME": "0.0.0.0"}, False),
+        ([], {"GRADIO_SHARE": "True"}, False),
+        ([], {"SPACE_ID": "me/mine"}, False),
+        ([], {"GRADIO_ROOT_PATH": "/vitdemo"}, False),
+    ],
+)
+def test_training_is_for_a_page_of_this_machine_alone(arguments, variables, alone, monkeypatch):
+    for name in ("GRADIO_SERVER_NAME", "GRADIO_SHARE", "SPACE_ID", "GRADIO_ROOT_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    args = app.build_parser().parse_args(arguments)
+    assert app.serves_this_machine_alone(args) == alone
+
+
+@pytest.mark.parametrize(
+    ("host", "headers", "for_all", "may"),
+    [
+        ("127.0.0.1", {}, False, True),
+        ("127.0.0.1", {"X-Forwarded-For": "10.0.0.7"}, False, False),
+        ("10.0.0.7", {}, False, False),
+        ("10.0.0.7", {}, True, True),
+    ],
+)
+def test_a_proxy_does_not_make_a_stranger_of_this_machine(tmp_path, host, headers, for_all, may):
+    panel = SimpleNamespace(jobs=Jobs(tmp_path, for_all=for_all))
+    request = SimpleNamespace(headers=headers, client=SimpleNamespace(host=host))
+    if may:
+        Panel.check(panel, request)
+    else:
+        with pytest.raises(JobError, match="Only this machine may train here"):
+            Panel.check(panel, request)

@@ -1,0 +1,107 @@
+"""One picture under a model as it learns: its answers and its attention after each kept epoch.
+
+Letters: E kept epochs, L layers, P patches, C classes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from vitdemo import attention, runs
+from vitdemo.errors import RunError
+from vitdemo.metrics.learning import record_of_weights
+from vitdemo.models import CONVOLUTIONAL
+from vitdemo.runs import Run
+from vitdemo.workbench import Workbench
+
+Frame = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Film:
+    """What `run` made of the picture `seen` (S, S, 3) after each of `epochs`: those that it kept,
+    and the one whose weights it has.
+
+    `maps` (E, L, P): what the answer takes from each patch, mean of the heads; `probabilities`
+    (E, C); `grid` the rows and columns of the patches.
+    """
+
+    run: Run
+    seen: np.ndarray
+    grid: tuple[int, int]
+    epochs: tuple[int, ...]
+    maps: np.ndarray
+    probabilities: np.ndarray
+
+    @property
+    def predicted(self) -> np.ndarray:
+        """Class index after each epoch, (E,)."""
+        return self.probabilities.argmax(1)
+
+
+def filmed(workbench: Workbench) -> list[Run]:
+    """The runs that kept weights of their epochs and have attention, those in training too."""
+    vits = (run for run in workbench.runs()[0] if run.spec.family not in CONVOLUTIONAL)
+    return [run for run in vits if runs.kept_epochs(run)]
+
+
+def film(workbench: Workbench, run: Run, image: Image.Image) -> Film:
+    """Each epoch is worked out once, so a run that grows costs one pass an epoch.
+
+    Raises `RunError` where it has kept no epoch, or weights cannot be loaded.
+    """
+    if not runs.kept_epochs(run):
+        raise RunError(f"'{run.name}' has kept no weights yet: they come with its first epoch.")
+    seen, pixels = workbench.input(run.preprocessing, image)
+    epochs, frames = runs.kept_epochs(run), []
+    for epoch in epochs:
+        written = runs.weights_path(run.path, epoch).stat().st_mtime_ns
+        key = (_frame, run.path, epoch, written, seen)
+        make = partial(_kept_frame, run, workbench.device, epoch, pixels)
+        frames.append(workbench.cache.get_or_make(key, make))
+    used = record_of_weights(run)
+    if run.has_weights and used and used["epoch"] not in epochs:
+        epochs.append(used["epoch"])
+        frames.append(_frame(workbench.model(run), pixels))
+    maps, shares = (np.stack(parts) for parts in zip(*frames, strict=True))
+    side = round(maps.shape[-1] ** 0.5)  # pictures and patches are square
+    return Film(run, seen, (side, side), tuple(epochs), maps, shares)
+
+
+def _kept_frame(run: Run, device: torch.device, epoch: int, pixels: Tensor) -> Frame:
+    """Its weights are not kept in memory: a run's would push out what others look at."""
+    return _frame(runs.load_model(run, device, epoch), pixels)
+
+
+@torch.inference_mode()
+def _frame(model: nn.Module, pixels: Tensor) -> Frame:
+    """Maps (L, P) and probabilities (C,)."""
+    trace = attention.trace(model, pixels)
+    rows, prefix = attention.answer_rows(model), model.num_prefix_tokens
+    heads = trace.attention[:, 0].mean(1)  # (L, N, N)
+    maps = attention.answer_map(heads, prefix, rows)  # (L, P)
+    return maps.float().cpu().numpy(), trace.logits[0].float().softmax(0).cpu().numpy()
+
+
+def when_learned(right: Sequence[bool], epochs: Sequence[int]) -> str:
+    """From which epoch on a picture was named rightly, and when that was forgotten, in words."""
+    if not any(right):
+        return "It was right after none of these epochs."
+    last_wrong = max((i for i, is_right in enumerate(right) if not is_right), default=-1)
+    forgotten = [
+        epoch
+        for before, now, epoch in zip(right, right[1:], epochs[1:], strict=False)
+        if before and not now
+    ]
+    if last_wrong == len(right) - 1:
+        words = f"Right first after epoch {epochs[list(right).index(True)]}, not in the end"
+    else:
+        words = f"Right from epoch {epochs[last_wrong + 1]} on"
+    if forgotten:
+        words += f"; forgotten after epoch {', '.join(map(str, forgotten))}"
+    return words + "."

@@ -1,0 +1,55 @@
+"""What a training gained beside another run, in validation accuracy, with its 95 % interval."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from vitdemo.errors import RunError
+from vitdemo.metrics.intervals import Z
+from vitdemo.metrics.paired import is_right, mcnemar
+from vitdemo.runs import Run
+
+
+@dataclass(frozen=True)
+class Gain:
+    """`points` of validation accuracy from `low` to `high`; `paired`: on the same pictures."""
+
+    points: float
+    low: float
+    high: float
+    paired: bool
+
+
+def gain(run: Run, beside: Run) -> Gain:
+    """Validation pictures alone: the test set chooses nothing.
+
+    Raises `RunError` where one of them was not tested on validation pictures.
+    """
+    new, old = _right(run), _right(beside)
+    if _held_out(run) == _held_out(beside) and len(new) == len(old):
+        test = mcnemar(new, old)
+        low, high = test.interval
+        return Gain(100 * test.difference, 100 * low, 100 * high, True)
+    difference = new.mean() - old.mean()
+    # Of two samples of their own (Agresti & Caffo 2000: a hit and a miss are added to each).
+    shares = [((each.sum() + 1) / (len(each) + 2), len(each) + 2) for each in (new, old)]
+    spread = Z * math.sqrt(sum(p * (1 - p) / n for p, n in shares))
+    middle = shares[0][0] - shares[1][0]
+    ends = (100 * (middle - spread), 100 * (middle + spread))
+    return Gain(100 * float(difference), *ends, False)
+
+
+def _right(run: Run) -> np.ndarray:
+    """(M,) bool."""
+    found = run.evaluation
+    if found.validation_probabilities is None:
+        raise RunError(f"'{run.name}' has no answers to validation pictures.")
+    return is_right(found.validation_probabilities, found.validation_labels)
+
+
+def _held_out(run: Run) -> tuple:
+    """What decides which pictures were held out."""
+    recipe = run.config["recipe"]
+    print_ = run.config.get("data", {}).get("fingerprint")
+    return print_, recipe.get("seed"), recipe.get("validation_share")

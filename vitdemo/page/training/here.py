@@ -1,0 +1,227 @@
+"""The panel "Train here": choices and their cost, the trainings, live curves, and the film."""
+
+import ipaddress
+import math
+from collections.abc import Sequence
+
+import gradio as gr
+
+from vitdemo.cache import as_key
+from vitdemo.errors import JobError, VitdemoError
+from vitdemo.film import film, filmed
+from vitdemo.jobs import ACTIONS, Jobs
+from vitdemo.jobs.cost import cost_of
+from vitdemo.jobs.options import OPTIONS, PRESETS, Option, preset_named, values_of
+from vitdemo.jobs.state import AT_WORK
+from vitdemo.page.components.article import Article
+from vitdemo.page.components.curves import Curves
+from vitdemo.page.components.film_view import FilmView, Screening
+from vitdemo.page.components.run_choice import RunChoice, renewed_runs
+from vitdemo.page.components.trainings import Trainings, wanted
+from vitdemo.page.kit import LIGHT_QUEUE, LONG_QUEUE, MODEL_QUEUE, QUIET, for_people
+from vitdemo.page.look.picture import TRUE_CLASS
+from vitdemo.page.look.tab import Look
+from vitdemo.page.training import live
+
+SECONDS = 2  # between two looks
+OFF = (
+    "Training in this page is off, because others than this machine can reach it. Whoever runs it "
+    "can start `app.py` with `--allow-training`, or train with `python train.py`: what trains "
+    "appears below."
+)
+ON = "Whoever opens this page may train here: it serves {whom}. {limits}"
+FIRST = next(iter(PRESETS))
+ALONE = "Nothing (no guess)"
+GUESS = "What will it gain beside that run?"
+POINTS = "points of validation accuracy, as +2.5"
+NO_FILM = (
+    "Each training that is started here keeps the weights of its epochs: what it makes of Look's "
+    "picture comes with the end of its first epoch."
+)
+NO_PICTURE = "Choose a picture in the tab Look: it is shown here under the model as it learns."
+# A timer runs while what it draws is seen, and not behind another tab.
+WATCH = """async () => {
+  await new Promise((done) => setTimeout(done, 100));
+  return { __type__: "update", active: Boolean(document.querySelector("SEEN")?.offsetParent) };
+}"""
+PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
+
+
+def build(tab: gr.Tab, look: Look, jobs: Jobs | None) -> None:
+    """Lay out and wire the panel; without `jobs` it says why there is none."""
+    with gr.Accordion("Train here", open=False, elem_id="train-here") as panel:
+        if jobs is None:
+            gr.Markdown(OFF)
+            return
+        whom = "all who can reach it" if jobs.for_all else "this machine alone"
+        gr.Markdown(ON.format(whom=whom, limits=jobs.limits.words))
+        Panel(jobs, look).wire(tab, panel)
+
+
+class Panel:
+    """The panel's components and its answers."""
+
+    def __init__(self, jobs: Jobs, look: Look):
+        self.jobs, self.look, self.workbench = jobs, look, look.workbench
+        titles = [(preset.title, name) for name, preset in PRESETS.items()]
+        self.preset = gr.Radio(titles, value=FIRST, label="Recipe", elem_id="preset")
+        self.about = gr.Markdown(PRESETS[FIRST].words, elem_id="preset-words")
+        with gr.Accordion("Ingredients", open=False, elem_id="ingredients"), gr.Row():
+            begin = values_of(FIRST)
+            self.switches = [switch(name, option, begin[name]) for name, option in OPTIONS.items()]
+        with gr.Row():
+            self.beside = RunChoice(
+                [], label="Beside", nobody=ALONE, elem_id="beside", min_width=220,
+                info="a run to compare it with: then guess first",
+            )  # fmt: skip
+            self.guess = gr.Textbox(
+                label=GUESS, placeholder=POINTS, max_length=20, elem_id="guess", min_width=220
+            )
+        self.cost = Article(elem_id="cost")
+        self.start = gr.Button("Start", variant="primary", elem_id="start-training")
+        self.list = Trainings(elem_id="trainings")
+        self.curves = Curves(elem_id="live")
+        self.of = RunChoice([], label="Look's picture under", elem_id="film-of", min_width=220)
+        self.film = FilmView(elem_id="film")
+        self.followed = gr.State(None)  # the training that was at work: a new one is shown at once
+        self.shot = gr.Textbox(visible="hidden", label="what the film is of")
+        self.timer = gr.Timer(SECONDS, active=False)
+
+    def wire(self, tab: gr.Tab, panel: gr.Accordion) -> None:
+        told = {
+            "fn": self.tell,
+            "inputs": [self.look.picture, self.beside, self.of, self.followed],
+            "outputs": [self.list, self.curves, self.beside, self.of, self.followed, self.shot],
+        }
+        tab.select(self.open, None, panel, **QUIET)
+        # Not by the tab's opening: what is updated in a closed panel loses what it was made with.
+        gr.on([panel.expand, self.timer.tick, self.of.input], **told, **QUIET)
+        for opened in (tab.parent.change, tab.select, panel.expand, panel.collapse):
+            opened(None, js=WATCH.replace("SEEN", "#trainings"), outputs=self.timer, **PRIVATE)
+        shown = [self.look.picture, self.shot]
+        self.shot.change(self.screen, shown, self.film, **PRIVATE, **MODEL_QUEUE)
+        costs = {"fn": self.costs, "inputs": [self.preset, *self.switches], "outputs": self.cost}
+        often = PRIVATE | LONG_QUEUE | {"trigger_mode": "always_last"}
+        gr.on([switch.input for switch in self.switches] + [panel.expand], **costs, **often)
+        chosen = self.preset.input(
+            self.set, self.preset, [self.about, *self.switches], **PRIVATE, **LIGHT_QUEUE
+        )
+        chosen.then(**costs, **often)
+        started = self.start.click(
+            self.begin,
+            [self.preset, self.beside, self.guess, *self.switches],
+            self.list,
+            **PRIVATE, **LIGHT_QUEUE,
+        )  # fmt: skip
+        started.success(**told, **QUIET)
+        self.list.act(self.act, None, self.list, **PRIVATE, **LIGHT_QUEUE)
+
+    # --- what there is -----------------------------------------------------------------------
+
+    def open(self) -> dict:
+        """The panel is open for who comes while something trains."""
+        busy = any(job.state in AT_WORK for job in self.jobs.all())
+        return gr.update(open=True) if busy else gr.skip()
+
+    def tell(self, image, beside: str | None, of: str | None, followed: str | None) -> tuple:
+        """Rows, curves, runs to compare with and to film, and of what the film is."""
+        found, watched = live.rows(self.jobs, self.workbench), live.watched(self.jobs.all())
+        tested = [run for run in self.workbench.runs()[0] if run.has_evaluation]
+        others, _ = renewed_runs(tested, beside, optional=True)
+        shown = filmed(self.workbench)
+        films, of = renewed_runs(shown, of)
+        newest = watched.name if watched else None
+        if newest != followed and newest in [run.name for run in shown]:
+            films, of, followed = films | {"value": newest}, newest, newest
+        return found, live.drawing(watched), others, films, followed, self.take(image, of)
+
+    def take(self, image, of: str | None) -> str:
+        """The run's name, and what differs as soon as the film would, in a line of its own."""
+        kept = next((run for run in filmed(self.workbench) if run.name == of), None)
+        epochs = sorted((kept.path / "epochs").glob("*")) if kept else []
+        written = [path.stat().st_mtime_ns for path in epochs]
+        picture = hash(as_key(image)) if image else None
+        return f"{of or ''}\n{written[-1:]} {len(written)} {picture}"
+
+    def screen(self, image, take: str) -> Screening | str:
+        of = take.partition("\n")[0]
+        if not of:
+            return NO_FILM
+        if image is None:
+            return NO_PICTURE
+        try:
+            shown = film(self.workbench, self.workbench.run(of), image)
+        except VitdemoError as error:
+            return str(error)
+        return Screening(shown, image.info.get(TRUE_CLASS))
+
+    # --- what is chosen ----------------------------------------------------------------------
+
+    @for_people
+    def set(self, preset) -> list:
+        return [preset_named(preset).words, *values_of(preset).values()]
+
+    def costs(self, preset, *values) -> str:
+        try:
+            recipe = self.jobs.recipe(preset, dict(zip(OPTIONS, values, strict=True)))
+            pictures = self.jobs.pictures(recipe)
+            return cost_of(recipe, pictures, self.jobs.root, self.workbench.device).words
+        except VitdemoError as error:
+            return str(error)
+
+    @for_people
+    def begin(self, request: gr.Request, preset, beside, guess, *values) -> Sequence:
+        self.check(request)
+        points = points_guessed(guess, beside) if beside else None
+        if beside:
+            self.workbench.run(beside)  # raises where there is none
+        chosen = dict(zip(OPTIONS, values, strict=True))
+        job = self.jobs.start(preset, chosen, beside, points)
+        gr.Info(f"{job.name} is {job.state}.")
+        return live.rows(self.jobs, self.workbench)
+
+    @for_people
+    def act(self, request: gr.Request, event: gr.EventData) -> Sequence:
+        self.check(request)
+        action, name = wanted(event, list(ACTIONS))
+        ACTIONS[action](self.jobs, name)
+        return live.rows(self.jobs, self.workbench)
+
+    def check(self, request: gr.Request) -> None:
+        """Raises `JobError` for somebody who reached a page for this machine alone by a proxy."""
+        forwarded = {"x-forwarded-for", "forwarded"} & {name.lower() for name in request.headers}
+        host = request.client.host if request.client else ""
+        if not self.jobs.for_all and (forwarded or not is_here(host)):
+            raise JobError("Only this machine may train here: see --allow-training of app.py.")
+
+
+def points_guessed(words: object, beside: str) -> float:
+    """Raises `JobError` for what is no number of points."""
+    text = words.strip().replace("−", "-").replace(",", ".") if isinstance(words, str) else ""
+    if not text:
+        raise JobError(f"Guess first: how many points will it gain beside {beside}?")
+    try:
+        points = float(text)
+    except ValueError:
+        points = math.nan
+    if not -100 <= points <= 100:
+        raise JobError("A guess is a number of points from -100 to 100.")
+    return points
+
+
+def is_here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def switch(name: str, option: Option, value):
+    """The component that an option is chosen with."""
+    looks = {"label": option.label, "info": option.info or None, "min_width": 150,
+             "elem_id": f"option-{name.replace('_', '-')}"}  # fmt: skip
+    if option.choices:
+        return gr.Dropdown(list(option.choices), value=value, **looks)
+    if option.kind is bool:
+        return gr.Checkbox(value, **looks)
+    return gr.Number(value, **looks)

@@ -1,0 +1,85 @@
+"""`steps.jsonl` of a run folder: loss and accuracy by the second, while an epoch runs.
+
+One line about each second: `epoch`, `step` and `steps` of it, `loss` and `accuracy` of the
+training pictures since the line before, and the `seconds` that the training has worked. At most
+`MOST` lines: of a full file every second one goes, and the lines after come half as often.
+"""
+
+import json
+from pathlib import Path
+
+from vitdemo import runs
+from vitdemo.training import Progress, Trainer
+
+STEPS = "steps.jsonl"
+MOST = 2000
+FIELDS = ("epoch", "step", "steps", "loss", "accuracy", "seconds")
+
+
+def read_steps(folder: Path) -> list[dict]:
+    """All whole lines; a torn one is skipped, and no file is no line."""
+    try:
+        lines = (folder / STEPS).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    return [found for line in lines if (found := _parsed(line))]
+
+
+def _parsed(line: str) -> dict | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    numbers = [found.get(name) for name in FIELDS] if isinstance(found, dict) else [None]
+    return found if all(isinstance(number, int | float) for number in numbers) else None
+
+
+def cut_steps(folder: Path, epoch: int) -> None:
+    """Drop what came after `epoch`: the training goes on from there."""
+    if (folder / STEPS).exists():
+        _rewrite(folder, [line for line in read_steps(folder) if line["epoch"] <= epoch])
+
+
+def _rewrite(folder: Path, lines: list[dict]) -> None:
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    runs.write_atomically(folder / STEPS, lambda file: file.write(text.encode()))
+
+
+class StepLog:
+    """Writes the lines of a training from what `Trainer.on_step` says."""
+
+    def __init__(self, folder: Path, trainer: Trainer):
+        self.folder, self.trainer = folder, trainer
+        self.lines = read_steps(folder)
+        self.before = self.lines[-1]["seconds"] if self.lines else 0.0
+        self.began = trainer.clock.seconds()
+        self.every = 0.0  # seconds between two lines, once the file was full
+        self.epoch, self.step, self.sums = 0, 0, (0.0, 0.0)  # as of the last line
+
+    def add(self, progress: Progress) -> None:
+        seconds = self.before + self.trainer.clock.seconds() - self.began
+        if progress.epoch != self.epoch:
+            self.epoch, self.step, self.sums = progress.epoch, 0, (0.0, 0.0)
+        too_soon = self.lines and seconds - self.lines[-1]["seconds"] < self.every
+        if too_soon or progress.step == self.step:
+            return
+        # What is said is the mean of the epoch so far.
+        sums = (progress.step * progress.loss, progress.step * progress.accuracy)
+        loss, accuracy = (
+            (now - then) / (progress.step - self.step)
+            for now, then in zip(sums, self.sums, strict=True)
+        )
+        self.step, self.sums = progress.step, sums
+        place = {"epoch": progress.epoch, "step": progress.step, "steps": progress.steps}
+        means = {"loss": round(loss, 5), "accuracy": round(accuracy, 5)}
+        self._write(place | means | {"seconds": round(seconds, 2)})
+
+    def _write(self, line: dict) -> None:
+        self.lines.append(line)
+        if len(self.lines) > MOST:
+            self.lines = self.lines[1::2]
+            self.every = 2 * self.lines[-1]["seconds"] / MOST
+            _rewrite(self.folder, self.lines)
+            return
+        with open(self.folder / STEPS, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
