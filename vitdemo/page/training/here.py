@@ -3,6 +3,7 @@
 import ipaddress
 import math
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 import gradio as gr
 
@@ -188,10 +189,13 @@ class Panel:
         return live.rows(self.jobs, self.workbench)
 
     def check(self, request: gr.Request) -> None:
-        """Raises `JobError` for somebody who reached a page for this machine alone by a proxy."""
-        forwarded = {"x-forwarded-for", "forwarded"} & {name.lower() for name in request.headers}
+        """Raises `JobError` for somebody who reached a page for this machine alone by a proxy, or
+        by another name of it."""
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        forwarded = any(name.startswith(("x-forwarded", "forwarded")) for name in headers)
+        named = urlsplit(f"//{headers.get('host', '')}").hostname or ""
         host = request.client.host if request.client else ""
-        if not self.jobs.for_all and (forwarded or not is_here(host)):
+        if not self.jobs.for_all and (forwarded or not (is_here(host) and is_here(named))):
             raise JobError("Only this machine may train here: see --allow-training of app.py.")
 
 
@@ -210,6 +214,8 @@ def points_guessed(words: object, beside: str) -> float:
 
 
 def is_here(host: str) -> bool:
+    if host == "localhost":
+        return True
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
