@@ -19,7 +19,8 @@ signal.signal(signal.SIGUSR1, lambda *_: asked.append(True))
 
 
 def write(config: dict) -> None:
-    (FOLDER / "config.json").write_text(json.dumps(config))
+    (FOLDER / "beside").write_text(json.dumps(config))
+    (FOLDER / "beside").replace(FOLDER / "config.json")
 
 
 def main() -> None:
@@ -29,7 +30,8 @@ def main() -> None:
     config = {"recipe": {"epochs": EPOCHS, "batch_size": 8}, "model": {}, "classes": []}
     config |= {"normalisation": {}, "split": {"train_pictures": 40}}
     history = FOLDER / "history.jsonl"
-    done = len(history.read_text().splitlines()) if "--resume" in sys.argv else 0
+    resumed = "--resume" in sys.argv and history.exists()
+    done = len(history.read_text().splitlines()) if resumed else 0
     write(config)
     for epoch in range(done + 1, EPOCHS + 1):
         for step in range(1, 6):

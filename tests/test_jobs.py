@@ -70,8 +70,10 @@ def test_pause_resume_and_stop_keep_what_there_is(jobs):
     with pytest.raises(JobError, match="nothing to pause"):
         jobs.pause(name)
     jobs.resume(name)
-    running = wait_for(jobs, name, "training")
-    assert jobs.job(name).seconds_left > 0 and running.images_per_second > 0
+    wait_for(jobs, name, "training")
+    while (running := jobs.job(name)).seconds_left is None:
+        time.sleep(0.02)
+    assert running.seconds_left > 0 and running.images_per_second > 0
     jobs.pause(name)
     jobs.stop(name)  # a paused one goes on to its end
     assert wait_for(jobs, name, "stopped").epoch < 200

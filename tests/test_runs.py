@@ -17,6 +17,7 @@ from vitdemo import runs
 from vitdemo.data import synthetic
 from vitdemo.errors import PretrainingError, RunError
 from vitdemo.models import ModelSpec
+from vitdemo.runs.steps import STEPS
 from vitdemo.training import predict
 
 RECORD = dict.fromkeys(runs.RECORD_FIELDS, 0.5) | {"stage": "all"}
@@ -27,8 +28,8 @@ def cut(path, share=0.5):
     path.write_bytes(content[: int(len(content) * share)])
 
 
-def test_a_finished_run_has_the_five_files_and_no_other(tiny_run):
-    files = {runs.CONFIG, runs.HISTORY, runs.WEIGHTS, runs.EVALUATION, runs.CHECKPOINT}
+def test_a_finished_run_has_the_six_files_and_no_other(tiny_run):
+    files = {runs.CONFIG, runs.HISTORY, runs.WEIGHTS, runs.EVALUATION, runs.CHECKPOINT, STEPS}
     assert {path.name for path in tiny_run.iterdir()} == files
 
 

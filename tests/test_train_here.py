@@ -104,9 +104,11 @@ def test_training_is_for_a_page_of_this_machine_alone(arguments, variables, alon
 @pytest.mark.parametrize(
     ("host", "headers", "for_all", "may"),
     [
-        ("127.0.0.1", {}, False, True),
-        ("127.0.0.1", {"X-Forwarded-For": "10.0.0.7"}, False, False),
-        ("10.0.0.7", {}, False, False),
+        ("127.0.0.1", {"Host": "localhost:7860"}, False, True),
+        ("::1", {"host": "[::1]:7860"}, False, True),
+        ("127.0.0.1", {"Host": "127.0.0.1", "X-Forwarded-For": "10.0.0.7"}, False, False),
+        ("127.0.0.1", {"Host": "rebound.example:7860"}, False, False),
+        ("10.0.0.7", {"Host": "127.0.0.1"}, False, False),
         ("10.0.0.7", {}, True, True),
     ],
 )

@@ -196,7 +196,7 @@ class Jobs:
 
     def advance(self) -> None:
         """Begin the next one where none is at work."""
-        if self.root.is_dir():
+        if any(job.state == QUEUED for job in self.all()):
             with self.locked():
                 self._advance()
 

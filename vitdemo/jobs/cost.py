@@ -45,13 +45,16 @@ class Cost:
         )
 
 
-def cost_of(recipe: Recipe, pictures: int, folder: Path, device: torch.device) -> Cost:
-    """Of `recipe` where `pictures` can be trained on; speeds are kept in `folder`.
+def cost_of(
+    recipe: Recipe, pictures: int, folder: Path, device: torch.device, *, busy: bool = False
+) -> Cost:
+    """Of `recipe` where `pictures` can be trained on; speeds are kept in `folder`, but those that a
+    probe has on a `busy` machine.
 
     Raises `ModelError` where the model cannot be built.
     """
     model = build_model(recipe.model, CLASSES)
-    speed = _speed(recipe, folder, device)
+    speed = _speed(recipe, folder, device, busy)
     trained = recipe.train_pictures or pictures
     held = pictures * recipe.validation_share / (1 - recipe.validation_share)
     passes = recipe.total_epochs * (trained + held / FORWARD) + TESTED / FORWARD
@@ -60,10 +63,12 @@ def cost_of(recipe: Recipe, pictures: int, folder: Path, device: torch.device) -
     return Cost(count_parameters(model), macs, speed, minutes)
 
 
-def _speed(recipe: Recipe, folder: Path, device: torch.device) -> float:
+def _speed(recipe: Recipe, folder: Path, device: torch.device, busy: bool) -> float:
     known, key = _read(folder), _key(recipe, device)
     if key not in known:
         speed = probe(recipe, device)
+        if busy:
+            return speed
         folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(_read(folder) | {key: round(speed, 1)}, indent=1)
         runs.write_atomically(folder / SPEEDS, lambda file: file.write(text.encode()))

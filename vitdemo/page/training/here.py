@@ -3,6 +3,7 @@
 import ipaddress
 import math
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 import gradio as gr
 
@@ -32,6 +33,7 @@ OFF = (
 ON = "Whoever opens this page may train here: it serves {whom}. {limits}"
 FIRST = next(iter(PRESETS))
 ALONE = "Nothing (no guess)"
+BUSY = " Another training is at work: this one begins after it."
 GUESS = "What will it gain beside that run?"
 POINTS = "points of validation accuracy, as +2.5"
 NO_FILM = (
@@ -70,13 +72,15 @@ class Panel:
             begin = values_of(FIRST)
             self.switches = [switch(name, option, begin[name]) for name, option in OPTIONS.items()]
         with gr.Row():
-            self.beside = RunChoice(
-                [], label="Beside", nobody=ALONE, elem_id="beside", min_width=220,
-                info="a run to compare it with: then guess first",
-            )  # fmt: skip
-            self.guess = gr.Textbox(
-                label=GUESS, placeholder=POINTS, max_length=20, elem_id="guess", min_width=220
-            )
+            with gr.Column(min_width=260):
+                self.beside = RunChoice(
+                    [], label="Beside", nobody=ALONE, elem_id="beside",
+                    info="a run to compare it with: then guess first",
+                )  # fmt: skip
+            with gr.Column(min_width=260):
+                self.guess = gr.Textbox(
+                    label=GUESS, placeholder=POINTS, max_length=20, elem_id="guess"
+                )
         self.cost = Article(elem_id="cost")
         self.start = gr.Button("Start", variant="primary", elem_id="start-training")
         self.list = Trainings(elem_id="trainings")
@@ -165,7 +169,10 @@ class Panel:
         try:
             recipe = self.jobs.recipe(preset, dict(zip(OPTIONS, values, strict=True)))
             pictures = self.jobs.pictures(recipe)
-            return cost_of(recipe, pictures, self.jobs.root, self.workbench.device).words
+            busy = any(job.state in AT_WORK for job in self.jobs.all())
+            device = self.workbench.device
+            found = cost_of(recipe, pictures, self.jobs.root, device, busy=busy)
+            return found.words + (BUSY if busy else "")
         except VitdemoError as error:
             return str(error)
 
@@ -188,10 +195,13 @@ class Panel:
         return live.rows(self.jobs, self.workbench)
 
     def check(self, request: gr.Request) -> None:
-        """Raises `JobError` for somebody who reached a page for this machine alone by a proxy."""
-        forwarded = {"x-forwarded-for", "forwarded"} & {name.lower() for name in request.headers}
+        """Raises `JobError` for somebody who reached a page for this machine alone by a proxy, or
+        by another name of it."""
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        forwarded = any(name.startswith(("x-forwarded", "forwarded")) for name in headers)
+        named = urlsplit(f"//{headers.get('host', '')}").hostname or ""
         host = request.client.host if request.client else ""
-        if not self.jobs.for_all and (forwarded or not is_here(host)):
+        if not self.jobs.for_all and (forwarded or not (is_here(host) and is_here(named))):
             raise JobError("Only this machine may train here: see --allow-training of app.py.")
 
 
@@ -210,6 +220,8 @@ def points_guessed(words: object, beside: str) -> float:
 
 
 def is_here(host: str) -> bool:
+    if host == "localhost":
+        return True
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
