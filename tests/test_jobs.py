@@ -19,7 +19,7 @@ from vitdemo.errors import DataError, JobError, VitdemoError
 from vitdemo.jobs import ACTIONS, Jobs, Limits, processes
 from vitdemo.jobs.cost import SPEEDS, cost_of
 from vitdemo.jobs.options import OPTIONS, PRESETS, arguments, recipe_of, values_of
-from vitdemo.jobs.state import LOG, read_job, write_job
+from vitdemo.jobs.state import LOG, last_words, read_job, write_job
 from vitdemo.recipes import get_recipe
 from vitdemo.runs import JOB
 from vitdemo.runs.steps import read_steps
@@ -105,6 +105,21 @@ def test_a_failed_one_says_its_last_words(jobs):
     name = jobs.start("first-steps", {"epochs": 66}).name
     job = wait_for(jobs, name, "failed")
     assert job.words == "The loss is not a number in epoch 1: the training diverged."
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("", ""),
+        ("epoch 1/3: 5%|", "It ended without a word"),
+        ("Stopped. 2 of 3 epochs are saved in 'x'; go on with: ...", "It was stopped from outside"),
+        ("Traceback (most recent call last):\nRuntimeError: no memory", "RuntimeError: no memory"),
+        ("train.py: one\n--- launched again\n1%|\r2%|\ntrain.py: two", "two"),
+    ],
+)
+def test_last_words_are_of_the_last_process(tmp_path, log, words):
+    (tmp_path / LOG).write_text(f"--- launched first\n{log}")
+    assert last_words(tmp_path).startswith(words) and bool(words) == bool(last_words(tmp_path))
 
 
 def test_what_is_full_is_told(jobs):

@@ -12,11 +12,12 @@ from vitdemo import runs
 from vitdemo.errors import JobError
 from vitdemo.jobs import ACTIONS, Jobs
 from vitdemo.jobs.gain import gain
+from vitdemo.jobs.options import OPTIONS, values_of
 from vitdemo.jobs.state import AT_WORK, Job
 from vitdemo.metrics.intervals import difference_interval
 from vitdemo.page.components.trainings import wanted
 from vitdemo.page.training import live
-from vitdemo.page.training.here import Panel, points_guessed
+from vitdemo.page.training.here import Panel, points_guessed, switch
 
 HELD = np.repeat(np.arange(10), 20)  # labels (M,)
 
@@ -65,6 +66,13 @@ def test_every_state_has_words_and_buttons_that_are_known(tmp_path):
     assert set(AT_WORK) < set(live.ACTIONS)
     training = Job("new", run.path, {}, "training", "", 2, 3, True, 0.5, 99.6, 200.0)
     assert live.words(training, run) == "epoch 3 of 3, 100 images/s, 3 min left"
+
+
+def test_what_a_switch_says_is_what_its_option_takes():
+    for name, value in values_of("shuffled-labels").items():
+        component = switch(name, OPTIONS[name], value)
+        assert component.preprocess(component.value) == value
+        assert OPTIONS[name].checked(value) == value
 
 
 def test_what_a_browser_wants_is_checked():

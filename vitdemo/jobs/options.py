@@ -21,13 +21,14 @@ Value = str | int | float | bool
 
 @dataclass(frozen=True)
 class Option:
-    """One switch: `kind` of its value, and `choices`, or the range `low`..`high`."""
+    """One switch: `kind` of its value, and `choices` (in `words`), or the range `low`..`high`."""
 
     label: str
     kind: type
     low: float = 0
     high: float = 0
     choices: tuple[Value, ...] = ()
+    words: tuple[str, ...] = ()
     info: str = ""
     of_model: bool = False  # an option of the ViT, not a field of the recipe
 
@@ -63,17 +64,29 @@ OPTIONS: dict[str, Option] = {
     "learning_rate": Option("Learning rate", float, 1e-6, 10),
     "batch_size": Option("Batch size", int, 8, 1024),
     "policy": Option("Augmentation", str, choices=tuple(POLICIES)),
-    "flip": Option("Flip left and right", bool),
-    "crop_padding": Option("Shift by up to (pixels)", int, 0, 8),
-    "mixup": Option("MixUp (alpha)", float, 0, 2, info="0: off"),
-    "cutmix": Option("CutMix (alpha)", float, 0, 2, info="0: off"),
-    "shuffled_labels": Option("Shuffled labels", bool),
+    "flip": Option("Flip", bool, info="left and right"),
+    "crop_padding": Option("Shift", int, 0, 8, info="by up to so many pixels"),
+    "mixup": Option("MixUp", float, 0, 2, info="alpha; 0: off"),
+    "cutmix": Option("CutMix", float, 0, 2, info="alpha; 0: off"),
+    "shuffled_labels": Option("Shuffled labels", bool, info="nothing left to learn"),
     "embed_dim": Option("Width", int, 16, 384, info="a multiple of the heads", of_model=True),
     "depth": Option("Depth", int, 1, 12, info="layers", of_model=True),
     "num_heads": Option("Heads", int, 1, 12, of_model=True),
     "patch_size": Option("Patch size", int, choices=(2, 4, 8, 16), info="pixels", of_model=True),
-    "pos_embed": Option("Position embedding", str, choices=("learn", "none"), of_model=True),
-    "global_pool": Option("Answer from", str, choices=("token", "avg"), of_model=True),
+    "pos_embed": Option(
+        "Position embedding",
+        str,
+        choices=("learn", "none"),
+        words=("learned", "none"),
+        of_model=True,
+    ),
+    "global_pool": Option(
+        "Answer from",
+        str,
+        choices=("token", "avg"),
+        words=("class token", "mean of the patches"),
+        of_model=True,
+    ),
     "seed": Option("Seed", int, 0, 1_000_000),
 }
 

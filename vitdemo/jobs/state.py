@@ -18,6 +18,7 @@ EVALUATING, FINISHED, STOPPED, FAILED = "evaluating", "finished", "stopped", "fa
 AT_WORK = (STARTING, TRAINING, PAUSED, EVALUATING)  # those that hold the machine
 WINDOW = 30  # lines of steps.jsonl that say how fast it is now
 NO_WORDS = "It ended without a word: killed, or the machine went down."
+STOPPED_FROM_OUTSIDE = "It was stopped from outside the page, and can go on."
 LONGEST_WORDS = 400
 
 
@@ -132,6 +133,8 @@ def last_words(folder: Path) -> str:
     except OSError:
         return ""
     lines = re.split(r"[\r\n]+", log.rpartition(LAUNCH)[2])[1:]
+    if any(re.match(r"Stopped\. \d+ of \d+ epochs are saved", line) for line in lines):
+        return STOPPED_FROM_OUTSIDE
     said = [line.strip() for line in lines if line.startswith("train.py: ")]
     raised = [line.strip() for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
     if said or raised:

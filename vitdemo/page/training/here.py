@@ -233,7 +233,8 @@ def switch(name: str, option: Option, value):
     looks = {"label": option.label, "info": option.info or None, "min_width": 150,
              "elem_id": f"option-{name.replace('_', '-')}"}  # fmt: skip
     if option.choices:
-        return gr.Dropdown(list(option.choices), value=value, **looks)
+        words = option.words or map(str, option.choices)
+        return gr.Dropdown(list(zip(words, option.choices, strict=True)), value=value, **looks)
     if option.kind is bool:
-        return gr.Checkbox(value, **looks)
+        return gr.Dropdown([("on", True), ("off", False)], value=value, **looks)
     return gr.Number(value, **looks)
