@@ -24,7 +24,7 @@ from vitdemo.training import predict
 from vitdemo.workbench import Workbench
 
 ROOT = Path(__file__).parents[1]
-SHIPPED = sorted((ROOT / "assets" / "runs").iterdir())
+SHIPPED = sorted((ROOT / "assets" / "runs").glob("[!.]*"))
 TRAINED = [path for path in SHIPPED if (path / runs.WEIGHTS).exists()]  # of others the figures ship
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 AT_LEAST = {"finetune-deit-tiny": 0.965, "conv-baseline": 0.925, "vit-small-pretrained": 0.88}

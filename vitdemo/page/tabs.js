@@ -1,6 +1,6 @@
 // The address names the open tab (?tab=compare), and the browser's Back returns to the one before.
-// Called with "start" once the page is there, and with "write" after another tab has opened.
-(step) => {
+// Called once, when the page is there.
+() => {
   const labels = LABELS; // of the tabs, by id
   const first = Object.keys(labels)[0];
   const strip = document.querySelector("#tabs [role=tablist]");
@@ -32,19 +32,20 @@
     const search = window.vdLook ?? window.location.search;
     history.replaceState(null, "", address(search, asked()));
   };
-  if (step === "start") {
+  tidy();
+  open(asked());
+  window.addEventListener("popstate", () => {
     tidy();
     open(asked());
-    window.addEventListener("popstate", () => {
-      tidy();
-      open(asked());
-      // The keyboard must not stay in a tab that is closed.
-      requestAnimationFrame(() => {
-        if (!document.activeElement?.offsetParent)
-          strip.querySelector("[aria-selected=true]")?.focus();
-      });
+    // The keyboard must not stay in a tab that is closed.
+    requestAnimationFrame(() => {
+      if (!document.activeElement?.offsetParent)
+        strip.querySelector("[aria-selected=true]")?.focus();
     });
-  } else if (shown() !== asked()) {
+  });
+  // As soon as another tab is seen, so that Back leads where one was; gradio's event comes later.
+  new MutationObserver(() => {
+    if (shown() === asked()) return;
     history.pushState(null, "", address(window.location.search, shown()));
-  }
+  }).observe(strip.parentElement, { subtree: true, attributeFilter: ["aria-selected", "class"] });
 }
