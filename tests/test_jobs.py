@@ -136,6 +136,19 @@ def test_what_is_full_is_told(jobs):
         jobs.start("first-steps", {})
 
 
+def test_a_training_leaves_the_cores_to_the_page(jobs):
+    name = jobs.start("first-steps", LONG).name
+    wait_for(jobs, name, "training")
+    pid = read_job(jobs.root / name)["process"]["pid"]
+    expected = min(19, os.getpriority(os.PRIO_PROCESS, 0) + processes.NICENESS)
+    assert os.getpriority(os.PRIO_PROCESS, pid) == expected
+    session = Path(f"/proc/{pid}/autogroup")
+    if session.exists():  # Linux with groups of sessions
+        assert session.read_text().split()[-1] == str(processes.NICENESS)
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        assert b"OMP_WAIT_POLICY=passive" in environment
+
+
 # --- whoever dies --------------------------------------------------------------------------------
 
 
