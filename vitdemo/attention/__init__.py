@@ -293,14 +293,19 @@ def _attend(
 
 def _heads(attn: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
     """Tokens (B, N, D) to what each head hands on (B, H, N, D/H), and its weights (B, H, N, N)."""
-    B, N, _ = x.shape
-    qkv = attn.qkv(x).reshape(B, N, 3, attn.num_heads, attn.head_dim)
-    q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, N, D/H)
-    q, k = _part(attn, "q_norm", q), _part(attn, "k_norm", k)
+    q, k, v = _queries_keys_values(attn, x)
     # Fused kernels keep scores in float32 too; in half precision rows would not sum to one, and
     # scores beyond 65504 would be infinite.
     weights = ((_widen(q) * attn.scale) @ _widen(k).mT).softmax(dim=-1)  # (B, H, N, N)
     return _part(attn, "attn_drop", weights.to(v.dtype)) @ v, weights
+
+
+def _queries_keys_values(attn: nn.Module, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Tokens (B, N, D) to queries, keys and values, each (B, H, N, D/H)."""
+    B, N, _ = x.shape
+    qkv = attn.qkv(x).reshape(B, N, 3, attn.num_heads, attn.head_dim)
+    q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+    return _part(attn, "q_norm", q), _part(attn, "k_norm", k), v
 
 
 def _part(module: nn.Module, name: str, x: Tensor) -> Tensor:

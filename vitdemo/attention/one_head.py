@@ -1,0 +1,28 @@
+"""What the heads of one layer compute with: the query, key and value of each token.
+
+    q, k, v = queries_keys_values(model, trace(model, images).tokens[0], layer=0)
+    (head_scale(model, 0) * q @ k.mT).softmax(-1)  # (B, H, N, N): the attention of the first layer
+
+Letters: B batch, H heads, N tokens, D width.
+"""
+
+from torch import Tensor, nn
+
+from vitdemo.attention import _queries_keys_values, _widen
+
+
+def queries_keys_values(
+    model: nn.Module, tokens: Tensor, layer: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Each (B, H, N, D/H), from the `tokens` (B, N, D) that enter block `layer` (from 0).
+
+    Queries and keys are those behind their own norms, where the model has them.
+    """
+    block = model.blocks[layer]
+    found = _queries_keys_values(block.attn, block.norm1(tokens))
+    return tuple(_widen(each) for each in found)
+
+
+def head_scale(model: nn.Module, layer: int) -> float:
+    """What dot products are multiplied by before the softmax: 1 / sqrt(D/H)."""
+    return float(model.blocks[layer].attn.scale)

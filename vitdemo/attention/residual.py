@@ -1,0 +1,125 @@
+"""The residual stream: what each attention head and each MLP adds to a class's logit.
+
+Direct logit attribution (Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits"):
+every block adds to the tokens, and the head reads their sum, so a logit is a sum of what each part
+wrote. Between stands the last norm, whose scale (the standard deviation that it divides by) depends
+on all of them; it is held fixed at what it was. A part's number is its direct effect alone: what
+later blocks make of what it wrote counts as theirs.
+
+Letters: L layers, H heads, N tokens, D width, C classes, R answer tokens, K chosen classes.
+
+    found = contributions(model, trace(model, images).tokens[:, 0], classes=[3, 5])
+    found.total  # (K,): the logits of the classes 3 and 5
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from vitdemo.attention import _heads, _part, answer_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Contributions:
+    """Parts of the logits of K classes, which they add up to.
+
+    `embedding` (K,): the tokens as they enter the first block; `heads` (K, L, H); `attention_bias`
+    (K, L): of the projections behind the heads; `mlps` (K, L); `constant` (K,): the biases of the
+    last norm and of the classifier.
+    """
+
+    embedding: Tensor
+    heads: Tensor
+    attention_bias: Tensor
+    mlps: Tensor
+    constant: Tensor
+
+    @property
+    def total(self) -> Tensor:
+        """The logits (K,)."""
+        layers = self.heads.sum(-1) + self.attention_bias + self.mlps  # (K, L)
+        return self.embedding + layers.sum(-1) + self.constant
+
+
+def contributions(model: nn.Module, tokens: Tensor, classes: Sequence[int]) -> Contributions:
+    """Of `classes` (K), from the `tokens` (L+1, N, D) of one picture's `trace`.
+
+    For the answer read from the class token, from two of them (their logits are averaged), or from
+    the mean of the patches. Raises `TypeError` where a norm or classifier is not of the kind that
+    is linear with its scale held fixed.
+    """
+    rows = answer_rows(model)
+    reading, constant = _reading(model, tokens[-1, rows], classes)  # (K, R, D), (K,)
+    embedding = _read(reading, tokens[0, rows])
+    heads, biases, mlps = [], [], []
+    for block, x, after in zip(model.blocks, tokens[:-1], tokens[1:], strict=True):
+        by_head, bias, between = _attention(block, x, rows, reading)
+        heads.append(by_head)
+        biases.append(bias)
+        mlps.append(_read(reading, after[rows] - between))
+    stacked = [torch.stack(parts, dim=1) for parts in (heads, biases, mlps)]
+    return Contributions(embedding, *stacked, constant)
+
+
+def lengths(tokens: Tensor, rows: slice) -> Tensor:
+    """L2 norm of the tokens in `rows` of (L+1, N, D), their mean, before and after each layer."""
+    return tokens[:, rows].norm(dim=-1).mean(dim=-1)  # (L+1,)
+
+
+def _attention(
+    block: nn.Module, x: Tensor, rows: slice, reading: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Tokens (N, D) that enter a block -> what its heads (K, H) and its projection's bias (K,) add
+    to the logits, and the tokens of `rows` (R, D) between attention and MLP."""
+    attn = block.attn
+    handed, _ = _heads(attn, block.norm1(x[None]))  # (1, H, N, D/H)
+    joined = handed[0, :, rows].transpose(0, 1).flatten(1)  # (R, D)
+    update = _part(block, "ls1", attn.proj(_part(attn, "norm", joined[None])[0]))  # (R, D)
+    scale = getattr(block._modules.get("ls1"), "gamma", None)
+    back = reading if scale is None else reading * scale  # (K, R, D)
+    bias = back.new_zeros(len(back)) if attn.proj.bias is None else (back @ attn.proj.bias).sum(1)
+    back, shift = _through(attn._modules.get("norm"), joined, back @ attn.proj.weight)
+    by_head = (back * joined).unflatten(-1, (attn.num_heads, attn.head_dim))  # (K, R, H, D/H)
+    return by_head.sum((1, 3)), bias + shift, x[rows] + update
+
+
+def _reading(model: nn.Module, x: Tensor, classes: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """How the logits of K `classes` read the answer tokens (R, D) that leave the last block.
+
+    Directions (K, R, D) whose products with the tokens, summed, and the constant (K,) are the
+    logits.
+    """
+    heads = [model.head, *([model.head_dist] if hasattr(model, "head_dist") else [])]
+    if not all(isinstance(head, nn.Linear) for head in heads):
+        raise TypeError(f"Cannot take apart {type(model).__name__}: its head is not one layer.")
+    chosen = torch.as_tensor(list(classes), device=x.device)
+    weight = torch.stack([head.weight[chosen] for head in heads], dim=1) / len(heads)
+    constant = sum(head.bias[chosen] for head in heads if head.bias is not None) / len(heads)
+    normed = model.norm(x)  # (R, D)
+    pooled = normed.mean(0, keepdim=True) if len(heads) == 1 else normed  # (1 or 2, D)
+    reading, shift = _through(model._modules.get("fc_norm"), pooled, weight)
+    reading = reading.expand(-1, len(x), -1) * (len(heads) / len(x))  # (K, R, D)
+    reading, more = _through(model.norm, x, reading)
+    return reading, constant + shift + more
+
+
+def _through(norm: nn.Module | None, x: Tensor, reading: Tensor) -> tuple[Tensor, Tensor]:
+    """Directions (K, R, D) behind `norm`, to those before it at the tokens (R, D), and what the
+    norm's bias adds (K,)."""
+    if norm is None or isinstance(norm, nn.Identity):
+        return reading, reading.new_zeros(len(reading))
+    if not isinstance(norm, nn.LayerNorm):
+        raise TypeError(f"Cannot take apart a {type(norm).__name__}: it is no LayerNorm.")
+    shift = reading.new_zeros(len(reading))
+    if norm.bias is not None:
+        shift = (reading * norm.bias).sum((1, 2))
+    scaled = reading if norm.weight is None else reading * norm.weight
+    deviation = (x.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()  # (R, 1)
+    return (scaled - scaled.mean(-1, keepdim=True)) / deviation, shift
+
+
+def _read(reading: Tensor, x: Tensor) -> Tensor:
+    """(K, R, D), (R, D) -> (K,)."""
+    return (reading * x).sum((1, 2))
