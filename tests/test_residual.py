@@ -1,4 +1,4 @@
-"""Direct logit attribution, and one head's numbers, against plain loops in float64 that read the weights alone."""
+"""Direct logit attribution and one head's numbers, against plain loops in float64."""
 
 import math
 

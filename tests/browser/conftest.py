@@ -6,12 +6,15 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.doing import LISTEN, wait_until_drawn
 from tests.making import KINDS, RESNET, make_run, timm_spec
 from tests.serving import serve
+from vitdemo.inputs import load_image, visible_square
+from vitdemo.workbench import Workbench
 
 PATIENCE = 60_000  # milliseconds, on two busy cores
 expect.set_options(timeout=PATIENCE)
@@ -102,6 +105,15 @@ def kinds_url(kinds):
     """The address of a page over the models of `kinds`."""
     with serve("--runs", str(kinds), "--data", str(kinds / "none")) as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def look_of(kinds):
+    """look_of(run name, picture file) -> the trace in Python."""
+    workbench = Workbench([kinds], kinds / "none", torch.device("cpu"))
+    return lambda name, file: workbench.look(
+        workbench.run(name), visible_square(load_image(file), at=0.5)
+    )
 
 
 @pytest.fixture

@@ -32,15 +32,6 @@ PRESSED = "[aria-pressed=true]"
 WHOLE = "#attention [data-state=whole]"  # all files of a picture and model have come
 
 
-@pytest.fixture(scope="module")
-def look_of(kinds):
-    """look_of(run name, picture file) -> the trace in Python."""
-    workbench = Workbench([kinds], kinds / "none", torch.device("cpu"))
-    return lambda name, file: workbench.look(
-        workbench.run(name), visible_square(load_image(file), at=0.5)
-    )
-
-
 def expected(look, detail: dict) -> np.ndarray:
     """What the view must have drawn, from the trace alone."""
     layer, p = detail["layer"], look.num_prefix_tokens

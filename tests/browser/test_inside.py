@@ -235,6 +235,69 @@ def test_filters_are_tiles_with_words(inside):
     assert "Filter 1: norm" in tiles.first.get_attribute("aria-label")
 
 
+@pytest.mark.parametrize("name", ["class-token", "average-pooled"])
+def test_one_heads_numbers_are_the_traces(open_page, kinds_url, look_of, photo, name):
+    page = open_page(f"{kinds_url}?section=inside&inside=one_head&model={name}&layer=2")
+    look, view = look_of(name, photo), page.locator("#one-head")
+    view.locator(".steps li").first.wait_for()
+    before = view.locator("img").get_attribute("src")
+    upload(page, photo)
+    expect(view.locator("img")).not_to_have_attribute("src", before)
+    view.locator("select.head").select_option(index=2)
+    view.locator("summary").click()
+    for query in (0, 5):
+        view.locator("select.query").select_option(index=query)
+        rows = view.locator(".numbers tbody tr")
+        expect(rows).to_have_count(look.attention.shape[-1])
+        shown = [float(text) / 100 for text in rows.locator("td:last-child").all_inner_texts()]
+        assert shown == pytest.approx(look.attention[1, 2, query].tolist(), abs=1e-6)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    key, box = look.num_prefix_tokens + 3, view.locator(".map").bounding_box()
+    cell = box["width"] / look.grid[1]
+    view.locator(".map").hover(position={"x": 3.5 * cell, "y": 0.5 * cell})  # row 1, column 4
+    share = float(view.locator(".weight").inner_text().removesuffix(" %")) / 100
+    assert share == pytest.approx(float(look.attention[1, 2, 5, key]), rel=0.06)
+    view.locator(".map").click(position={"x": 3.5 * cell, "y": 0.5 * cell})
+    expect(view.locator("select.query")).to_have_value(str(key))
+    view.locator("select.key").focus()
+    page.keyboard.press("Home")
+    expect(view.locator(".steps li")).to_have_count(4)
+    assert asked == []
+
+
+def test_the_residual_stream_adds_up_to_the_logit(inside):
+    open_part(inside, "Residual stream")
+    view = inside.locator("#residual-stream")
+    view.locator("summary").first.click()
+
+    def adds_up():
+        words = view.locator("details").first.locator("tbody td:last-child").all_inner_texts()
+        *parts, whole = [float(text.replace("\N{MINUS SIGN}", "-")) for text in words]
+        assert len(parts) == 2 + 2 * 2  # embedding, two layers' attention and MLP, biases
+        assert sum(parts) == pytest.approx(whole, abs=5e-4) and max(map(abs, parts)) > 0.1
+        return whole
+
+    before = adds_up()
+    view.locator("select.other").select_option(index=2)
+    expect(view.locator(".sum")).to_contain_text("minus that of")
+    assert adds_up() != before
+    expect(view.locator(".heads tbody td")).to_have_count(2 * 3)
+
+
+def test_the_parts_of_the_diagram_open_what_explains_them(inside):
+    open_part(inside, "The model")
+    view = inside.locator("#diagram")
+    view.get_by_role("button", name="Patch embedding").click()
+    expect(inside.locator("#filters .vd-cut")).to_have_count(28)
+    open_part(inside, "The model")
+    view.get_by_role("button", name="Classifier").focus()
+    inside.keyboard.press("Enter")
+    expect(inside.get_by_role("tab", name="Why this class?")).to_have_attribute(
+        "aria-selected", "true"
+    )
+
+
 def test_what_a_resnet_lacks_is_said_and_what_it_has_is_shown(inside):
     choose_model(inside, "resnet")
     for title, place in {
@@ -242,10 +305,14 @@ def test_what_a_resnet_lacks_is_said_and_what_it_has_is_shown(inside):
         "Head ablation": "#head-effects",
         "Position embeddings": "#positions",
         "In training": "#epochs-inside",
+        "One head": "#one-head",
+        "Residual stream": "#residual-stream",
     }.items():
         open_part(inside, title)
         expect(inside.locator(f"{place} .vd-notice")).to_contain_text("is no Vision Transformer")
     expect(inside.locator("#head-effects [data-pick]")).to_have_count(0)
+    open_part(inside, "The model")
+    expect(inside.locator("#diagram")).to_contain_text("'resnet' is convolutional")
     open_part(inside, "Patch embedding")
     expect(inside.locator("#filters .vd-cut")).to_have_count(27)  # 3 colours of 3 x 3
 

@@ -136,6 +136,11 @@ def count_parameters(model: nn.Module) -> int:
 
 def count_macs(model: nn.Module, image_size: int) -> int:
     """Multiply-adds of one forward pass on one picture (matrix products and convolutions)."""
+    return macs_by_part(model, image_size)[""]
+
+
+def macs_by_part(model: nn.Module, image_size: int) -> dict[str, int]:
+    """`count_macs` of each module that has some, by its name; "" is the whole model."""
     device = next(model.parameters()).device
     was_training = model.training
     model.eval()
@@ -144,4 +149,9 @@ def count_macs(model: nn.Module, image_size: int) -> int:
     with written_out, FlopCounterMode(display=False) as counter, torch.no_grad():
         model(torch.zeros(1, 3, image_size, image_size, device=device))
     model.train(was_training)
-    return counter.get_total_flops() // 2
+    found = {"": counter.get_total_flops() // 2}
+    for name, kinds in counter.get_flop_counts().items():
+        _, _, inside = name.partition(".")  # behind the name of the model's class
+        if inside:
+            found[inside] = sum(kinds.values()) // 2
+    return found

@@ -2,7 +2,7 @@
 // A `look` is the value of attention.py with `size` (N), `attention` (its files as far as they are
 // here), `files`, `rows`, `rolled`, `similar` and `tokens` beside.
 Object.assign(window.vitdemo, (() => {
-  const MAGIC = 0x316d6476; // "vdm1"
+  const [HALF, SINGLE] = [0x316d6476, 0x31666476]; // "vdm1", "vdf1"
   const HEADER = 20; // bytes: magic, layers, maps, rows, columns, each as uint32
 
   // float16 -> float32 by a table of all 65,536: a browser without Float16Array reads it, too.
@@ -16,20 +16,20 @@ Object.assign(window.vitdemo, (() => {
     else HALVES[bits] = sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
   }
 
-  // A file of vitdemo/attention/packed.py: {layers, maps, rows, columns, halves}.
+  // A file of vitdemo/attention/packed.py: {layers, maps, rows, columns, halves or singles}.
   async function matrices(url) {
     const response = await fetch(url);
     if (!response.ok) throw new Error(`The numbers of the maps could not be fetched (${response.status}).`);
     const buffer = await response.arrayBuffer();
     const [magic, layers, maps, rows, columns] = new Uint32Array(buffer, 0, 5);
-    const halves = new Uint16Array(buffer, HEADER);
-    if (magic !== MAGIC || halves.length !== layers * maps * rows * columns)
+    const values = new (magic === SINGLE ? Float32Array : Uint16Array)(buffer, HEADER);
+    if ((magic !== HALF && magic !== SINGLE) || values.length !== layers * maps * rows * columns)
       throw new Error("The numbers of the maps came damaged.");
-    return { layers, maps, rows, columns, halves };
+    return { layers, maps, rows, columns, [magic === SINGLE ? "singles" : "halves"]: values };
   }
 
   // All values of such a file, in order.
-  const floats = ({ halves }) => Float32Array.from(halves, (bits) => HALVES[bits]);
+  const floats = ({ halves, singles }) => singles ?? Float32Array.from(halves, (bits) => HALVES[bits]);
 
   // Those that can be asked but for the patches: {code, name, indices}; and which one answers.
   function tokensOf(value) {

@@ -1,19 +1,32 @@
-"""The section "Inside" of Look: what happens between the pixels and the answer, in six parts."""
+"""The section "Inside" of Look: what happens between the pixels and the answer, in nine parts."""
 
 import gradio as gr
 
 from vitdemo.page.kit import QUIET
-from vitdemo.page.look.inside import ablation, distance, epochs, filters, lens, positions
+from vitdemo.page.look.inside import (
+    ablation,
+    diagram,
+    distance,
+    epochs,
+    filters,
+    lens,
+    one_head,
+    positions,
+    residual_stream,
+)
 from vitdemo.page.look.tab import Look
 
 # Id of the part: its title and its file.
 PARTS = {
     "lens": ("Logit lens", lens),
+    "one_head": ("One head, number by number", one_head),
+    "residual_stream": ("Residual stream", residual_stream),
     "ablation": ("Head ablation", ablation),
     "distance": ("Attention distance", distance),
     "positions": ("Position embeddings", positions),
     "filters": ("Patch embedding", filters),
     "epochs": ("In training", epochs),
+    "diagram": ("The model", diagram),
 }
 
 

@@ -1,0 +1,49 @@
+"""A model's diagram: its parts add up to the model, and sizes are those that it was built with."""
+
+import pytest
+import torch
+
+from tests.making import KINDS, VIT, random_model, timm_spec
+from vitdemo.inside.diagram import parts_of
+from vitdemo.models import ModelSpec, count_macs, count_parameters
+
+MODELS = {
+    "ours": VIT,
+    "conv stem": ModelSpec("vit", 16, options=VIT.options | {"stem": "conv", "patch_size": 4}),
+    "layer scale": timm_spec(init_values=0.3, qk_norm=True),
+    "convnet": ModelSpec("convnet", 32),
+    "resnet": ModelSpec("resnet18", 32),
+    **KINDS,
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_parts_add_up_to_the_model(kind):
+    spec = MODELS[kind]
+    model = random_model(spec)
+    parts = parts_of(model, spec.image_size)
+    assert sum(part.parameters for part in parts) == count_parameters(model)
+    assert sum(part.macs for part in parts) == count_macs(model, spec.image_size) > 0
+
+
+def test_sizes_are_those_of_the_model():
+    options = {"patch_size": 4, "embed_dim": 24, "depth": 3, "num_heads": 2, "mlp_ratio": 2.0}
+    model = random_model(ModelSpec("vit", 16, options=options))
+    parts = {part.kind: part for part in parts_of(model, 16)}
+    assert list(parts) == ["patches", "tokens", "attention", "mlp", "norm", "head"]
+    assert parts["patches"].sizes == dict(image=16, side=4, rows=4, columns=4, width=24)
+    assert parts["tokens"].sizes == dict(prefix=("class token",), patches=16, tokens=17)
+    assert parts["attention"].sizes == dict(heads=2, size=12, tokens=17)
+    assert parts["mlp"].sizes == dict(width=24, hidden=48)
+    assert parts["attention"].times == parts["mlp"].times == 3
+    projections, products = 4 * 17 * 24 * 24, 2 * 17 * 17 * 24
+    assert parts["attention"].macs == 3 * (projections + products)
+    assert parts["head"].sizes["answer"] == "the class token"
+
+
+def test_counting_leaves_a_model_as_it_is():
+    model = random_model(VIT).train()
+    before = torch.cat([p.flatten() for p in model.parameters()])
+    parts_of(model, VIT.image_size)
+    assert model.training
+    assert torch.equal(before, torch.cat([p.flatten() for p in model.parameters()]))

@@ -1,0 +1,153 @@
+// One head, number by number: everything follows from the queries, keys and values of one layer.
+// Another head, query or key is worked out here; another layer is one question of the tab.
+const { floats, folded, largest, make, matrices, paint, percent, redraw, signed } = vitdemo;
+const part = (name) => element.querySelector("." + name);
+const [head, query, key] = ["head", "query", "key"].map((name) => element.querySelector(`select.${name}`));
+const [map, canvas] = [part("map"), element.querySelector(".map canvas")];
+const STRONGEST = 5;
+let layer = null; // {value, numbers, size (N), width (D/H)}
+let asked = 0;
+let pointed = null; // the key under the pointer, else the chosen one
+let focused = ""; // the answer that the choices were made for
+
+const vector = (which, h, n) => {
+  const { numbers, size, width, heads } = layer;
+  const at = ((which * heads + h) * size + n) * width;
+  return numbers.subarray(at, at + width);
+};
+const dot = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
+const product = (a, b) => a.map((value, i) => value * b[i]);
+
+function nameOf(n) {
+  const { prefix, grid: [, columns] } = layer.value;
+  if (n < prefix.length) return prefix[n];
+  const p = n - prefix.length;
+  return `patch row ${Math.floor(p / columns) + 1}, column ${(p % columns) + 1}`;
+}
+
+// Dot products, scores and weights (N) of one query, and what it is handed: the sum of all values.
+function worked(h, n) {
+  const q = vector(0, h, n);
+  const dots = Array.from({ length: layer.size }, (_, j) => dot(q, vector(1, h, j)));
+  const scores = dots.map((value) => value * layer.value.scale);
+  const top = Math.max(...scores);
+  const powers = scores.map((score) => Math.exp(score - top));
+  const total = powers.reduce((sum, value) => sum + value, 0);
+  const weights = powers.map((value) => value / total);
+  const output = new Float32Array(layer.width);
+  weights.forEach((weight, j) => vector(2, h, j).forEach((value, i) => { output[i] += weight * value; }));
+  return { dots, scores, weights, output, total: total * Math.exp(top) };
+}
+
+function strip(name, values, limit) {
+  const drawn = make("canvas", { role: "img", "aria-label": `${name}: ${values.length} numbers from ${signed(Math.min(...values))} to ${signed(Math.max(...values))}` });
+  paint(drawn, values, [1, values.length], { top: limit, signed: true });
+  drawn.addEventListener("pointermove", (event) => {
+    const i = Math.min(Math.floor((event.offsetX / drawn.clientWidth) * values.length), values.length - 1);
+    drawn.title = `number ${i + 1}: ${signed(values[i], 4)}`;
+  });
+  return make("div", { className: "strip" }, make("span", { text: name }), drawn);
+}
+
+const step = (title, ...content) => make("li", {}, make("strong", { text: title }), ...content.map((each) =>
+  (typeof each === "string" ? make("div", { text: each }) : each)));
+
+function steps(h, n, j, found) {
+  const [q, k, v] = [vector(0, h, n), vector(1, h, j), vector(2, h, j)];
+  const [terms, handed] = [product(q, k), v.map((value) => value * found.weights[j])];
+  const both = Math.max(largest(q), largest(k));
+  const output = largest(found.output);
+  const power = Math.exp(found.scores[j]);
+  return [
+    step("Query and key, number by number", strip("query q", q, both), strip("key k", k, both), strip("products", terms, null),
+      `Their sum is the dot product q · k = ${signed(found.dots[j])}.`),
+    step("Scale", `Divided by the square root of the head's width, √${layer.width}: ${signed(found.dots[j])} × ${layer.value.scale.toFixed(4)} = ${signed(found.scores[j])}, the score.`),
+    step("Softmax", `e to the score, over the same of all ${layer.size} keys: ${plain(power)} / ${plain(found.total)} = `, make("b", { className: "weight", text: percent(found.weights[j]) }),
+      `the attention weight that the ${nameOf(n)} gives to the ${nameOf(j)}.`),
+    step("Values, weighted and added", strip("value v", v, null), strip("weight × v", handed, output), strip("sum of all", found.output, output),
+      `The sum over all ${layer.size} tokens is what this head hands on to the ${nameOf(n)}; along its direction, ${signed(100 * share(handed, found.output))} % of it are this key's.`),
+  ];
+}
+
+const plain = (number) => (number >= 1e-3 && number < 1e6 ? Number(number.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 }) : number.toExponential(2));
+const share = (one, all) => dot(one, all) / dot(all, all);
+
+function ring(name, n) {
+  const mark = element.querySelector(`.ring.${name}`);
+  const p = n - layer.value.prefix.length;
+  mark.hidden = p < 0;
+  if (p < 0) return;
+  const [rows, columns] = layer.value.grid;
+  mark.style.cssText = `top: ${(100 * Math.floor(p / columns)) / rows}%; left: ${(100 * (p % columns)) / columns}%; width: ${100 / columns}%; height: ${100 / rows}%`;
+}
+
+function draw() {
+  if (!layer) return;
+  const [h, n] = [Number(head.value), Number(query.value)];
+  const j = pointed ?? Number(key.value);
+  const found = worked(h, n);
+  const prefix = layer.value.prefix.length;
+  paint(canvas, found.weights.slice(prefix), layer.value.grid);
+  ring("query", n);
+  ring("key", j);
+  part("steps").replaceChildren(...steps(h, n, j, found));
+  const order = found.weights.map((_, i) => i).sort((a, b) => found.weights[b] - found.weights[a]).slice(0, STRONGEST);
+  part("strongest").replaceChildren(make("li", {}, make("strong", { text: `Strongest keys of the ${nameOf(n)}` })), ...order.map((i) =>
+    make("li", {}, make("span", { text: nameOf(i) }), make("b", { text: percent(found.weights[i]) }))));
+  if (pointed !== null) return; // the table of what is chosen, not of each patch under the pointer
+  const rows = found.weights.map((weight, i) => [nameOf(i), signed(found.dots[i], 4), signed(found.scores[i], 4), (100 * weight).toFixed(4)]);
+  redraw(part("numbers"), folded("Numbers: what the query attends to", ["key token", "q · k", "score", "weight, %"], rows));
+}
+
+function patchAt(event) {
+  const box = map.getBoundingClientRect();
+  const [rows, columns] = layer.value.grid;
+  const at = (share, count) => Math.min(Math.max(Math.floor(share * count), 0), count - 1);
+  const row = at((event.clientY - box.top) / box.height, rows);
+  return layer.value.prefix.length + row * columns + at((event.clientX - box.left) / box.width, columns);
+}
+
+const options = (count, name) => Array.from({ length: count }, (_, i) => make("option", { value: String(i), text: name(i) }));
+
+function offer(value) {
+  const kept = [head, query, key].map((select) => select.value);
+  head.replaceChildren(...options(value.heads, (i) => String(i + 1)));
+  for (const select of [query, key]) select.replaceChildren(...options(layer.size, nameOf));
+  const same = focused === `${value.run} ${value.heads} ${layer.size}`;
+  focused = `${value.run} ${value.heads} ${layer.size}`;
+  const middle = value.prefix.length + Math.floor(value.grid[0] / 2) * value.grid[1] + Math.floor(value.grid[1] / 2);
+  const asking = value.prefix.length ? 0 : middle;
+  const first = ["0", String(asking), String(strongest(asking))];
+  [head, query, key].forEach((select, i) => { select.value = same && kept[i] ? kept[i] : first[i]; });
+}
+
+// The patch that a query of the first head attends to most.
+function strongest(n) {
+  const { weights } = worked(0, n);
+  const patches = weights.slice(layer.value.prefix.length);
+  return weights.length - patches.length + patches.indexOf(Math.max(...patches));
+}
+
+async function load() {
+  const value = props.value || {};
+  const mine = ++asked;
+  part("sentence").textContent = value.problem ?? "";
+  part("sentence").hidden = !value.problem;
+  part("shown").hidden = !value.numbers;
+  if (!value.numbers) return;
+  const file = await matrices(value.numbers.url);
+  if (mine !== asked) return; // another layer's came meanwhile
+  layer = { value, numbers: floats(file), size: file.rows, width: file.columns, heads: file.maps };
+  pointed = null;
+  part("words").textContent = value.words;
+  const image = element.querySelector(".map img");
+  [image.src, image.alt] = [value.seen.url, `What ${value.run} saw, with the weights of the chosen query`];
+  offer(value);
+  draw();
+}
+for (const select of [head, query, key]) select.addEventListener("change", () => { pointed = null; draw(); });
+map.addEventListener("pointermove", (event) => { if (layer) { pointed = patchAt(event); draw(); } });
+map.addEventListener("pointerleave", () => { pointed = null; draw(); });
+map.addEventListener("click", (event) => { if (layer) { query.value = String(patchAt(event)); draw(); } });
+watch("value", load);
+load();

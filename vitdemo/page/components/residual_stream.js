@@ -1,0 +1,68 @@
+// What each part of the model added to a logit, or to the difference of two: bars from the first
+// part to the last, the heads one by one, and how long the token grew.
+const { folded, grid, largest, make, redraw, scale, shade, signed } = vitdemo;
+const part = (name) => element.querySelector("." + name);
+const [target, other] = ["target", "other"].map(part);
+const NONE = "none";
+let drawn = ""; // the run and classes that the choices are of
+
+const colour = (value) => `rgb(${shade(value > 0 ? 0.9 : 0.1).join(" ")})`;
+
+function bars(rows) {
+  const limit = largest(rows.filter(({ whole }) => !whole).map(({ value }) => value));
+  return rows.flatMap(({ name, value, whole }) => {
+    const width = Math.min(50 * Math.abs(value) / (limit || 1), 50);
+    const fill = make("i", { style: `width: ${width}%; ${value < 0 ? "right" : "left"}: 50%; background: ${colour(value)}` });
+    const look = whole ? "whole" : null;
+    return [make("span", { text: name, className: look }), whole ? make("span") : make("div", { className: "bar" }, fill), make("b", { text: signed(value), className: look })];
+  });
+}
+
+function draw() {
+  const value = props.value;
+  const [k, against] = [Number(target.value), other.value];
+  // Of one class, or of the difference of two: what is a sum stays one.
+  const of = (numbers) => (against === NONE ? numbers[k] : less(numbers[k], numbers[Number(against)]));
+  const [embedding, heads, bias, mlps, constant, logit] = ["embedding", "heads", "bias", "mlps", "constant", "logits"].map((name) => of(value[name]));
+  const attention = heads.map((line, l) => line.reduce((sum, each) => sum + each, bias[l]));
+  const rows = [{ name: "Embedding", value: embedding }];
+  attention.forEach((each, l) => rows.push({ name: `Layer ${l + 1}, attention`, value: each }, { name: `Layer ${l + 1}, MLP`, value: mlps[l] }));
+  rows.push({ name: "Biases", value: constant }, { name: "Together", value: logit, whole: true });
+  const name = against === NONE ? `the logit of ${value.classes[k]}` : `the logit of ${value.classes[k]} minus that of ${value.classes[Number(against)]}`;
+  part("sum").textContent = `The parts below add up to ${name}: ${signed(logit)}.`;
+  part("parts").replaceChildren(...bars(rows));
+  const limit = largest(heads.flat());
+  const cells = heads.map((line, l) => ({ name: `layer ${l + 1}`, cells: line.map((each, h) => ({
+    text: signed(each), label: `Layer ${l + 1}, head ${h + 1} adds ${signed(each)} to ${name}`, rgb: shade((each / (limit || 1) + 1) / 2) })) }));
+  part("heads").replaceChildren(
+    grid({ caption: `What each head adds to ${name}; columns are heads`, corner: "", columns: heads[0].map((_, h) => ({ text: h + 1 })), rows: cells }),
+    scale(signed(-limit), signed(limit), " (added to the logit)"));
+  const numbers = value.lengths.map(([answer, patch], l) => [l ? `after layer ${l}` : "before the first", answer.toFixed(2), patch.toFixed(2)]);
+  redraw(part("lengths"),
+    folded("Numbers: all parts", ["part", "adds to the logit"], rows.map((row) => [row.name, signed(row.value, 4)])),
+    folded("Length of the residual stream, layer by layer", ["where", value.read, "patches, mean"], numbers));
+}
+
+function less(a, b) {
+  return Array.isArray(a) ? a.map((each, i) => less(each, b[i])) : a - b;
+}
+
+function show() {
+  const value = props.value || {};
+  part("sentence").textContent = value.problem ?? "";
+  part("sentence").hidden = !value.problem;
+  part("shown").hidden = !value.heads;
+  if (!value.heads) return;
+  part("words").textContent = value.words;
+  const key = JSON.stringify([value.run, value.classes]);
+  if (key !== drawn) {
+    const options = () => value.classes.map((text, i) => make("option", { value: String(i), text }));
+    target.replaceChildren(...options());
+    other.replaceChildren(make("option", { value: NONE, text: "nothing" }), ...options());
+    drawn = key;
+  }
+  draw();
+}
+for (const select of [target, other]) select.addEventListener("change", draw);
+watch("value", show);
+show();
