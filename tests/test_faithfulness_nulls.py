@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from scipy import stats
 
 from vitdemo.faithfulness import measure, shape_scores
-from vitdemo.faithfulness.nulls import LEVEL, random_rankings, rank_p, same_shape
+from vitdemo.faithfulness.nulls import LEVEL, random_rankings, rank_p, same_shape, staged_p
 
 GRID, SIDE, TRIALS = (8, 8), 16, 500
 
@@ -103,6 +103,23 @@ def test_p_is_uniform_under_the_null(of_noise, of_smooth_noise):
     for found in (of_noise, of_smooth_noise):  # shifting makes a null of its own: never below
         shape = (found[:, 1:] <= places + 1e-9).mean(axis=0)
         assert (shape - places).max() < near
+
+
+def test_p_in_two_stages_is_as_rare_as_in_one_and_asks_for_less():
+    scores = torch.rand(20_000, 20, generator=torch.Generator().manual_seed(0))
+    found, asked = [], []
+    for own, *null in scores.tolist():
+        left = list(null)
+
+        def draw(count, seed, left=left):
+            return torch.tensor([left.pop() for _ in range(count)])
+
+        found.append(staged_p(own, draw))
+        asked.append(19 - len(left))
+        assert (found[-1] <= 0.05) is (own > max(null))
+    for a in np.arange(1, 21) / 20:
+        assert np.mean(np.array(found) <= a + 1e-9) <= a + 0.005
+    assert set(asked) == {5, 19} and np.mean(asked) == pytest.approx(5 + 14 / 6, abs=0.2)
 
 
 def test_a_map_that_knows_is_told_apart(model):

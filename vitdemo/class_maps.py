@@ -282,9 +282,12 @@ class _Meter:
         found = self.ask(faithfulness.measure, {name: values}, random_orders=0)
         score = self.score(found, name, null)
         if score.verdict == ELSEWHERE:
-            laid = self.ask(faithfulness.shape_scores, values)
-            score = replace(score, p_shape=faithfulness.rank_p(found.scores[name], laid))
+            draw = partial(self.laid, values)
+            score = replace(score, p_shape=faithfulness.staged_p(found.scores[name], draw))
         return found, score
+
+    def laid(self, values: Tensor, count: int, seed: int) -> Tensor:
+        return self.ask(faithfulness.shape_scores, values, count=count, seed=seed)
 
     def score(self, found: faithfulness.Truth, name: str, null: faithfulness.Truth) -> Score:
         areas = (

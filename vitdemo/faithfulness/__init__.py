@@ -35,6 +35,7 @@ from vitdemo.faithfulness.nulls import (
     rank_p,
     ranking,
     same_shape,
+    staged_p,
 )
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "rank_p",
     "ranking",
     "same_shape",
+    "staged_p",
 ]
 
 CENTRE = "centre first"
