@@ -15,6 +15,7 @@ from vitdemo.page import (
     header,
     look,
     metrics,
+    own_classes,
     tabs,
     training,
 )
@@ -64,6 +65,8 @@ def build_page(workbench: Workbench, jobs: Jobs | None = None) -> gr.Blocks:
                 compare.build(tab, workbench)
             with gr.Tab("Data", id="data") as tab:
                 data.build(tab, workbench, opener)
+            with gr.Tab("Your classes", id="own") as tab:
+                own_classes.build(tab, workbench, jobs)
         tabs.remember(page, page_tabs)
         api.build(workbench)
     return page

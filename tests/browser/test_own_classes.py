@@ -1,0 +1,93 @@
+"""The tab "Your classes" in a real Chromium: digits are taught, saved, shown and taken back."""
+
+import io
+import zipfile
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+from sklearn.datasets import load_digits
+
+from tests.making import VIT, make_run
+from tests.serving import serve
+
+DIGITS, EACH = (1, 4, 7), 12
+
+
+@pytest.fixture
+def digits(tmp_path):
+    """A zip file digit/picture."""
+    data = load_digits()
+    with zipfile.ZipFile(tmp_path / "digits.zip", "w") as file:
+        for digit in DIGITS:
+            for i, values in enumerate(data.images[data.target == digit][:EACH]):
+                buffer = io.BytesIO()
+                Image.fromarray((255 - values / 16 * 255).astype(np.uint8)).save(buffer, "PNG")
+                file.writestr(f"digits/digit {digit}/{i}.png", buffer.getvalue())
+    return tmp_path / "digits.zip"
+
+
+@pytest.fixture
+def tab(open_page, tmp_path):
+    """The tab over a run that the page may add to."""
+    make_run(tmp_path / "runs" / "vit", VIT)
+    with serve("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "none")) as address:
+        page = open_page(f"{address}?tab=own")
+        page.locator("#own-classes .name").wait_for()
+        yield page
+
+
+def test_digits_are_taught_saved_shown_and_taken_back(tab, digits, tmp_path):
+    view, say = tab.locator("#own-classes"), tab.locator("#own-classes .say")
+    view.locator(".name").fill("<b>extra</b>")
+    tab.keyboard.press("Enter")
+    expect(view.get_by_role("heading", name="<b>extra</b>")).to_be_visible()
+    view.get_by_role("button", name="Remove the class").click()
+    expect(view.locator(".own")).to_have_count(0)
+    view.locator("input.zip").set_input_files(digits)
+    expect(say).to_have_text(f"3 classes, {3 * EACH} of at most 500 pictures.")
+    view.get_by_role("button", name="Remove picture 2 of digit 4").click()
+    expect(say).to_contain_text(f"{3 * EACH - 1} of at most")
+    view.get_by_role("button", name="Undo").click()
+    expect(say).to_contain_text(f"{3 * EACH} of at most")
+    expect(view.get_by_role("button", name="Undo")).to_be_disabled()
+    tab.locator("#own-train").click()
+    result = tab.locator("#own-result")
+    expect(result).to_contain_text(f"of {3 * EACH} pictures are right")
+    expect(result.get_by_role("heading", name="Confusion matrix")).to_be_visible()
+    with tab.expect_download() as download:
+        tab.get_by_role("button", name="Save the model").click()
+    assert download.value.suggested_filename == "own-digit1-digit4-digit7.zip"
+    held = zipfile.ZipFile(download.value.path()).namelist()
+    assert {
+        "own-digit1-digit4-digit7/config.json",
+        "own-digit1-digit4-digit7/model.safetensors",
+    } <= {*held}
+    tab.get_by_role("button", name="Show it in every tab").click()
+    expect(tab.locator("#own-told")).to_contain_text("is now in every tab")
+    tab.get_by_role("tab", name="Confusion matrix").click()
+    choice = tab.locator("#confusion-model select")
+    expect(choice.locator("option", has_text="own-digit1-digit4-digit7-1")).to_have_count(1)
+    choice.select_option("own-digit1-digit4-digit7-1")
+    expect(tab.locator("#confusion-matrix")).to_contain_text("digit 7")
+    tab.get_by_role("tab", name="Your classes").click()
+    tab.get_by_role("button", name="Take it back").click()
+    expect(tab.locator("#own-told")).to_contain_text("no more")
+    assert [each.name for each in (tmp_path / "runs").glob("[!.]*")] == ["vit"]
+
+
+def test_too_little_and_no_camera_are_said(tab):
+    view, say = tab.locator("#own-classes"), tab.locator("#own-classes .say")
+    view.locator(".name").fill("mug")
+    view.get_by_role("button", name="Add the class").click()
+    expect(say).to_contain_text("1 class, 0 of")
+    view.locator(".name").fill("Mug")
+    tab.keyboard.press("Enter")
+    expect(say).to_contain_text("There is a class 'Mug' already")
+    tab.locator("#own-train").click()
+    expect(tab.locator("#own-result")).to_contain_text("Two classes or more are needed")
+    view.get_by_role("button", name="Camera").click()
+    expect(say).to_contain_text("camera")
+    tab.get_by_role("button", name="Save the model").click()
+    expect(tab.get_by_text("Nothing was learnt yet")).to_be_visible()

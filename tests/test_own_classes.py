@@ -1,0 +1,310 @@
+"""Classes of one's own: what may be collected, and what is learnt of it."""
+
+import io
+import re
+import zipfile
+from types import SimpleNamespace
+
+import gradio as gr
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from tests.making import KINDS, VIT, make_run
+from vitdemo import runs
+from vitdemo.errors import DataError, RunError
+from vitdemo.own_classes import Collection, check, learn, write
+from vitdemo.page import own_classes as tab
+from vitdemo.page.components.own_classes import OwnClasses, wish
+from vitdemo.workbench import Workbench
+
+BASE = "finetune-deit-tiny"
+
+
+def noise(seed, side=40):
+    pixels = np.random.default_rng(seed).integers(0, 256, (side, side, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+def filled(*names, each=4):
+    found = Collection()
+    for i, name in enumerate(names):
+        found = found.with_class(name)
+        for j in range(each):
+            found = found.with_picture(i, noise(100 * i + j), f"{name}-{j}")
+    return found
+
+
+def zipped(path, entries):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in entries.items():
+            file.writestr(name, content)
+    return path
+
+
+def png(image):
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Three digits, twenty pictures each, as grey squares of 64 pixels."""
+    found, data = Collection(), load_digits()
+    for i, digit in enumerate((1, 4, 7)):
+        found = found.with_class(f"digit {digit}")
+        for values in data.images[data.target == digit][:20]:
+            grey = Image.fromarray((255 - values / 16 * 255).astype(np.uint8))
+            large = grey.resize((64, 64), Image.Resampling.BICUBIC).convert("RGB")
+            found = found.with_picture(i, large)
+    return found
+
+
+@pytest.fixture(scope="module")
+def workbench(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    make_run(root / "vit", VIT)
+    make_run(root / "distilled", KINDS["distilled"])
+    return Workbench([root], root / "none", torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    return Workbench([tab.Path("assets/runs")], None, torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def learnt(shipped, digits):
+    return learn(shipped, shipped.run(BASE), digits)
+
+
+# --- collecting ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("", "needs a name"),
+        (None, "needs a name"),
+        ("a\0b", "needs a name"),
+        ("x" * 41, "40 letters"),
+        (" MUG ", "a class 'MUG' already"),
+    ],
+)
+def test_names_that_cannot_be_are_refused(name, words):
+    with pytest.raises(DataError, match=words):
+        Collection().with_class("mug").with_class(name)
+
+
+def test_a_name_of_html_stays_words():
+    assert Collection().with_class("<b>x</b>").classes[0].name == "<b>x</b>"
+
+
+def test_limits_are_told_and_lose_nothing():
+    full = Collection()
+    for i in range(20):
+        full = full.with_class(f"c{i}")
+    with pytest.raises(DataError, match="20 classes"):
+        full.with_class("one more")
+    many = full
+    for i in range(500):
+        image = Image.new("RGB", (8, 8), (i % 256, i // 256, 7))
+        many = many.with_picture(i % 20, image)
+    with pytest.raises(DataError, match="500 pictures"):
+        many.with_picture(0, noise(0), "late.png")
+    assert len(many) == 500 and len(full) == 0
+
+
+def test_files_that_are_no_pictures_are_named_and_the_rest_is_taken(tmp_path):
+    noise(1).save(tmp_path / "good.png")
+    noise(1).save(tmp_path / "again.png")
+    (tmp_path / "bad.png").write_text("no picture")
+    paths = [tmp_path / name for name in ("good.png", "bad.png", "again.png")]
+    found, problems = Collection().with_class("a").with_files(0, paths)
+    assert len(found) == 1
+    assert "bad.png" in problems[0] and "again.png' is in 'a' already" in problems[1]
+
+
+def test_the_same_picture_is_not_in_two_classes():
+    found = filled("a", "b", each=1)
+    with pytest.raises(DataError, match="in 'a' already"):
+        found.with_picture(1, noise(0), "x")
+
+
+def test_a_picture_or_a_class_is_taken_away():
+    found = filled("a", "b")
+    less = found.without(0, 1)
+    kept = [picture.key for picture in found.classes[0].pictures]
+    assert [picture.key for picture in less.classes[0].pictures] == [kept[0], *kept[2:]]
+    assert [each.name for each in found.without(0).classes] == ["b"]
+    assert len(found) == 8
+
+
+# --- zip files -----------------------------------------------------------------------------------
+
+
+def test_a_zip_of_folders_becomes_classes(tmp_path):
+    entries = {f"set/{name}/{i}.png": png(noise(i)) for i, name in enumerate("aabb")}
+    entries |= {"__MACOSX/a/._0.png": b"x", "set/a/.DS_Store": b"x", "set/b/notes.txt": b"x"}
+    found, problems = Collection().with_class("A").with_zip(zipped(tmp_path / "z.zip", entries))
+    assert {each.name: len(each.pictures) for each in found.classes} == {"A": 2, "b": 2}
+    assert problems == ["'notes.txt' in 'b' is not a picture that we can read."]
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ({"../../a/x.png": b"x"}, "leads out"),
+        ({"a/..\\x.png": b"x"}, "leads out"),
+        ({"/a/x.png": b"x"}, "leads out"),
+        ({"x.png": b"x"}, "in no folder"),
+        ({f"a/{i}.png": b"" for i in range(5001)}, "more than a collection"),
+    ],
+)
+def test_zips_that_want_something_else_are_refused(tmp_path, entries, words):
+    with pytest.raises(DataError, match=words):
+        Collection().with_zip(zipped(tmp_path / "z.zip", entries))
+
+
+def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    path = zipped(tmp_path / "z.zip", {f"a/{i}.png": bytes(10**6) for i in range(5)})
+    assert path.stat().st_size < 10**5
+    monkeypatch.setattr("vitdemo.own_classes.MOST_UNPACKED", 4 * 10**6)
+    monkeypatch.setattr(zipfile.ZipFile, "open", None)
+    with pytest.raises(DataError, match="more than a collection"):
+        Collection().with_zip(path)
+
+
+def test_what_is_no_zip_is_said(tmp_path):
+    (tmp_path / "z.zip").write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(DataError, match="no zip file"):
+        Collection().with_zip(tmp_path / "z.zip")
+
+
+# --- learning ------------------------------------------------------------------------------------
+
+
+def test_digits_that_no_model_here_was_trained_on_are_learnt(learnt, digits):
+    assert learnt.accuracy >= 0.9
+    low, high = learnt.interval
+    assert 0.8 < low < learnt.accuracy <= high <= 1
+    assert learnt.probabilities.shape == (60, 3) and learnt.folds == 5
+    np.testing.assert_allclose(learnt.probabilities.sum(1), 1, atol=1e-5)
+    assert learnt.classes == ("digit 1", "digit 4", "digit 7")
+
+
+def test_labels_without_sense_are_not_learnt(workbench):
+    found = filled("a", "b", each=20)
+    assert 0.2 < learn(workbench, workbench.run("vit"), found).accuracy < 0.8
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_the_run_answers_as_the_regression_does(shipped, digits, tmp_path, count):
+    few = Collection(digits.classes[:count])
+    found = learn(shipped, shipped.run(BASE), few)
+    run = write(shipped, found, tmp_path / "own")
+    assert run.classes == found.classes and run.has_weights and run.has_evaluation
+    opened = Workbench([tmp_path], None, torch.device("cpu"))
+    right = 0
+    for picture, label in zip(found.pictures, found.labels, strict=True):
+        answer = opened.answer(opened.run("own"), picture.square).probabilities
+        right += answer.argmax() == label
+    assert right >= 0.95 * len(found.labels)  # those it was fitted on
+    layer = runs.load_model(run, torch.device("cpu")).head
+    np.testing.assert_allclose(layer.weight.detach(), found.weight, atol=2e-3, rtol=2e-3)
+    assert opened.look(opened.run("own"), found.pictures[0].square).layers == 12
+    assert np.array_equal(run.evaluation.probabilities, found.probabilities)
+
+
+def test_too_little_to_learn_from_is_said(workbench):
+    with pytest.raises(DataError, match="Two classes"):
+        check(filled("a"))
+    with pytest.raises(DataError, match="'b' has 1 pictures"):
+        learn(
+            workbench, workbench.run("vit"), filled("a").with_class("b").with_picture(1, noise(7))
+        )
+    with pytest.raises(RunError, match="two last layers"):
+        learn(workbench, workbench.run("distilled"), filled("a", "b"))
+
+
+def test_learning_can_be_stopped_and_says_how_far_it_is(workbench):
+    shares = []
+    learn(workbench, workbench.run("vit"), filled("a", "b"), report=lambda s, _: shares.append(s))
+    assert shares == sorted(shares) and shares[0] >= 0 and shares[-1] < 1
+
+    def stop(share, words):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        learn(workbench, workbench.run("vit"), filled("a", "b"), report=stop)
+
+
+# --- the tab -------------------------------------------------------------------------------------
+
+
+def event(**data):
+    return SimpleNamespace(_data=data)
+
+
+def test_what_a_browser_asks_is_followed_and_taken_back(workbench):
+    kept, problems = tab.follow(workbench, tab.Kept(), event(what="class", name="mug"))
+    assert [each.name for each in kept.collection.classes] == ["mug"] and problems == []
+    kept, _ = tab.follow(workbench, kept, event(what="remove", index=0))
+    assert kept.collection == Collection()
+    kept, _ = tab.follow(workbench, kept, event(what="undo"))
+    assert [each.name for each in kept.collection.classes] == ["mug"]
+    with pytest.raises(DataError, match="nothing to take back"):
+        tab.follow(workbench, kept, event(what="undo"))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"what": "format c:"},
+        {"what": "class", "name": 3},
+        {"what": "pictures", "index": 9},
+        {"what": "pictures", "index": True, "paths": []},
+        {"what": "pictures", "index": 0, "paths": ["/etc/passwd"]},
+        {"what": "pictures", "index": 0, "paths": [7]},
+        {"what": "pictures", "index": 0, "paths": ["x"] * 501},
+        {"what": "remove", "index": 0, "picture": 0},
+        {"what": "remove"},
+        {"what": "zip", "paths": ["../z.zip"]},
+        None,
+    ],
+)
+def test_what_no_button_sends_is_refused(data, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    with pytest.raises(DataError):
+        wish(SimpleNamespace(_data=data), Collection().with_class("a"))
+
+
+def test_figures_say_how_little_they_say(learnt):
+    words = [piece.text for piece in tab.pieces(learnt) if hasattr(piece, "text")]
+    assert re.search(r"\*\*\d+\.\d %\*\* of 60 pictures", words[0]) and "5-fold" in words[0]
+    assert "say little" in words[1]
+    table = next(
+        piece for piece in tab.pieces(learnt) if getattr(piece, "file", "") == "own-confusion"
+    )
+    assert sum(int(cell.text) for row in table.rows for cell in row[1:]) == 60
+
+
+def test_a_folders_name_holds_nothing_of_a_stranger(learnt):
+    odd = SimpleNamespace(classes=("../x", "<b>", "ÄÖ", "four"))
+    assert tab.run_name(odd) == "own-x-b"
+    assert tab.run_name(SimpleNamespace(classes=("猫", "犬"))) == "own-classes"
+    assert tab.run_name(learnt) == "own-digit1-digit4-digit7"
+
+
+def test_the_component_sends_counts_and_sheets(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    with gr.Blocks():
+        view = OwnClasses()
+    value = view.postprocess(tab.Drawn(filled("a").with_class("b"), "x", ("y",)))
+    assert [(each["name"], each["count"]) for each in value["classes"]] == [("a", 4), ("b", 0)]
+    with Image.open(value["classes"][0]["sheet"]["path"]) as sheet:
+        assert sheet.size == (4 * 56, 56)
+    assert value["classes"][1]["sheet"] is None and value["problems"] == ["y"]

@@ -1,0 +1,123 @@
+// A person's own classes: names, pictures (files, a zip, the camera), and taking each back. Every
+// step is one event "ask" with { what, ... }, of an object of its own: none may be lost.
+const { make, redraw } = vitdemo;
+const part = (name) => element.querySelector("." + name);
+const [screen, video] = [part("screen"), element.querySelector("video")];
+const MOST = 60e6; // bytes of a file, as the server's
+const EACH = 250; // milliseconds between two pictures of the camera
+let stream = null;
+let taken = null; // class that the camera takes pictures for
+let timer = null;
+
+const say = (text) => (part("say").textContent = text);
+const ask = (what, rest = {}) => trigger("ask", { what, ...rest });
+
+async function send(files, what, rest = {}) {
+  const small = [...files].filter((file) => file.size <= MOST);
+  if (small.length < files.length) say(`Files over ${MOST / 1e6} MB were left out.`);
+  const paths = [];
+  for (const file of small) {
+    say(`${paths.length + 1} of ${small.length} files on their way …`);
+    try {
+      paths.push((await upload(file)).path);
+    } catch {
+      return say("The files could not be sent: the server does not answer. What is shown stays.");
+    }
+  }
+  say("");
+  if (paths.length) ask(what, { paths, ...rest });
+}
+
+// --- camera ---
+
+function leave() {
+  clearInterval(timer);
+  for (const track of stream?.getTracks() ?? []) track.stop();
+  stream = null;
+  screen.hidden = true;
+}
+
+async function open(index) {
+  if (!navigator.mediaDevices?.getUserMedia) return say("This browser gives a page no camera here (it wants https or localhost): take photos and add them.");
+  try {
+    stream ??= await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" } });
+    taken = index;
+    video.srcObject = stream;
+    screen.hidden = false;
+    await video.play();
+    part("take").focus();
+  } catch (error) {
+    leave();
+    say(error.name === "NotAllowedError" ? "The camera was not allowed." : "No camera was found.");
+  }
+}
+
+let shots = [];
+function shoot() {
+  const canvas = make("canvas", { width: video.videoWidth, height: video.videoHeight });
+  canvas.getContext("2d").drawImage(video, 0, 0);
+  const name = `camera-${Date.now()}.jpg`;
+  shots.push(new Promise((done) => canvas.toBlob((blob) => done(new File([blob], name, { type: blob.type })), "image/jpeg", 0.9)));
+  say(`${shots.length} taken`);
+}
+
+function hold() {
+  if (timer) return;
+  shots = [];
+  shoot();
+  timer = setInterval(shoot, EACH);
+}
+
+async function release() {
+  if (!timer) return;
+  clearInterval(timer);
+  timer = null;
+  await send(await Promise.all(shots), "pictures", { index: taken });
+}
+
+// --- what is there ---
+
+function picture(own, index, i) {
+  const button = make("button", { type: "button", "data-pick": `${index}.${i}`, style: `--at: ${i}`, "aria-label": `Remove picture ${i + 1} of ${own.name}` });
+  button.addEventListener("click", () => ask("remove", { index, picture: i }));
+  return button;
+}
+
+function row(own, index) {
+  const files = make("input", { type: "file", multiple: true, accept: "image/*,.avif,.heic,.heif,.tif,.tiff,.ppm", "aria-label": `Add pictures of ${own.name}` });
+  files.addEventListener("change", () => { send(files.files, "pictures", { index }); });
+  const camera = make("button", { type: "button", text: "Camera", "data-pick": `camera ${index}` });
+  camera.addEventListener("click", () => open(index));
+  const remove = make("button", { type: "button", text: "Remove the class", "data-pick": `remove ${index}` });
+  remove.addEventListener("click", () => ask("remove", { index }));
+  const thumbs = make("div", { className: "thumbs" }, ...Array.from({ length: own.count }, (_, i) => picture(own, index, i)));
+  if (own.sheet) thumbs.style.setProperty("--sheet", `url("${own.sheet.url}")`);
+  const count = make("small", { text: `${own.count} picture${own.count === 1 ? "" : "s"}` });
+  const add = make("label", { className: "file" }, files, make("span", { text: "Add pictures" }));
+  return make("section", { className: "own", "aria-label": own.name }, make("header", {}, make("h3", { text: own.name }), count, add, camera, remove), thumbs);
+}
+
+function draw() {
+  const value = props.value || {};
+  const classes = value.classes || [];
+  if (taken !== null && taken >= classes.length) leave();
+  say(value.words ?? "");
+  part("problems").replaceChildren(...(value.problems || []).map((text) => make("li", { text })));
+  part("undo").disabled = !value.undo;
+  part("tests").hidden = !value.tests;
+  redraw(part("list"), ...classes.map(row));
+}
+
+part("add").addEventListener("submit", (event) => {
+  event.preventDefault();
+  ask("class", { name: part("name").value });
+  part("name").value = "";
+});
+part("zip").addEventListener("change", () => send(part("zip").files, "zip"));
+part("undo").addEventListener("click", () => ask("undo"));
+part("tests").addEventListener("click", () => ask("tests"));
+part("leave").addEventListener("click", leave);
+for (const name of ["pointerdown", "keydown"]) part("take").addEventListener(name, (event) => { if (!event.key || event.key === " ") hold(); });
+for (const name of ["pointerup", "pointerleave", "keyup", "blur"]) part("take").addEventListener(name, release);
+watch("value", draw);
+draw();

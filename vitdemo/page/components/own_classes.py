@@ -1,0 +1,114 @@
+"""A person's own classes and their pictures: added by file, zip or camera, and taken back.
+
+    view = OwnClasses(elem_id="own-classes")
+    view.ask(handler, ...)      # handler(event: gr.EventData, ...): `wish(event)`
+
+A handler returns a `Drawn`. The value that reaches the script:
+
+    {"classes": [{"name": str, "count": int, "sheet": file | None}, ...], "words": str,
+     "problems": [str, ...], "undo": bool, "tests": bool}
+
+A sheet has the pictures of a class side by side, `SIDE` pixels each.
+"""
+
+from dataclasses import dataclass
+
+import gradio as gr
+import numpy as np
+from gradio.events import EventListener
+from gradio.processing_utils import check_all_files_in_cache
+from PIL import Image
+
+from vitdemo.errors import DataError
+from vitdemo.own_classes import MOST_PICTURES, Collection, OwnClass
+from vitdemo.page.components import drawn_by, served_picture
+from vitdemo.page.components.pictures import strip
+
+SIDE = 56  # pixels of a small picture
+WAYS = ("class", "pictures", "zip", "remove", "undo", "tests")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the browser asks for: one of `WAYS`, with what that needs."""
+
+    what: str
+    name: str = ""
+    paths: tuple[str, ...] = ()
+    index: int = -1
+    picture: int | None = None
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """`collection` with `words` on what was done and `problems` of what was not; `undo` and `tests`
+    say whether a step can be taken back, and whether there are test pictures."""
+
+    collection: Collection
+    words: str = ""
+    problems: tuple[str, ...] = ()
+    undo: bool = False
+    tests: bool = False
+
+
+class OwnClasses(gr.HTML):
+    """See the module. Its event: `ask`."""
+
+    EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))
+
+    def __init__(self, **options):
+        super().__init__(None, **drawn_by("own_classes"), **options)
+
+    def preprocess(self, payload) -> None:
+        """What is asked for comes with the event."""
+
+    def postprocess(self, value: Drawn | None) -> dict | None:
+        if value is None:
+            return None
+        return {
+            "classes": [
+                {"name": own.name, "count": len(own.pictures), "sheet": self._sheet(own)}
+                for own in value.collection.classes
+            ],
+            "words": value.words,
+            "problems": list(value.problems),
+            "undo": value.undo,
+            "tests": value.tests,
+        }
+
+    def _sheet(self, own: OwnClass) -> dict | None:
+        if not own.pictures:
+            return None
+        return served_picture(self, strip(small(own)), exact=False)
+
+
+def small(own: OwnClass) -> np.ndarray:
+    """The pictures of a class, (n, SIDE, SIDE, 3) uint8."""
+    size = (SIDE, SIDE)
+    squares = (picture.square for picture in own.pictures)
+    return np.stack([np.asarray(each.resize(size, Image.Resampling.BILINEAR)) for each in squares])
+
+
+def wish(event: gr.EventData, collection: Collection) -> Wish:
+    """What a browser asks for, as hostile as a file. Raises `DataError`."""
+    data = event._data if isinstance(event._data, dict) else {}
+    what, name, paths = data.get("what"), data.get("name", ""), data.get("paths", [])
+    index, picture = data.get("index", -1), data.get("picture")
+    known = what in WAYS and isinstance(name, str) and isinstance(paths, list)
+    if not known or len(paths) > MOST_PICTURES or not all(isinstance(p, str) for p in paths):
+        raise DataError("There is nothing of this kind on the page.")
+    if what in ("pictures", "remove"):
+        index = _number(index, len(collection.classes))
+        if picture is not None:
+            picture = _number(picture, len(collection.classes[index].pictures))
+    try:
+        check_all_files_in_cache([{"path": path} for path in paths])  # what was uploaded alone
+    except gr.Error as error:
+        raise DataError("Those files are no longer here: add them again.") from error
+    return Wish(what, name, tuple(paths), index if isinstance(index, int) else -1, picture)
+
+
+def _number(value: object, count: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < count:
+        raise DataError("That is no longer here: it was taken away meanwhile.")
+    return value

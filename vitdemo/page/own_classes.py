@@ -1,0 +1,281 @@
+"""The tab "Your classes": pictures of a person's own, and a model of them in seconds.
+
+What a person collects lives in their session and goes with it, an hour after the last touch. The
+model is theirs too, as a zip file; in all tabs it is shown on request, where the page may write
+runs, and to everyone who opens the page.
+"""
+
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import gradio as gr
+import numpy as np
+
+from vitdemo import data, metrics
+from vitdemo.errors import DataError, JobError, VitdemoError
+from vitdemo.inputs import visible_square
+from vitdemo.jobs import Jobs
+from vitdemo.own_classes import (
+    MOST_CLASSES,
+    MOST_PICTURES,
+    Collection,
+    Learnt,
+    learn,
+    write,
+)
+from vitdemo.page.components.article import Article, Heading, Piece, Text
+from vitdemo.page.components.own_classes import SIDE, Drawn, OwnClasses, small, wish
+from vitdemo.page.components.pictures import Item, Pictures, strip
+from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
+from vitdemo.page.components.table import Cell, Table
+from vitdemo.page.kit import LIGHT_QUEUE, LONG_QUEUE, QUIET, for_people, offer_download
+from vitdemo.workbench import Workbench
+
+KEPT_SECONDS = 3600
+PREFIX = "own-"
+EXAMPLE_CLASSES, EXAMPLE_PICTURES = 3, 20
+MISTAKES = 24
+FEW = 100  # pictures; below, the page says how little they say
+INTRO = (
+    f"Teach a model classes of your own: 2 to {MOST_CLASSES} of them, twenty pictures each are "
+    "enough to begin. The features of a trained Vision Transformer stay as they are, and a last "
+    "layer for your classes is fitted on them, in seconds. Your pictures stay on this server for "
+    "an hour after you last touched them, and nobody else sees them."
+)
+CLUE = (
+    "Does it know the thing, or the table that it lies on? Where all pictures of a class share a "
+    "background, that is the easier clue. **Try it:** show the model, in Look, a picture of the "
+    "background alone, and see what its map rests on."
+)
+EMPTY = Collection()
+SHARED = "'{name}' is now in every tab, for everyone who opens this page, until it is taken back."
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Of one person: what is collected, the collection before, what was learnt, and the name under
+    which that is shown to all."""
+
+    collection: Collection = EMPTY
+    before: Collection | None = None
+    learnt: Learnt | None = None
+    shared: str = ""
+
+
+def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
+    """Lay out and wire the tab; with `jobs` a model may be shown in all tabs."""
+    gr.Markdown(INTRO)
+    kept = gr.State(Kept(), time_to_live=KEPT_SECONDS)
+    view = OwnClasses(elem_id="own-classes")
+    with gr.Row():
+        model = RunChoice(
+            grouped(transformers(workbench)), label="Features of", elem_id="own-model"
+        )
+        train = gr.Button("Learn these classes", variant="primary", elem_id="own-train")
+    result = Article(elem_id="own-result", min_height=40)
+
+    def save(folder, kept: Kept) -> str:
+        name = run_name(needed(kept))
+        with tempfile.TemporaryDirectory() as place:
+            write(workbench, needed(kept), Path(place) / name)
+            return shutil.make_archive(str(folder / name), "zip", place)
+
+    with gr.Row():
+        offer_download("Save the model (.zip)", "own-save", save, [kept], LONG_QUEUE)
+        show = gr.Button("Show it in every tab", size="sm", visible=jobs is not None)
+        hide = gr.Button("Take it back", size="sm", visible=jobs is not None)
+    told = Article(elem_id="own-told")
+
+    def drawn(kept: Kept, words: str = "", problems=()) -> Drawn:
+        tests = has_tests(workbench)
+        return Drawn(kept.collection, words, tuple(problems), kept.before is not None, tests)
+
+    def ask(event: gr.EventData, kept: Kept | None) -> tuple:
+        kept = kept or Kept()
+        try:
+            changed, problems = follow(workbench, kept, event)
+        except VitdemoError as error:
+            return kept, drawn(kept, str(error))
+        return changed, drawn(changed, summary(changed.collection), problems)
+
+    def train_them(kept, name, progress=gr.Progress()):  # noqa: B008, gradio's way
+        kept = kept or Kept()
+
+        def report(share, words):
+            progress(share, desc=words)
+
+        try:
+            found = learn(workbench, workbench.run(name), kept.collection, report=report)
+        except VitdemoError as error:
+            return kept, str(error)
+        return Kept(kept.collection, kept.before, found, kept.shared), pieces(found)
+
+    def share(kept: Kept) -> tuple:
+        found, root = needed(kept), jobs.root
+        name = run_name(found)
+        number = next(i for i in range(1, 10_000) if not (root / f"{name}-{i}").exists())
+        write(workbench, found, root / f"{name}-{number}")
+        shown = f"{name}-{number}"
+        return Kept(kept.collection, kept.before, found, shown), SHARED.format(name=shown)
+
+    def take_back(kept: Kept) -> tuple:
+        if kept is None or not kept.shared:
+            raise JobError("None of your models is shown in the other tabs.")
+        shutil.rmtree(jobs.root / kept.shared, ignore_errors=True)
+        words = f"'{kept.shared}' is in the other tabs no more."
+        return Kept(kept.collection, kept.before, kept.learnt), words
+
+    def opened(kept, name):
+        return drawn(kept or Kept()), renewed_runs(transformers(workbench), name)[0]
+
+    private = {"api_visibility": "private"}
+    tab.select(opened, [kept, model], [view, model], **QUIET)
+    view.ask(ask, kept, [kept, view], trigger_mode="multiple", **private, **LIGHT_QUEUE)
+    train.click(train_them, [kept, model], [kept, result], **private, **LONG_QUEUE)
+    if jobs is not None:
+        show.click(for_people(share), kept, [kept, told], **private, **LONG_QUEUE)
+        hide.click(for_people(take_back), kept, [kept, told], **private, **LIGHT_QUEUE)
+
+
+def transformers(workbench: Workbench) -> list:
+    """The Vision Transformers whose features can be had, the best first."""
+    return [run for run in workbench.explained_runs() if run.spec.family in ("vit", "timm")]
+
+
+def follow(workbench: Workbench, kept: Kept, event: gr.EventData) -> tuple[Kept, list[str]]:
+    """`kept` after what the browser asks for. Raises `VitdemoError`."""
+    now = kept.collection
+    asked, problems = wish(event, now), []
+    if asked.what == "undo":
+        if kept.before is None:
+            raise DataError("There is nothing to take back.")
+        return Kept(kept.before, None, kept.learnt, kept.shared), []
+    if asked.what == "class":
+        changed = now.with_class(asked.name)
+    elif asked.what == "pictures":
+        changed, problems = now.with_files(asked.index, asked.paths)
+    elif asked.what == "zip":
+        if not asked.paths:
+            raise DataError("No file was sent: choose one.")
+        changed, problems = now.with_zip(asked.paths[0])
+    elif asked.what == "tests":
+        changed = from_tests(workbench, now)
+    else:
+        changed = now.without(asked.index, asked.picture)
+    return Kept(changed, now, kept.learnt, kept.shared), problems
+
+
+def from_tests(workbench: Workbench, collection: Collection) -> Collection:
+    """`EXAMPLE_PICTURES` test pictures of each of the first classes. Raises `DataError`."""
+    source = workbench.source()
+    labels = source.labels("test").numpy()
+    for c, name in enumerate(source.classes[:EXAMPLE_CLASSES]):
+        if name.casefold() not in (each.name.casefold() for each in collection.classes):
+            collection = collection.with_class(name)
+        index = [each.name.casefold() for each in collection.classes].index(name.casefold())
+        chosen = data.stratified(np.zeros(int((labels == c).sum()), int), EXAMPLE_PICTURES)
+        for i in np.flatnonzero(labels == c)[chosen]:
+            try:
+                picture = visible_square(workbench.test_picture(int(i)).image)
+                collection = collection.with_picture(index, picture, f"test picture {i}")
+            except DataError:  # it is here already
+                continue
+    return collection
+
+
+def has_tests(workbench: Workbench) -> bool:
+    try:
+        return workbench.test_size() > 0
+    except VitdemoError:
+        return False
+
+
+def needed(kept: Kept | None) -> Learnt:
+    """Raises `DataError` where nothing was learnt yet."""
+    if kept is None or kept.learnt is None:
+        raise DataError("Nothing was learnt yet: press 'Learn these classes' first.")
+    return kept.learnt
+
+
+def run_name(found: Learnt) -> str:
+    """A folder's name of the first classes' letters: nothing of them but a to z and digits."""
+    words = [re.sub("[^a-z0-9]+", "", name.lower())[:12] for name in found.classes[:3]]
+    return PREFIX + ("-".join(word for word in words if word) or "classes")
+
+
+def summary(collection: Collection) -> str:
+    if not collection.classes:
+        return ""
+    many = len(collection.classes)
+    noun = "class" if many == 1 else "classes"
+    return f"{many} {noun}, {len(collection)} of at most {MOST_PICTURES} pictures."
+
+
+def pieces(found: Learnt) -> list[Piece]:
+    """What was learnt, honestly: figures of cross-validation, the matrix, the mistakes."""
+    low, high = (100 * end for end in found.interval)
+    words = (
+        f"**{100 * found.accuracy:.1f} %** of {len(found.labels)} pictures are right, each "
+        f"answered by a model that was fitted without it ({found.folds}-fold cross-validation); "
+        f"95 % interval {low:.0f} to {high:.0f} %. Learnt in {found.seconds:.1f} s on the "
+        f"features of {found.base.name}."
+    )
+    told = [Text(words, told=True)]
+    if len(found.labels) < FEW:
+        told.append(
+            Text(
+                f"{len(found.labels)} pictures say little: the interval is "
+                f"{high - low:.0f} points wide, and it is one of pictures like these, not of other "
+                "rooms, days and cameras. Pictures taken in one go are nearly copies of each "
+                "other, which makes the figure too good."
+            )
+        )
+    return [*told, *tables(found), *mistakes(found), Heading("What is it a model of?"), Text(CLUE)]
+
+
+def tables(found: Learnt) -> list[Piece]:
+    classes = found.classes
+    matrix = metrics.confusion(found.probabilities, found.labels)  # (C, C)
+    each = metrics.per_class(found.probabilities, found.labels)
+    cells = [
+        [name, *(Cell(str(count), strong=i == j) for j, count in enumerate(row))]
+        for i, (name, row) in enumerate(zip(classes, matrix.tolist(), strict=True))
+    ]
+    shares = [
+        [name, *(f"{100 * value:.1f}" for value in values), str(int(support))]
+        for name, *values, support in zip(
+            classes, each.precision, each.recall, each.f1, matrix.sum(1), strict=True
+        )
+    ]
+    return [
+        Heading("Confusion matrix"),
+        Table(["true class \\ predicted class", *classes], cells, file="own-confusion"),
+        Heading("Per-class metrics"),
+        Table(
+            ["class", "precision, %", "recall, %", "F1, %", "pictures"], shares, file="own-metrics"
+        ),
+    ]
+
+
+def mistakes(found: Learnt) -> list[Piece]:
+    """The wrong ones, those it was surest of first."""
+    wrong = np.flatnonzero(found.predicted != found.labels)
+    if not len(wrong):
+        return [Text("None was wrong.")]
+    sure = found.probabilities.max(1)
+    shown = wrong[np.argsort(-sure[wrong])][:MISTAKES]
+    all_small = np.concatenate([small(own) for own in found.collection.classes])
+    names = found.classes
+    items = [
+        Item(
+            f"A {names[found.labels[i]]} predicted as {names[found.predicted[i]]}",
+            f"predicted {names[found.predicted[i]]}",
+            f"{100 * sure[i]:.0f} %; true class {names[found.labels[i]]}",
+        )
+        for i in shown
+    ]
+    title = f"The {len(wrong)} it gets wrong" if len(wrong) > 1 else "The one it gets wrong"
+    return [Heading(title), Pictures(items, strip(all_small[shown]), width=2 * SIDE)]
