@@ -5,7 +5,6 @@ import re
 import zipfile
 from types import SimpleNamespace
 
-import gradio as gr
 import numpy as np
 import pytest
 import torch
@@ -301,9 +300,7 @@ def test_a_folders_name_holds_nothing_of_a_stranger(learnt):
 
 def test_the_component_sends_counts_and_sheets(tmp_path, monkeypatch):
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
-    with gr.Blocks():
-        view = OwnClasses()
-    value = view.postprocess(tab.Drawn(filled("a").with_class("b"), "x", ("y",)))
+    value = OwnClasses().postprocess(tab.Drawn(filled("a").with_class("b"), "x", ("y",)))
     assert [(each["name"], each["count"]) for each in value["classes"]] == [("a", 4), ("b", 0)]
     with Image.open(value["classes"][0]["sheet"]["path"]) as sheet:
         assert sheet.size == (4 * 56, 56)
