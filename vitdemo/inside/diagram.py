@@ -88,7 +88,7 @@ def _transformer(model: nn.Module, macs: Mapping[str, int], image_size: int) -> 
             in_blocks("norm2", "mlp", "ls2"),
             layers,
             width=width,
-            hidden=block.mlp.fc1.out_features,
+            hidden=block.mlp.fc2.in_features,
         ),
         part("norm", ["norm", "fc_norm"], width=width),
         part("head", ["head", "head_dist"], answer=answer, width=width, classes=C),
