@@ -36,6 +36,7 @@ def tab(open_page, tmp_path):
         page = open_page(f"{address}?tab=own")
         page.locator("#own-classes .name").wait_for()
         yield page
+        page.close()  # before its server is
 
 
 def test_digits_are_taught_saved_shown_and_taken_back(tab, digits, tmp_path):

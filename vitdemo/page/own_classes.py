@@ -90,8 +90,7 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
     told = Article(elem_id="own-told")
 
     def drawn(kept: Kept, words: str = "", problems=()) -> Drawn:
-        tests = has_tests(workbench)
-        return Drawn(kept.collection, words, tuple(problems), kept.before is not None, tests)
+        return Drawn(kept.collection, words, tuple(problems), kept.before is not None)
 
     def ask(event: gr.EventData, kept: Kept | None) -> tuple:
         kept = kept or Kept()
@@ -128,11 +127,11 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
         words = f"'{kept.shared}' is in the other tabs no more."
         return Kept(kept.collection, kept.before, kept.learnt), words
 
-    def opened(kept, name):
-        return drawn(kept or Kept()), renewed_runs(transformers(workbench), name)[0]
+    def renew(name):
+        return renewed_runs(transformers(workbench), name)[0]
 
     private = {"api_visibility": "private"}
-    tab.select(opened, [kept, model], [view, model], **QUIET)
+    tab.select(renew, model, model, **QUIET)
     view.ask(ask, kept, [kept, view], trigger_mode="multiple", **private, **LIGHT_QUEUE)
     train.click(train_them, [kept, model], [kept, result], **private, **LONG_QUEUE)
     if jobs is not None:
@@ -184,13 +183,6 @@ def from_tests(workbench: Workbench, collection: Collection) -> Collection:
             except DataError:  # it is here already
                 continue
     return collection
-
-
-def has_tests(workbench: Workbench) -> bool:
-    try:
-        return workbench.test_size() > 0
-    except VitdemoError:
-        return False
 
 
 def needed(kept: Kept | None) -> Learnt:

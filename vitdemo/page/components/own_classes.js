@@ -104,7 +104,6 @@ function draw() {
   say(value.words ?? "");
   part("problems").replaceChildren(...(value.problems || []).map((text) => make("li", { text })));
   part("undo").disabled = !value.undo;
-  part("tests").hidden = !value.tests;
   redraw(part("list"), ...classes.map(row));
 }
 

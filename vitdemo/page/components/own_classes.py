@@ -6,7 +6,7 @@
 A handler returns a `Drawn`. The value that reaches the script:
 
     {"classes": [{"name": str, "count": int, "sheet": file | None}, ...], "words": str,
-     "problems": [str, ...], "undo": bool, "tests": bool}
+     "problems": [str, ...], "undo": bool}
 
 A sheet has the pictures of a class side by side, `SIDE` pixels each.
 """
@@ -41,14 +41,13 @@ class Wish:
 
 @dataclass(frozen=True)
 class Drawn:
-    """`collection` with `words` on what was done and `problems` of what was not; `undo` and `tests`
-    say whether a step can be taken back, and whether there are test pictures."""
+    """`collection` with `words` on what was done and `problems` of what was not; `undo` says
+    whether a step can be taken back."""
 
     collection: Collection
     words: str = ""
     problems: tuple[str, ...] = ()
     undo: bool = False
-    tests: bool = False
 
 
 class OwnClasses(gr.HTML):
@@ -73,7 +72,6 @@ class OwnClasses(gr.HTML):
             "words": value.words,
             "problems": list(value.problems),
             "undo": value.undo,
-            "tests": value.tests,
         }
 
     def _sheet(self, own: OwnClass) -> dict | None:
