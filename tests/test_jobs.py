@@ -146,7 +146,7 @@ def test_a_training_leaves_the_cores_to_the_page(jobs):
     if session.exists():  # Linux with groups of sessions
         assert session.read_text().split()[-1] == str(processes.SESSION_NICENESS)
         environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        assert b"OMP_WAIT_POLICY=passive" in environment
+        assert b"GOMP_SPINCOUNT=20000" in environment
 
 
 # --- whoever dies --------------------------------------------------------------------------------
