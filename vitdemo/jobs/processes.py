@@ -23,8 +23,8 @@ WAIT = (
     f'trap "" USR1; (echo {SESSION_NICENESS} > /proc/self/autogroup) 2> /dev/null; '
     f'read -r _ && exec nice -n {NICENESS} "$@"'
 )
-# Threads that wait for one that has lost its core must not burn the others for long: beside two busy
-# processes "first steps" else stands still. This is long enough for a wait among threads that all
+# Threads that wait for one that has lost its core must not burn the others for long: beside two
+# busy processes "first steps" else stands still. This is long enough to wait for threads that all
 # run: alone it trains as fast as without (12.8 and 12.4 steps a second; two cores), while threads
 # that sleep at once make 8.5.
 WAITING = {"GOMP_SPINCOUNT": "20000"}
