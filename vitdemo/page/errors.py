@@ -103,13 +103,13 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
     def draw(name, *values):
         """Values of the chips, the pairs and the pictures."""
         if name is None:
-            return {"problem": NOTHING}, None, None
+            return {"sentence": NOTHING}, None, None
         try:
             query = query_of(name, *values)
             group = panel(workbench, name)
             chips = kind_chips(group, query, counts(workbench, query))
         except VitdemoError as error:
-            return {"problem": str(error)}, None, None
+            return {"sentence": str(error)}, None, None
         return chips, pair_chips(group, query), page_of(workbench, query)
 
     def draw_fresh(search, name, asked, *values):

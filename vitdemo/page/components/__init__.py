@@ -11,32 +11,57 @@ import hashlib
 import io
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import gradio as gr
 import numpy as np
 from gradio.components import Component
+from gradio.processing_utils import check_all_files_in_cache
 from PIL import Image
+from torch import Tensor
 
+from vitdemo.attention.packed import pack
 from vitdemo.figures import DIVERGING, SEQUENTIAL, colour_table
 
 FOLDER = Path(__file__).parent
 SHARED = ("shared.js", "matrices.js", "table.js", "pictures.js", "grid.js")
 
 
-def drawn_by(name: str) -> dict[str, str]:
-    """What `gr.HTML` takes to draw the component `name`: its template, style and script."""
+class Drawing(gr.HTML):
+    """What the browser draws of a value: the base of all components.
 
-    def read(ending: str) -> str:
-        return (FOLDER / f"{name}.{ending}").read_text(encoding="utf-8")
+    The class's module is NAME.py, with template, style and script beside it; `drawn` makes what
+    the script takes. In place of a value a handler may return a sentence: the script then gets
+    {"sentence": str}. None, and nothing is drawn.
+    """
 
-    return {
-        "html_template": read("html"),
-        "css_template": read("css"),
-        "js_on_load": read("js"),
-        "apply_default_css": False,
-        "padding": False,
-    }
+    def __init__(self, value=None, **options):
+        name = type(self).__module__.rpartition(".")[2]
+
+        def read(ending: str) -> str:
+            return (FOLDER / f"{name}.{ending}").read_text(encoding="utf-8")
+
+        own = {
+            "html_template": read("html"),
+            "css_template": read("css"),
+            "js_on_load": read("js"),
+            "apply_default_css": False,
+            "padding": False,
+        }
+        super().__init__(value, **own | options)
+
+    def preprocess(self, payload):
+        """Nothing: what is picked or asked for comes with the event."""
+
+    def postprocess(self, value):
+        if value is None or isinstance(value, str):
+            return {"sentence": value} if value else None
+        return self.drawn(value)
+
+    def drawn(self, value) -> dict:
+        """`value` as JSON, of the shape that the component's module tells."""
+        return value
 
 
 def served(component: Component, folder: str, name: str, content: Callable[[], bytes]) -> dict:
@@ -70,6 +95,27 @@ def _encoded(picture: np.ndarray, exact: bool) -> bytes:
     options = {"format": "PNG", "compress_level": 1} if exact else {"format": "JPEG", "quality": 85}
     Image.fromarray(picture).save(buffer, **options)
     return buffer.getvalue()
+
+
+def served_numbers(component: Component, numbers: Tensor, *, exact: bool = False) -> dict:
+    """Numbers that the browser may fetch, see `served` and `vitdemo.attention.packed`."""
+    content = pack(numbers, exact=exact)
+    name = hashlib.blake2b(content, digest_size=12).hexdigest()
+    return served(component, "numbers", f"{name}.bin", lambda: content)
+
+
+def sent(event: gr.EventData) -> dict:
+    """What a script sent with its event; as hostile as a file."""
+    return event._data if isinstance(event._data, dict) else {}
+
+
+def are_uploads(paths: Sequence[str]) -> bool:
+    """Whether all these files were uploaded to this page, and are still here."""
+    try:
+        check_all_files_in_cache([{"path": path} for path in paths])
+    except gr.Error:
+        return False
+    return True
 
 
 def head_script() -> str:

@@ -8,10 +8,8 @@ The value that reaches the script, likeliest class first:
 
 from dataclasses import dataclass
 
-import gradio as gr
-
 from vitdemo.metrics import top_k
-from vitdemo.page.components import drawn_by
+from vitdemo.page.components import Drawing
 from vitdemo.runs import Run
 from vitdemo.workbench import Answer, final_accuracy
 
@@ -29,18 +27,10 @@ class Answered:
     label: str | None = None
 
 
-class Answers(gr.HTML):
+class Answers(Drawing):
     """See the module."""
 
-    def __init__(self, **options):
-        super().__init__(None, **drawn_by("answers"), **options)
-
-    def preprocess(self, payload) -> None:
-        """Nobody asks the browser what was drawn."""
-
-    def postprocess(self, value: Answered | None) -> dict | None:
-        if value is None:
-            return None
+    def drawn(self, value: Answered) -> dict:
         cards = [_card(answer) for answer in value.answers]
         return {
             "models": cards,

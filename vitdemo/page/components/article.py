@@ -14,10 +14,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import gradio as gr
 import numpy as np
 
-from vitdemo.page.components import drawn_by, served_picture
+from vitdemo.page.components import Drawing, served_picture
 from vitdemo.page.components.pictures import Pictures
 from vitdemo.page.components.table import Table
 
@@ -136,14 +135,8 @@ Piece = (
 )
 
 
-class Article(gr.HTML):
+class Article(Drawing):
     """See the module. Its event: `pick`."""
-
-    def __init__(self, value: Sequence[Piece] | None = None, **options):
-        super().__init__(value, **drawn_by("article"), **options)
-
-    def preprocess(self, payload) -> None:
-        """What is picked comes with the event."""
 
     def postprocess(self, value: Sequence[Piece] | str | None) -> list[dict]:
         value = [Notice(value)] if isinstance(value, str) and value else value

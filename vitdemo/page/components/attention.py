@@ -24,11 +24,10 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import gradio as gr
 from torch import Tensor
 
 from vitdemo.attention.packed import pack
-from vitdemo.page.components import drawn_by, served, served_picture
+from vitdemo.page.components import Drawing, served, served_picture
 from vitdemo.traced import Traced
 
 MOST_BYTES = 3_000_000  # of attention in one file
@@ -53,27 +52,16 @@ class Drawn:
     source: str = "rollout"
 
 
-class AttentionView(gr.HTML):
+class AttentionView(Drawing):
     """See the module. Its events: `layer`, when another layer was chosen on the wall."""
 
-    def __init__(self, **options):
-        super().__init__(None, **drawn_by("attention"), **options)
-
-    def preprocess(self, payload) -> None:
-        """Nobody asks the browser what was drawn."""
-
-    def postprocess(self, value: Drawn | str | None) -> dict | None:
-        if isinstance(value, str):
-            return {"sentence": value}
-        return None if value is None else self._value(value)
-
-    def _value(self, drawn: Drawn) -> dict:
-        look = drawn.look
+    def drawn(self, value: Drawn) -> dict:
+        look = value.look
         key = hashlib.blake2b(digest_size=12)
         for part in (look.run.path, look.run.stamp, look.seen.tobytes()):
             key.update(part if isinstance(part, bytes) else repr(part).encode())
         name = key.hexdigest()
-        rollout = hashlib.blake2b(repr((drawn.first, drawn.words)).encode(), digest_size=6)
+        rollout = hashlib.blake2b(repr((value.first, value.words)).encode(), digest_size=6)
         attention = {
             "attention": [
                 self._file(f"{name}-{i}.bin", lambda layers=layers: pack(layers))
@@ -89,7 +77,7 @@ class AttentionView(gr.HTML):
             "layers": look.layers,
             "heads": look.attention.shape[1],
             "grid": list(look.grid),
-            "source": drawn.source,
+            "source": value.source,
             "prefix": list(look.prefix_names),
             "answer": [look.answer_rows.start, look.answer_rows.stop],
             "distances": look.distances.round(4).tolist(),
@@ -97,10 +85,10 @@ class AttentionView(gr.HTML):
             "seen": served_picture(self, look.seen),
             **attention,
             "rollout": {
-                "first": drawn.first,
-                "words": drawn.words,
+                "first": value.first,
+                "words": value.words,
                 "file": self._file(
-                    f"{name}-{rollout.hexdigest()}.bin", lambda: pack(drawn.rollout[:, None])
+                    f"{name}-{rollout.hexdigest()}.bin", lambda: pack(value.rollout[:, None])
                 ),
             },
             "similar": self._file(f"{name}-similar.bin", lambda: pack(look.similarity[:, None])),

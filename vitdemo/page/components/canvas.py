@@ -9,11 +9,10 @@ A handler returns a `Changed`. The value, which comes back with every event:
 
 from dataclasses import dataclass
 
-import gradio as gr
 import numpy as np
 from PIL import Image
 
-from vitdemo.page.components import drawn_by, served_picture
+from vitdemo.page.components import Drawing, served_picture
 from vitdemo.perturb.changes import MOST_ROWS, Changes, Removed
 
 
@@ -25,11 +24,8 @@ class Changed:
     changes: Changes
 
 
-class Canvas(gr.HTML):
+class Canvas(Drawing):
     """See the module. Its event: `toggle`."""
-
-    def __init__(self, **options):
-        super().__init__(None, **drawn_by("canvas"), **options)
 
     def preprocess(self, payload) -> Removed | None:
         """The patches that are gone; None before the first drawing, and for what is no patch."""
@@ -43,9 +39,7 @@ class Canvas(gr.HTML):
             return None
         return Removed((rows, columns), tuple(n for n in removed if 0 <= n < rows * columns))
 
-    def postprocess(self, value: Changed | None) -> dict | None:
-        if value is None:
-            return None
+    def drawn(self, value: Changed) -> dict:
         pixels, removed = np.asarray(value.picture), value.changes.removed
         red, green, blue = pixels.mean(axis=(0, 1)).round().astype(int)
         return {

@@ -33,7 +33,7 @@ function only(words) {
 
 function draw() {
   const value = props.value || {};
-  const { chips = [], words = [], problem } = value;
+  const { chips = [], words = [], sentence } = value;
   const back = picked !== null && element.contains(document.activeElement);
   element.querySelector("h2").textContent = chips.length ? props.title : "";
   element.querySelector("h2").hidden = !chips.length || !props.title;
@@ -41,7 +41,7 @@ function draw() {
   place.replaceChildren(...chips.map(chip));
   part("only").hidden = !value.only;
   part("only").replaceChildren(...(value.only ? only(value.only) : []));
-  part("words").replaceChildren(...(problem ? [notice(problem)] : []), ...words.map((text) => make("p", { text })));
+  part("words").replaceChildren(...(sentence ? [notice(sentence)] : []), ...words.map((text) => make("p", { text })));
   const again = buttons().find((button) => button.dataset.pick === picked);
   settle(again ?? buttons().find((button) => button.matches("[aria-pressed=true]")) ?? buttons()[0]);
   if (back) again?.focus({ preventScroll: true });

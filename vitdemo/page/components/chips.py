@@ -7,24 +7,16 @@ The value that reaches the script; all but `chips` may be left out:
 
     {"chips": [{"pick", "words", "count", "pressed", "off": why not, "spoken"}, ...],
      "only": what else is asked of what is counted, which a button picks `CLEAR` to take away,
-     "words": [sentence, ...], "problem": sentence}
+     "words": [sentence, ...], "sentence": str}
 """
 
-import gradio as gr
-
-from vitdemo.page.components import drawn_by
+from vitdemo.page.components import Drawing
 
 CLEAR = "clear"
 
 
-class Chips(gr.HTML):
+class Chips(Drawing):
     """See the module; `group` is the name of the buttons, `title` a heading above them."""
 
     def __init__(self, group: str, title: str = "", **options):
-        super().__init__(None, group=group, title=title, **drawn_by("chips"), **options)
-
-    def preprocess(self, payload) -> None:
-        """What is picked comes with the event."""
-
-    def postprocess(self, value: dict | None) -> dict | None:
-        return value
+        super().__init__(group=group, title=title, **options)

@@ -17,19 +17,8 @@ and a line {"run", "name", "x": [...], "y": [...], "colour", "dashed", "faint", 
 whether each carries a dot, "read": whether its numbers are said, "epochs": [...] or None}.
 """
 
-import gradio as gr
-
-from vitdemo.page.components import drawn_by
+from vitdemo.page.components import Drawing
 
 
-class Curves(gr.HTML):
+class Curves(Drawing):
     """See the module."""
-
-    def __init__(self, **options):
-        super().__init__(None, **drawn_by("curves"), **options)
-
-    def preprocess(self, payload) -> None:
-        """Nobody asks the browser what was drawn."""
-
-    def postprocess(self, value: dict | None) -> dict | None:
-        return value

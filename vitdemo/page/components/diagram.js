@@ -24,7 +24,7 @@ function box(each, value) {
 
 function draw() {
   const value = props.value || {};
-  if (!value.parts) return place.replaceChildren(...(value.problem ? [notice(value.problem)] : []));
+  if (!value.parts) return place.replaceChildren(...(value.sentence ? [notice(value.sentence)] : []));
   const item = (each) => make("li", {}, box(each, value));
   const repeated = value.parts.filter(({ times }) => times > 1);
   const block = make("li", {}, make("div", { className: "block" }, make("p", { text: value.repeated }), make("ol", {}, ...repeated.map(item))));

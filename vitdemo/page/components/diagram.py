@@ -12,9 +12,7 @@ script:
 
 from dataclasses import asdict, dataclass
 
-import gradio as gr
-
-from vitdemo.page.components import drawn_by
+from vitdemo.page.components import Drawing
 
 
 @dataclass(frozen=True)
@@ -36,18 +34,10 @@ class Drawn:
     repeated: str = ""
 
 
-class Diagram(gr.HTML):
+class Diagram(Drawing):
     """See the module."""
 
-    def __init__(self, **options):
-        super().__init__(None, **drawn_by("diagram"), **options)
-
-    def preprocess(self, payload) -> None:
-        """Nobody asks the browser what was drawn."""
-
-    def postprocess(self, value: Drawn | str | None) -> dict | None:
-        if value is None or isinstance(value, str):
-            return {"problem": value} if value else None
+    def drawn(self, value: Drawn) -> dict:
         return {
             "words": value.words,
             "repeated": value.repeated,

@@ -10,10 +10,8 @@ the likeliest class of the last epoch first:
 
 from dataclasses import dataclass
 
-import gradio as gr
-
 from vitdemo.film import Film, when_learned
-from vitdemo.page.components import drawn_by, served_picture
+from vitdemo.page.components import Drawing, served_picture
 
 SHOWN = 5  # classes
 DIGITS = 3  # of a value of a map: more than its colours show
@@ -27,18 +25,10 @@ class Screening:
     label: str | None = None
 
 
-class FilmView(gr.HTML):
+class FilmView(Drawing):
     """See the module."""
 
-    def __init__(self, **options):
-        super().__init__(None, **drawn_by("film_view"), **options)
-
-    def preprocess(self, payload) -> None:
-        """Nobody asks the browser what was drawn."""
-
-    def postprocess(self, value: Screening | str | None) -> dict | None:
-        if value is None or isinstance(value, str):
-            return value and {"sentence": value}
+    def drawn(self, value: Screening) -> dict:
         film, classes, words = value.film, value.film.run.classes, ""
         order = list(film.probabilities[-1].argsort()[::-1][:SHOWN])
         if value.label in classes:

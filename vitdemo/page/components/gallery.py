@@ -24,7 +24,7 @@ import numpy as np
 from gradio.components import Component
 
 from vitdemo.errors import DataError, VitdemoError
-from vitdemo.page.components import drawn_by, served_picture
+from vitdemo.page.components import Drawing, served_picture
 from vitdemo.page.kit import QUIET, for_people, picked_numbers
 from vitdemo.page.look.tab import Look
 from vitdemo.predictions import Query, Selection, find, panel, pictures
@@ -68,18 +68,10 @@ def page_of(workbench: Workbench, query: Query | None, start: int = 0) -> Page |
         return Page(found, page.start, None, words)
 
 
-class Gallery(gr.HTML):
+class Gallery(Drawing):
     """See the module. Its events: `pick` a picture, `turn` to another page."""
 
-    def __init__(self, **options):
-        super().__init__(None, **drawn_by("gallery"), **options)
-
-    def preprocess(self, payload) -> None:
-        """What is picked comes with the event."""
-
-    def postprocess(self, value: Page | str | None) -> dict | None:
-        if not isinstance(value, Page):
-            return None if value is None else {"sentence": value}
+    def drawn(self, value: Page) -> dict:
         query, group = value.selection.query, value.selection.predictions
         sheet = None
         if value.pictures is not None and len(value.pictures):

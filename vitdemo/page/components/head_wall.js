@@ -40,7 +40,7 @@ function wall({ name, change, probability }, heads) {
 
 function draw() {
   const value = props.value || {};
-  if (!value.change) return place.replaceChildren(...(value.problem ? [notice(value.problem)] : []));
+  if (!value.change) return place.replaceChildren(...(value.sentence ? [notice(value.sentence)] : []));
   const numbers = value.probability.map((line, l) => [String(l + 1), ...line.map((change) => signed(100 * change))]);
   const head = ["layer", ...value.change[0].map((_, h) => `head ${h + 1}`)];
   redraw(place, caption(value.words), ...wall(value, off(value, told ?? value.off)),

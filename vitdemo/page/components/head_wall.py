@@ -14,10 +14,8 @@ script:
 
 from dataclasses import dataclass
 
-import gradio as gr
-
 from vitdemo.inside.head_ablation import Effects
-from vitdemo.page.components import drawn_by
+from vitdemo.page.components import Drawing
 
 HEADS_OFF = "() => vitdemo.headsOff"
 SET_HEADS = "(text) => document.dispatchEvent(new CustomEvent('vitdemo:heads', {detail: text}))"
@@ -35,18 +33,10 @@ class Drawn:
     off: str = ""
 
 
-class HeadWall(gr.HTML):
+class HeadWall(Drawing):
     """See the module. Its event: `toggle`."""
 
-    def __init__(self, **options):
-        super().__init__(None, **drawn_by("head_wall"), **options)
-
-    def preprocess(self, payload) -> None:
-        """What is off stands in a Textbox."""
-
-    def postprocess(self, value: Drawn | str | None) -> dict | None:
-        if value is None or isinstance(value, str):
-            return {"problem": value} if value else None
+    def drawn(self, value: Drawn) -> dict:
         found = value.effects
         return {
             "name": found.run.classes[found.target],

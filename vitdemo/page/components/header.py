@@ -6,9 +6,7 @@ The value that reaches the script: {"words": str, "problems": [str]}.
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-import gradio as gr
-
-from vitdemo.page.components import drawn_by
+from vitdemo.page.components import Drawing
 
 
 @dataclass(frozen=True)
@@ -19,14 +17,8 @@ class Facts:
     problems: Sequence[str] = ()
 
 
-class Header(gr.HTML):
+class Header(Drawing):
     """See the module."""
 
-    def __init__(self, value: Facts, **options):
-        super().__init__(value, **drawn_by("header"), **options)
-
-    def preprocess(self, payload) -> None:
-        """Nobody asks the browser what was drawn."""
-
-    def postprocess(self, value: Facts) -> dict:
+    def drawn(self, value: Facts) -> dict:
         return asdict(value)

@@ -44,7 +44,7 @@ function patches(value, layer) {
 
 function draw() {
   const value = props.value || {};
-  if (!value.answers) return place.replaceChildren(...(value.problem ? [notice(value.problem)] : []));
+  if (!value.answers) return place.replaceChildren(...(value.sentence ? [notice(value.sentence)] : []));
   const layer = Math.min(moved ?? value.layer, value.answers.length - 1);
   redraw(place, caption(value.words[0], "Approximate"), strip(value, layer), patches(value, layer));
 }

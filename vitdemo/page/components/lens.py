@@ -13,11 +13,10 @@ the script chooses among them, and follows the tab's slider. The value that reac
 
 from dataclasses import dataclass
 
-import gradio as gr
 import numpy as np
 
 from vitdemo.inside.logit_lens import Lens
-from vitdemo.page.components import drawn_by, served_picture
+from vitdemo.page.components import Drawing, served_picture
 
 DIGITS = 6  # of a share: whole percent are to be rounded as Python rounds them
 
@@ -35,18 +34,10 @@ class Drawn:
     words: tuple[str, str]
 
 
-class LensView(gr.HTML):
+class LensView(Drawing):
     """See the module. Its event: `layer`."""
 
-    def __init__(self, **options):
-        super().__init__(None, **drawn_by("lens"), **options)
-
-    def preprocess(self, payload) -> None:
-        """Nobody asks the browser what was drawn."""
-
-    def postprocess(self, value: Drawn | str | None) -> dict | None:
-        if value is None or isinstance(value, str):
-            return {"problem": value} if value else None
+    def drawn(self, value: Drawn) -> dict:
         found, classes = value.lens, value.lens.run.classes
         named, predicted = np.unique(found.patches.argmax(2), return_inverse=True)
         return {

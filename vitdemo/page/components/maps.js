@@ -30,15 +30,15 @@ function figure(panel) {
 }
 
 function draw() {
-  const value = props.value || { panels: [] };
-  part("sentence").textContent = value.sentence ?? "";
-  part("sentence").hidden = !value.sentence;
-  part("intro").textContent = value.intro ?? "";
-  part("panels").replaceChildren(...value.panels.map(figure));
+  const { sentence = "", intro = "", panels = [], ends } = props.value || {};
+  part("sentence").textContent = sentence;
+  part("sentence").hidden = !sentence;
+  part("intro").textContent = intro;
+  part("panels").replaceChildren(...panels.map(figure));
   const legend = (signed, from, to) => make("span", {}, from, make("i", { style: `background: ${ramp(signed)}` }), to);
   const legends = [];
-  if (value.panels.some((panel) => !panel.signed)) legends.push(legend(false, "0", "the map's own maximum"));
-  if (value.panels.some((panel) => panel.signed)) legends.push(legend(true, ...value.ends));
+  if (panels.some((panel) => !panel.signed)) legends.push(legend(false, "0", "the map's own maximum"));
+  if (panels.some((panel) => panel.signed)) legends.push(legend(true, ...ends));
   part("legends").replaceChildren(...legends);
 }
 watch("value", draw);

@@ -10,10 +10,9 @@ A handler returns a `Row` for `Maps`, or a sentence. The value that reaches the 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import gradio as gr
 import numpy as np
 
-from vitdemo.page.components import drawn_by, served_picture
+from vitdemo.page.components import Drawing, served_picture
 
 DIGITS = 4  # of a value: more than colours and tables show
 
@@ -51,25 +50,15 @@ class Row:
     ends: tuple[str, str] = ("against", "for")
 
 
-class Maps(gr.HTML):
+class Maps(Drawing):
     """See the module."""
 
-    def __init__(self, **options):
-        super().__init__(None, **drawn_by("maps"), **options)
-
-    def preprocess(self, payload) -> None:
-        """Nobody asks the browser what was drawn."""
-
-    def postprocess(self, value: Row | str | None) -> dict | None:
-        if value is None:
-            return None
-        row = Row([], sentence=value) if isinstance(value, str) else value
-        panels = [self._panel(panel) for panel in row.panels]
+    def drawn(self, value: Row) -> dict:
         return {
-            "intro": row.intro,
-            "sentence": row.sentence,
-            "panels": panels,
-            "ends": list(row.ends),
+            "intro": value.intro,
+            "sentence": value.sentence,
+            "panels": [self._panel(panel) for panel in value.panels],
+            "ends": list(value.ends),
         }
 
     def _panel(self, panel: Panel) -> dict:

@@ -53,7 +53,7 @@ function pairs({ run, pairs }) {
 
 function draw() {
   const value = props.value;
-  if (!value?.classes) return place.replaceChildren(...(value?.problem ? [notice(value.problem)] : []));
+  if (!value?.classes) return place.replaceChildren(...(value?.sentence ? [notice(value.sentence)] : []));
   const back = picked !== null && element.contains(document.activeElement);
   const words = value.words.map((text) => make("p", { className: "quiet", text }));
   place.replaceChildren(make("div", {}, table(value), ...words, save(value)), pairs(value));

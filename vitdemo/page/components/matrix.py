@@ -9,10 +9,9 @@ A handler returns a `Drawn`, or a sentence that says why there is none. Letters:
 
 from dataclasses import dataclass
 
-import gradio as gr
 import numpy as np
 
-from vitdemo.page.components import drawn_by
+from vitdemo.page.components import Drawing
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,18 +35,10 @@ class Drawn:
     file: str
 
 
-class MatrixView(gr.HTML):
+class MatrixView(Drawing):
     """See the module. Its event: `pick`."""
 
-    def __init__(self, **options):
-        super().__init__(None, **drawn_by("matrix"), **options)
-
-    def preprocess(self, payload) -> None:
-        """What is picked comes with the event."""
-
-    def postprocess(self, value: Drawn | str | None) -> dict | None:
-        if value is None or isinstance(value, str):
-            return {"problem": value} if value else None
+    def drawn(self, value: Drawn) -> dict:
         arrays = {
             "values": value.values.tolist(),
             "strengths": value.strengths.round(4).tolist(),

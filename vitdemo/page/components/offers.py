@@ -14,7 +14,7 @@ import gradio as gr
 import numpy as np
 from gradio.events import EventListener
 
-from vitdemo.page.components import drawn_by, served_picture
+from vitdemo.page.components import Drawing, served_picture
 
 
 @dataclass(frozen=True)
@@ -35,20 +35,12 @@ class Offered:
     sentence: str = ""
 
 
-class Offers(gr.HTML):
+class Offers(Drawing):
     """See the module. Its events: `ask`, `others`."""
 
     EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))  # listed, so that `gr.on` takes it
 
-    def __init__(self, value: Offered | None = None, **options):
-        super().__init__(value, **drawn_by("offers"), **options)
-
-    def preprocess(self, payload) -> None:
-        """What is asked for comes with the event."""
-
-    def postprocess(self, value: Offered | None) -> dict | None:
-        if value is None:
-            return None
+    def drawn(self, value: Offered) -> dict:
         groups = {"photos": self._group(value.photos), "tests": self._group(value.tests)}
         return {**groups, "sentence": value.sentence}
 

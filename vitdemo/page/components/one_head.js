@@ -131,8 +131,8 @@ function strongest(n) {
 async function load() {
   const value = props.value || {};
   const mine = ++asked;
-  part("sentence").textContent = value.problem ?? "";
-  part("sentence").hidden = !value.problem;
+  part("sentence").textContent = value.sentence ?? "";
+  part("sentence").hidden = !value.sentence;
   part("shown").hidden = !value.numbers;
   if (!value.numbers) return;
   const file = await matrices(value.numbers.url);

@@ -11,14 +11,10 @@ script:
 `vitdemo.attention.packed`.
 """
 
-import hashlib
-
-import gradio as gr
 import torch
 
-from vitdemo.attention.packed import pack
 from vitdemo.inside.one_head import Heads
-from vitdemo.page.components import drawn_by, served, served_picture
+from vitdemo.page.components import Drawing, served_numbers, served_picture
 
 WORDS = (
     "Layer {layer}: each of its {heads} heads makes a query, a key and a value of {width} numbers "
@@ -26,21 +22,11 @@ WORDS = (
 )
 
 
-class OneHead(gr.HTML):
+class OneHead(Drawing):
     """See the module."""
 
-    def __init__(self, **options):
-        super().__init__(None, **drawn_by("one_head"), **options)
-
-    def preprocess(self, payload) -> None:
-        """Nobody asks the browser what was drawn."""
-
-    def postprocess(self, value: Heads | str | None) -> dict | None:
-        if value is None or isinstance(value, str):
-            return {"problem": value} if value else None
+    def drawn(self, value: Heads) -> dict:
         numbers = torch.stack([value.queries, value.keys, value.values])  # (3, H, N, D/H)
-        content = pack(numbers, exact=True)
-        name = hashlib.blake2b(content, digest_size=12).hexdigest()
         _, heads, _, width = numbers.shape
         return {
             "run": value.run.name,
@@ -50,5 +36,5 @@ class OneHead(gr.HTML):
             "scale": value.scale,
             "seen": served_picture(self, value.seen),
             "words": WORDS.format(layer=value.layer, heads=heads, width=width),
-            "numbers": served(self, "numbers", f"{name}.bin", lambda: content),
+            "numbers": served_numbers(self, numbers, exact=True),
         }

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 import gradio as gr
 import numpy as np
 from gradio.events import EventListener
-from gradio.processing_utils import check_all_files_in_cache
 from PIL import Image
 
 from vitdemo.errors import DataError
 from vitdemo.own_classes import MOST_PICTURES, Collection, OwnClass
-from vitdemo.page.components import drawn_by, served_picture
+from vitdemo.page.components import Drawing, are_uploads, sent, served_picture
 from vitdemo.page.components.pictures import strip
 
 SIDE = 56  # pixels of a small picture
@@ -50,20 +49,12 @@ class Drawn:
     undo: bool = False
 
 
-class OwnClasses(gr.HTML):
+class OwnClasses(Drawing):
     """See the module. Its event: `ask`."""
 
     EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))
 
-    def __init__(self, **options):
-        super().__init__(None, **drawn_by("own_classes"), **options)
-
-    def preprocess(self, payload) -> None:
-        """What is asked for comes with the event."""
-
-    def postprocess(self, value: Drawn | None) -> dict | None:
-        if value is None:
-            return None
+    def drawn(self, value: Drawn) -> dict:
         return {
             "classes": [
                 {"name": own.name, "count": len(own.pictures), "sheet": self._sheet(own)}
@@ -89,7 +80,7 @@ def small(own: OwnClass) -> np.ndarray:
 
 def wish(event: gr.EventData, collection: Collection) -> Wish:
     """What a browser asks for, as hostile as a file. Raises `DataError`."""
-    data = event._data if isinstance(event._data, dict) else {}
+    data = sent(event)
     what, name, paths = data.get("what"), data.get("name", ""), data.get("paths", [])
     index, picture = data.get("index", -1), data.get("picture")
     known = what in WAYS and isinstance(name, str) and isinstance(paths, list)
@@ -99,10 +90,8 @@ def wish(event: gr.EventData, collection: Collection) -> Wish:
         index = _number(index, len(collection.classes))
         if picture is not None:
             picture = _number(picture, len(collection.classes[index].pictures))
-    try:
-        check_all_files_in_cache([{"path": path} for path in paths])  # what was uploaded alone
-    except gr.Error as error:
-        raise DataError("Those files are no longer here: add them again.") from error
+    if not are_uploads(paths):
+        raise DataError("Those files are no longer here: add them again.")
     return Wish(what, name, tuple(paths), index if isinstance(index, int) else -1, picture)
 
 

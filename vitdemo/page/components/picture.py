@@ -17,11 +17,10 @@ from dataclasses import dataclass
 
 import gradio as gr
 from gradio.events import EventListener
-from gradio.processing_utils import check_all_files_in_cache
 from PIL import Image
 
 from vitdemo.errors import ImageError
-from vitdemo.page.components import drawn_by, served
+from vitdemo.page.components import Drawing, are_uploads, sent, served
 
 OWN = "own"
 PREVIEW = 640  # pixels of the longer side that the browser shows
@@ -47,20 +46,12 @@ class Shown:
     label: str | None = None
 
 
-class Picture(gr.HTML):
+class Picture(Drawing):
     """See the module. Its event: `ask`."""
 
     EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))  # listed, so that `gr.on` takes it
 
-    def __init__(self, **options):
-        super().__init__(None, **drawn_by("picture"), **options)
-
-    def preprocess(self, payload) -> None:
-        """What is asked for comes with the event."""
-
-    def postprocess(self, value: Shown | str | None) -> dict | None:
-        if not isinstance(value, Shown):
-            return None if value is None else {"sentence": value}
+    def drawn(self, value: Shown) -> dict:
         content = _encoded(value.whole)
         name = f"{hashlib.blake2b(content, digest_size=12).hexdigest()}.img"
         return {
@@ -75,7 +66,7 @@ class Picture(gr.HTML):
 
 def asked(event: gr.EventData) -> Asked:
     """What a browser asks for, as hostile as a file. Raises `ImageError`."""
-    data = event._data if isinstance(event._data, dict) else {}
+    data = sent(event)
     source, path, at = data.get("source"), data.get("path"), data.get("at", 0.5)
     if not isinstance(source, str) or len(source) > 200:
         raise ImageError("That is no picture of this page: choose one.")
@@ -83,10 +74,8 @@ def asked(event: gr.EventData) -> Asked:
         return Asked(source, None, share(at))
     if not isinstance(path, str):
         raise ImageError("No picture was sent: choose one.")
-    try:
-        check_all_files_in_cache({"path": path})  # nothing but what was uploaded
-    except gr.Error as error:
-        raise ImageError("That picture is no longer here: choose it again.") from error
+    if not are_uploads([path]):
+        raise ImageError("That picture is no longer here: choose it again.")
     return Asked(OWN, path, share(at))
 
 

@@ -12,29 +12,20 @@ script, its lists all of the same pictures:
 
 from collections.abc import Sequence
 
-import gradio as gr
 import numpy as np
 
 from vitdemo.features import Space
-from vitdemo.page.components import drawn_by, served_picture
+from vitdemo.page.components import Drawing, served_picture
 from vitdemo.page.components.gallery import tiled
 
 COLUMNS = 50  # small pictures in a row of the sheet behind the dots
 Plane = tuple[Space, np.ndarray]
 
 
-class Planes(gr.HTML):
+class Planes(Drawing):
     """See the module. Its event: `pick`."""
 
-    def __init__(self, value: str | None = None, **options):
-        super().__init__(value, **drawn_by("planes"), **options)
-
-    def preprocess(self, payload) -> None:
-        """What is picked comes with the event."""
-
-    def postprocess(self, value: Sequence[Plane] | str | None) -> dict | None:
-        if value is None or isinstance(value, str):
-            return {"sentence": value or ""}
+    def drawn(self, value: Sequence[Plane]) -> dict:
         sample = value[0][0].sample
         return {
             "classes": list(sample.source.classes),

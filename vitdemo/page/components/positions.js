@@ -61,7 +61,7 @@ async function load() {
   const value = props.value || {};
   const mine = ++asked;
   similarity = null;
-  if (!value.similarity) return place.replaceChildren(...(value.problem ? [notice(value.problem)] : []));
+  if (!value.similarity) return place.replaceChildren(...(value.sentence ? [notice(value.sentence)] : []));
   const found = floats(await matrices(value.similarity.url));
   if (mine !== asked) return; // another model's came meanwhile
   similarity = found;

@@ -7,15 +7,12 @@ The value that reaches it:
     {"run": str, "grid": [rows, columns], "limit": float, "words": str, "similarity": file}
 """
 
-import hashlib
 from dataclasses import dataclass
 
-import gradio as gr
 import numpy as np
 import torch
 
-from vitdemo.attention.packed import pack
-from vitdemo.page.components import drawn_by, served
+from vitdemo.page.components import Drawing, served_numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,24 +31,14 @@ class Drawn:
         return float(np.abs(others).max()) if others.size else 1.0
 
 
-class Positions(gr.HTML):
+class Positions(Drawing):
     """See the module."""
 
-    def __init__(self, **options):
-        super().__init__(None, **drawn_by("positions"), **options)
-
-    def preprocess(self, payload) -> None:
-        """Nobody asks the browser what was drawn."""
-
-    def postprocess(self, value: Drawn | str | None) -> dict | None:
-        if value is None or isinstance(value, str):
-            return {"problem": value} if value else None
-        packed = pack(torch.from_numpy(value.similarity)[None, None])
-        name = f"{hashlib.blake2b(packed, digest_size=12).hexdigest()}.bin"
+    def drawn(self, value: Drawn) -> dict:
         return {
             "run": value.run,
             "grid": list(value.grid),
             "limit": value.limit,
             "words": value.words,
-            "similarity": served(self, "positions", name, lambda: packed),
+            "similarity": served_numbers(self, torch.from_numpy(value.similarity)[None, None]),
         }

@@ -49,8 +49,8 @@ function less(a, b) {
 
 function show() {
   const value = props.value || {};
-  part("sentence").textContent = value.problem ?? "";
-  part("sentence").hidden = !value.problem;
+  part("sentence").textContent = value.sentence ?? "";
+  part("sentence").hidden = !value.sentence;
   part("shown").hidden = !value.heads;
   if (!value.heads) return;
   part("words").textContent = value.words;

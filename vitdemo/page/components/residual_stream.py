@@ -8,12 +8,11 @@ script, K classes, the most probable first:
      "lengths": [[of the tokens that answer, of the patches], ...]}      # (L+1, 2)
 """
 
-import gradio as gr
 import numpy as np
 
 from vitdemo.inside import numpy
 from vitdemo.inside.residual_stream import Stream
-from vitdemo.page.components import drawn_by
+from vitdemo.page.components import Drawing
 
 DIGITS = 5
 WORDS = (
@@ -24,18 +23,10 @@ WORDS = (
 )
 
 
-class ResidualStream(gr.HTML):
+class ResidualStream(Drawing):
     """See the module."""
 
-    def __init__(self, **options):
-        super().__init__(None, **drawn_by("residual_stream"), **options)
-
-    def preprocess(self, payload) -> None:
-        """Nobody asks the browser what was drawn."""
-
-    def postprocess(self, value: Stream | str | None) -> dict | None:
-        if value is None or isinstance(value, str):
-            return {"problem": value} if value else None
+    def drawn(self, value: Stream) -> dict:
         parts = {
             "embedding": value.parts.embedding,
             "heads": value.parts.heads,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import gradio as gr
 
 from vitdemo.metrics.recipe_ablation import ablations
-from vitdemo.page.components import drawn_by
+from vitdemo.page.components import Drawing
 from vitdemo.runs import Run
 
 LONGEST_NAME = 300  # characters of a folder's name that a browser may send
@@ -46,7 +46,7 @@ def names_of(groups: Groups) -> list[str]:
     return [name for _, names in groups for name in names]
 
 
-class RunChoice(gr.HTML):
+class RunChoice(Drawing):
     """A `<select>` of the `groups`; the value is a run's name, at first the first one's.
 
     With `nobody`, the words of a choice of no run, the value is None at first.
@@ -66,14 +66,14 @@ class RunChoice(gr.HTML):
         names = names_of(groups)
         if value is None and names and not nobody:
             value = names[0]
-        drawn = {"container": True, "elem_classes": "vd-choice"} | drawn_by("run_choice")
+        looks = {"container": True, "elem_classes": "vd-choice"}
         super().__init__(
             value,
             label=label,
             groups=groups,
             info=info,
             nobody=nobody,
-            **drawn | options,
+            **looks | options,
         )
 
     def preprocess(self, payload) -> str | None:

@@ -8,15 +8,13 @@ A handler answers with names, or with `gr.update(groups=grouped(runs), value=nam
 
 from collections.abc import Sequence
 
-import gradio as gr
-
-from vitdemo.page.components import drawn_by
+from vitdemo.page.components import Drawing
 from vitdemo.page.components.run_choice import LONGEST_NAME, Groups
 
 MOST_NAMES = 1000  # that a browser may send
 
 
-class RunList(gr.HTML):
+class RunList(Drawing):
     """Checkboxes of the `groups`; the value holds the names that are ticked, in their order."""
 
     def __init__(
@@ -28,8 +26,8 @@ class RunList(gr.HTML):
         **options,
     ):
         self.groups = groups
-        drawn = {"container": True, "elem_classes": "vd-choice"} | drawn_by("run_list")
-        super().__init__(list(value), label=label, groups=groups, **drawn | options)
+        looks = {"container": True, "elem_classes": "vd-choice"}
+        super().__init__(list(value), label=label, groups=groups, **looks | options)
 
     def preprocess(self, payload) -> list[str]:
         """What the browser sends are names, of runs that may be gone by now, or nothing."""

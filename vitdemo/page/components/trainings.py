@@ -15,7 +15,7 @@ import gradio as gr
 from gradio.events import EventListener
 
 from vitdemo.errors import JobError
-from vitdemo.page.components import drawn_by
+from vitdemo.page.components import Drawing, sent
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,10 @@ class Row:
     note: str = ""
 
 
-class Trainings(gr.HTML):
+class Trainings(Drawing):
     """See the module. Its event: `act`."""
 
     EVENTS = (*gr.HTML.EVENTS, EventListener("act"))  # listed, so that `gr.on` takes it
-
-    def __init__(self, **options):
-        super().__init__(None, **drawn_by("trainings"), **options)
-
-    def preprocess(self, payload) -> None:
-        """What is wanted comes with the event."""
 
     def postprocess(self, value: Sequence[Row] | None) -> list[dict]:
         return [asdict(row) for row in value or ()]
@@ -47,7 +41,7 @@ class Trainings(gr.HTML):
 
 def wanted(event: gr.EventData, actions: Sequence[str]) -> tuple[str, str]:
     """(action, name of the training) that a browser asks for. Raises `JobError`."""
-    data = event._data if isinstance(event._data, dict) else {}
+    data = sent(event)
     action, name = data.get("action"), data.get("name")
     if action not in actions or not isinstance(name, str):
         raise JobError("There is nothing of this kind on the page.")
