@@ -99,7 +99,9 @@ def _space(workbench: Workbench, run: Run | None, found: Sample, report: Report)
     if run is None:
         features = found.small.reshape(len(found), -1).astype(np.float32) / 255  # (N, D)
     else:
-        features = model_features(workbench, run, found, report)
+        chosen = torch.from_numpy(found.indices)
+        pictures = found.source.load_some("test", chosen, run.spec.image_size).images
+        features = model_features(workbench, run, pictures, report)
     distances = pair_distances(features)
     return Space(
         run.name if run else PIXELS,
@@ -110,14 +112,15 @@ def _space(workbench: Workbench, run: Run | None, found: Sample, report: Report)
     )
 
 
-def model_features(workbench: Workbench, run: Run, found: Sample, report: Report) -> np.ndarray:
-    """What `run`'s last layer answers from, (N, D) float32, for every picture of the sample."""
-    model = workbench.model(run)
-    pictures = found.source.load_some("test", torch.from_numpy(found.indices), run.spec.image_size)
-    parts = []
-    for batch in pictures.images.split(BATCH):
+def model_features(workbench: Workbench, run: Run, images: Tensor, report: Report) -> np.ndarray:
+    """What `run`'s last layer answers from, (N, D) float32, for `images` (N, 3, S, S) uint8.
+
+    Raises `RunError` where it is no number.
+    """
+    model, parts = workbench.model(run), []
+    for batch in images.split(BATCH):
         done = BATCH * len(parts)
-        report(done / len(found), f"{run.name}: features of {done:,} of {len(found):,} pictures")
+        report(done / len(images), f"{run.name}: features of {done:,} of {len(images):,} pictures")
         parts.append(_features(model, run.preprocessing(batch.to(workbench.device))))
     features = np.concatenate(parts)  # (N, D)
     if not np.isfinite(features).all():

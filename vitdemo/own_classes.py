@@ -29,8 +29,9 @@ from torch import nn
 
 from vitdemo import inputs, runs
 from vitdemo.errors import DataError, ImageError, RunError
+from vitdemo.features import model_features
 from vitdemo.metrics.intervals import wilson
-from vitdemo.models import count_parameters, features, is_vision_transformer
+from vitdemo.models import count_parameters, is_vision_transformer
 from vitdemo.runs import Evaluation, Run
 from vitdemo.runs.provenance import device_name, git_commit, package_versions
 from vitdemo.workbench import Workbench
@@ -41,7 +42,6 @@ LONGEST_NAME = 40
 KEPT_SIDE = 224  # pixels of a picture that is kept; 500 of them take 75 MB
 FOLDS, INNER_FOLDS = 5, 3
 STRENGTHS = np.logspace(-4, 2, 7)  # scikit-learn's C, the inverse of the penalty
-BATCH = 16
 MOST_ENTRIES = 5_000  # of a zip file
 MOST_UNPACKED = 2 * 2**30  # bytes
 
@@ -120,6 +120,7 @@ class Collection:
         try:
             with zipfile.ZipFile(path) as file:
                 return self._with_entries(file, _entries(file))
+        # Damaged, packed in a way that Python cannot unpack, encrypted, or not to be read
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
             raise DataError("That file is no zip file that can be read here.") from error
 
@@ -267,17 +268,14 @@ def _features(workbench: Workbench, base: Run, collection: Collection, report: R
     if getattr(model, "head_dist", None) is not None:
         raise RunError(f"'{base.name}' has two last layers: choose one that has one.")
     squares = [picture.square for each in collection.classes for picture in each.pictures]
-    size, parts = base.preprocessing.size, []
-    for start in range(0, len(squares), BATCH):
-        report(0.5 * start / len(squares), f"Features of {len(squares)} pictures")
-        seen = [inputs.to_uint8(inputs.square_crop(each, size)) for each in squares[start:][:BATCH]]
-        pixels = torch.from_numpy(np.stack(seen)).to(workbench.device)  # (B, 3, S, S)
-        with torch.inference_mode():
-            parts.append(features(model, base.preprocessing(pixels)).float().cpu().numpy())
-    found = np.concatenate(parts)
-    if not np.isfinite(found).all():
-        raise RunError(f"'{base.name}' has features of NaN: its training diverged.")
-    return found.astype(np.float64)
+    size = base.preprocessing.size
+    seen = np.stack([inputs.to_uint8(inputs.square_crop(each, size)) for each in squares])
+    images = torch.from_numpy(seen)  # (N, 3, S, S), of 500 at 224 pixels 75 MB
+
+    def half(share: float, words: str) -> None:
+        report(0.5 * share, words)
+
+    return model_features(workbench, base, images, half).astype(np.float64)
 
 
 def _fitted(found: np.ndarray, labels: np.ndarray):

@@ -122,3 +122,22 @@ def photo(tmp_path):
     pixels[:32], pixels[32:, :32] = (230, 40, 40), (40, 200, 60)
     Image.fromarray(pixels).save(tmp_path / "photo.png")
     return tmp_path / "photo.png"
+
+
+@pytest.fixture
+def give_camera():
+    """Gives a page a camera, of which no two pictures are the same."""
+
+    def give(page):
+        page.evaluate("""() => {
+            const canvas = document.createElement("canvas");
+            [canvas.width, canvas.height] = [64, 48];
+            const context = canvas.getContext("2d");
+            setInterval(() => {  // it moves
+                context.fillStyle = `hsl(${360 * Math.random()} 80% 50%)`;
+                context.fillRect(32 * Math.random(), 0, 32, 48);
+            }, 50);
+            navigator.mediaDevices.getUserMedia = async () => canvas.captureStream(20);
+        }""")
+
+    return give

@@ -1,6 +1,7 @@
 """The tab "Your classes" in a real Chromium: digits are taught, saved, shown and taken back."""
 
 import io
+import re
 import zipfile
 
 import numpy as np
@@ -78,7 +79,7 @@ def test_digits_are_taught_saved_shown_and_taken_back(tab, digits, tmp_path):
     assert [each.name for each in (tmp_path / "runs").glob("[!.]*")] == ["vit"]
 
 
-def test_too_little_and_no_camera_are_said(tab):
+def test_too_little_and_no_camera_are_said(tab, give_camera):
     view, say = tab.locator("#own-classes"), tab.locator("#own-classes .say")
     view.locator(".name").fill("mug")
     view.get_by_role("button", name="Add the class").click()
@@ -90,5 +91,12 @@ def test_too_little_and_no_camera_are_said(tab):
     expect(tab.locator("#own-result")).to_contain_text("Two classes or more are needed")
     view.get_by_role("button", name="Camera").click()
     expect(say).to_contain_text("camera")
+    give_camera(tab)
+    view.get_by_role("button", name="Camera").click()
+    take = view.get_by_role("button", name="Hold to take pictures")
+    take.click(delay=900)  # held down
+    expect(say).to_contain_text(re.compile("1 class, [2-9] of"))
+    view.get_by_role("button", name="Leave the camera").click()
+    expect(take).to_be_hidden()
     tab.get_by_role("button", name="Save the model").click()
     expect(tab.get_by_text("Nothing was learnt yet")).to_be_visible()

@@ -91,16 +91,10 @@ def test_a_file_can_be_dropped_and_pasted(page, photo):
         expect(page.locator("#picture .about")).to_have_text("Your picture.")
 
 
-def test_the_camera_gives_a_picture_or_a_sentence(page):
+def test_the_camera_gives_a_picture_or_a_sentence(page, give_camera):
     page.get_by_role("button", name="Camera").click()
     expect(page.locator("#picture .say")).to_contain_text("camera")  # there is none here
-    page.evaluate("""() => {
-        const canvas = document.createElement("canvas");
-        [canvas.width, canvas.height] = [64, 48];
-        const context = canvas.getContext("2d");
-        setInterval(() => context.fillRect(32 * Math.random(), 0, 32, 48), 50);  // it moves
-        navigator.mediaDevices.getUserMedia = async () => canvas.captureStream(10);
-    }""")
+    give_camera(page)
     page.get_by_role("button", name="Camera").click()
     expect(page.locator("#picture .camera")).to_be_visible()
     page.get_by_role("button", name="Take it").click()

@@ -8,7 +8,7 @@ runs, and to everyone who opens the page.
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import gradio as gr
@@ -110,7 +110,7 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
             found = learn(workbench, workbench.run(name), kept.collection, report=report)
         except VitdemoError as error:
             return kept, str(error)
-        return Kept(kept.collection, kept.before, found, kept.shared), pieces(found)
+        return replace(kept, learnt=found), pieces(found)
 
     def share(kept: Kept) -> tuple:
         found, root = needed(kept), jobs.root
@@ -118,14 +118,14 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
         number = next(i for i in range(1, 10_000) if not (root / f"{name}-{i}").exists())
         write(workbench, found, root / f"{name}-{number}")
         shown = f"{name}-{number}"
-        return Kept(kept.collection, kept.before, found, shown), SHARED.format(name=shown)
+        return replace(kept, shared=shown), SHARED.format(name=shown)
 
     def take_back(kept: Kept) -> tuple:
         if kept is None or not kept.shared:
             raise JobError("None of your models is shown in the other tabs.")
         shutil.rmtree(jobs.root / kept.shared, ignore_errors=True)
         words = f"'{kept.shared}' is in the other tabs no more."
-        return Kept(kept.collection, kept.before, kept.learnt), words
+        return replace(kept, shared=""), words
 
     def renew(name):
         return renewed_runs(transformers(workbench), name)[0]
@@ -151,7 +151,7 @@ def follow(workbench: Workbench, kept: Kept, event: gr.EventData) -> tuple[Kept,
     if asked.what == "undo":
         if kept.before is None:
             raise DataError("There is nothing to take back.")
-        return Kept(kept.before, None, kept.learnt, kept.shared), []
+        return replace(kept, collection=kept.before, before=None), []
     if asked.what == "class":
         changed = now.with_class(asked.name)
     elif asked.what == "pictures":
@@ -164,7 +164,7 @@ def follow(workbench: Workbench, kept: Kept, event: gr.EventData) -> tuple[Kept,
         changed = from_tests(workbench, now)
     else:
         changed = now.without(asked.index, asked.picture)
-    return Kept(changed, now, kept.learnt, kept.shared), problems
+    return replace(kept, collection=changed, before=now), problems
 
 
 def from_tests(workbench: Workbench, collection: Collection) -> Collection:

@@ -1,11 +1,10 @@
 // A person's own classes: names, pictures (files, a zip, the camera), and taking each back. Every
 // step is one event "ask" with { what, ... }, of an object of its own: none may be lost.
-const { make, redraw } = vitdemo;
+const { camera, make, redraw } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [screen, video] = [part("screen"), element.querySelector("video")];
 const MOST = 60e6; // bytes of a file, as the server's
 const EACH = 250; // milliseconds between two pictures of the camera
-let stream = null;
 let taken = null; // class that the camera takes pictures for
 let timer = null;
 
@@ -30,34 +29,26 @@ async function send(files, what, rest = {}) {
 
 // --- camera ---
 
+const live = camera(video, say);
+
 function leave() {
   clearInterval(timer);
-  for (const track of stream?.getTracks() ?? []) track.stop();
-  stream = null;
+  timer = null;
+  live.close();
   screen.hidden = true;
 }
 
 async function open(index) {
-  if (!navigator.mediaDevices?.getUserMedia) return say("This browser gives a page no camera here (it wants https or localhost): take photos and add them.");
-  try {
-    stream ??= await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" } });
-    taken = index;
-    video.srcObject = stream;
-    screen.hidden = false;
-    await video.play();
-    part("take").focus();
-  } catch (error) {
-    leave();
-    say(error.name === "NotAllowedError" ? "The camera was not allowed." : "No camera was found.");
-  }
+  screen.hidden = false; // what is hidden does not play everywhere
+  if (!(await live.open())) return leave();
+  taken = index;
+  part("take").focus();
 }
 
 let shots = [];
 function shoot() {
-  const canvas = make("canvas", { width: video.videoWidth, height: video.videoHeight });
-  canvas.getContext("2d").drawImage(video, 0, 0);
   const name = `camera-${Date.now()}.jpg`;
-  shots.push(new Promise((done) => canvas.toBlob((blob) => done(new File([blob], name, { type: blob.type })), "image/jpeg", 0.9)));
+  shots.push(live.still("image/jpeg").then((blob) => new File([blob], name, { type: blob.type })));
   say(`${shots.length} taken`);
 }
 

@@ -1,13 +1,12 @@
 // The picture that all models answer: its ways in (file, drop, paste, camera), and the square that
 // the models see of it, which can be moved. Each gives one event, "ask", with {source, path, at}.
-const { address, wish } = vitdemo;
+const { address, camera, wish } = vitdemo;
 const part = (name) => element.querySelector("." + name);
-const [frame, whole, crop, camera] = ["frame", "whole", "crop", "camera"].map(part);
+const [frame, whole, crop, screen] = ["frame", "whole", "crop", "camera"].map(part);
 const MOST = 60e6; // bytes, as the server's
 let at = 0.5; // where the square stands along the longer side, 0 to 1
 let own = null; // the path of one's own picture on the server
 let sent = 0; // of several pictures on their way, the last one counts
-let stream = null;
 
 const say = (text) => (part("say").textContent = text);
 
@@ -52,41 +51,32 @@ document.addEventListener("paste", (event) => {
   send(file, "pasted.png");
 });
 
-function show(live) {
-  frame.dataset.state = live ? "camera" : "picture";
-  camera.hidden = part("take").hidden = part("leave").hidden = !live;
-  part("open-camera").hidden = live;
+const live = camera(screen, say);
+
+function show(isLive) {
+  frame.dataset.state = isLive ? "camera" : "picture";
+  screen.hidden = part("take").hidden = part("leave").hidden = !isLive;
+  part("open-camera").hidden = isLive;
 }
 
 function leave() {
-  for (const track of stream?.getTracks() ?? []) track.stop();
-  stream = null;
+  live.close();
   show(false);
 }
 
 part("open-camera").addEventListener("click", async () => {
-  if (!navigator.mediaDevices?.getUserMedia) return say("This browser gives a page no camera here (it wants https or localhost): take a photo and choose it.");
-  try {
-    stream = await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" } });
-    camera.srcObject = stream;
-    await camera.play();
-    say("");
-    show(true);
-    part("take").focus();
-  } catch (error) {
-    leave();
-    say(error.name === "NotAllowedError" ? "The camera was not allowed." : "No camera was found.");
-  }
+  if (!(await live.open())) return;
+  say("");
+  show(true);
+  part("take").focus();
 });
 part("leave").addEventListener("click", () => {
   leave();
   part("open-camera").focus();
 });
 part("take").addEventListener("click", () => {
-  const canvas = Object.assign(document.createElement("canvas"), { width: camera.videoWidth, height: camera.videoHeight });
-  canvas.getContext("2d").drawImage(camera, 0, 0);
+  live.still("image/png").then((blob) => send(blob, "camera.png"));
   leave();
-  canvas.toBlob((blob) => send(blob, "camera.png"), "image/png");
 });
 
 // --- the square that the models see ---

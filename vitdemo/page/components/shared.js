@@ -141,6 +141,38 @@ window.vitdemo = (() => {
     return settle;
   }
 
+  // A camera shown in `video`. `open()` tells whether it could be, and `say`s why not; `still(type)`
+  // promises what it shows as a picture; `close()` lets it go.
+  function camera(video, say) {
+    let stream = null;
+    function close() {
+      for (const track of stream?.getTracks() ?? []) track.stop();
+      stream = null;
+    }
+    async function open() {
+      if (!navigator.mediaDevices?.getUserMedia) {
+        say("This browser gives a page no camera here (it wants https or localhost): take a photo and choose it.");
+        return false;
+      }
+      try {
+        stream ??= await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" } });
+        video.srcObject = stream;
+        await video.play();
+        return true;
+      } catch (error) {
+        close();
+        say(error.name === "NotAllowedError" ? "The camera was not allowed." : "No camera was found.");
+        return false;
+      }
+    }
+    function still(type) {
+      const canvas = make("canvas", { width: video.videoWidth, height: video.videoHeight });
+      canvas.getContext("2d").drawImage(video, 0, 0);
+      return new Promise((done) => canvas.toBlob(done, type, 0.9));
+    }
+    return { close, open, still };
+  }
+
   // Of quick events gradio answers the first and the last, but the last with the data of the first.
   // So all events of one kind share one object, which holds the newest data.
   function newest() {
@@ -167,7 +199,7 @@ window.vitdemo = (() => {
   }
 
   return {
-    address, csv, largest, make, newest, notice, paint, percent, plainName, ramp, redraw, rove, saveAs, saveOver, saveText,
+    address, camera, csv, largest, make, newest, notice, paint, percent, plainName, ramp, redraw, rove, saveAs, saveOver, saveText,
     shade, wish,
   };
 })();
