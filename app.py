@@ -15,6 +15,7 @@ if os.environ.get("SPACES_ZERO_GPU"):
 
 from vitdemo.errors import VitdemoError
 from vitdemo.jobs import Jobs
+from vitdemo.lessons import FOLDER, LANGUAGE
 from vitdemo.page import CSS, HEAD, JS, THEME, build_page
 from vitdemo.timm_models import timm_run
 from vitdemo.training import pick_device
@@ -37,7 +38,8 @@ def main(argv: list[str] | None = None) -> int:
     if args.allow_training or serves_this_machine_alone(args):
         jobs = Jobs(roots[-1], args.data, device.type, for_all=args.allow_training)
         jobs.watch()
-    page = build_page(Workbench(roots, args.data, device, timm_models), jobs)
+    workbench = Workbench(roots, args.data, device, timm_models)
+    page = build_page(workbench, jobs, [FOLDER / LANGUAGE, *args.lessons])
     page.queue(max_size=MOST_WAITING)
     try:
         page.launch(
@@ -84,6 +86,14 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="timm:NAME[=FILE]",
         help="a Vision Transformer of timm's to show as well, with its pretrained weights "
         "(downloaded, or from a local FILE); may be given more than once",
+    )
+    parser.add_argument(
+        "--lessons",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="a folder of lessons of your own (see docs/teaching.md); may be given more than once",
     )
     parser.add_argument("--data", type=Path, help="the data set's folder (default: data)")
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")

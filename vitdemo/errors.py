@@ -38,5 +38,9 @@ class JobError(VitdemoError):
     """A training that may not be started, or is not there to be paused, stopped or discarded."""
 
 
+class LessonError(VitdemoError):
+    """A lesson's file that cannot be read, with the line that is wrong."""
+
+
 class Stopped(Exception):
     """A person has ended the work: raised from a progress callback, never shown."""

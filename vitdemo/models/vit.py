@@ -184,7 +184,7 @@ class VisionTransformer(nn.Module):
         self.pos_embed = nn.Parameter(positions) if pos_embed == "learn" else None
         self.pos_drop = nn.Dropout(drop_rate)
         self.patch_drop = nn.Identity()  # timm's name; see models.add_patch_dropout
-        rates = torch.linspace(0, drop_path_rate, depth).tolist()
+        rates = torch.linspace(0, drop_path_rate, depth, device="cpu").tolist()
         self.blocks = nn.ModuleList(
             Block(embed_dim, num_heads, mlp_ratio, drop_rate, rate) for rate in rates
         )

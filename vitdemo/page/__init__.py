@@ -1,10 +1,12 @@
 """The page: `build_page` composes the tabs, one file each, and nothing else."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import gradio as gr
 
 from vitdemo.jobs import Jobs
+from vitdemo.lessons import FOLDER, LANGUAGE
 from vitdemo.page import (
     api,
     calibration,
@@ -13,6 +15,7 @@ from vitdemo.page import (
     data,
     errors,
     header,
+    lessons,
     look,
     metrics,
     own_classes,
@@ -21,6 +24,7 @@ from vitdemo.page import (
 )
 from vitdemo.page.components import FOLDER as COMPONENTS
 from vitdemo.page.components import head_script
+from vitdemo.page.components.lesson_panel import LessonPanel
 from vitdemo.workbench import Workbench
 
 # System fonts: the page is whole without a network.
@@ -39,7 +43,11 @@ SCRIPTS = [*(file.read_text(encoding="utf-8") for file in PAGE_WIDE), head_scrip
 HEAD = "".join(f"<script>{script}</script>" for script in SCRIPTS)
 
 
-def build_page(workbench: Workbench, jobs: Jobs | None = None) -> gr.Blocks:
+def build_page(
+    workbench: Workbench,
+    jobs: Jobs | None = None,
+    lesson_folders: Sequence[Path] = (FOLDER / LANGUAGE,),
+) -> gr.Blocks:
     """The whole page over `workbench`, with trainings in it where `jobs` are given.
 
     `launch` takes THEME, CSS (paths), JS and HEAD.
@@ -48,9 +56,12 @@ def build_page(workbench: Workbench, jobs: Jobs | None = None) -> gr.Blocks:
         header.build(
             page, runs=workbench.everything, roots=workbench.roots, device=workbench.device
         )
+        panel = LessonPanel(elem_id="lesson")  # beside all tabs, wherever it stands here
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as page_tabs:
             with gr.Tab("Look", id="look"):
                 opener = look.build(page, page_tabs, workbench)
+            with gr.Tab("Lessons", id="lessons") as tab:
+                lessons.build(page, tab, panel, opener, lesson_folders)
             with gr.Tab("Training progress", id="training") as tab:
                 training.build(tab, workbench, opener, jobs)
             with gr.Tab("Per-class metrics", id="metrics") as tab:

@@ -34,6 +34,7 @@
   };
   tidy();
   open(asked());
+  document.addEventListener("vitdemo:visit", () => open(asked()));
   window.addEventListener("popstate", () => {
     tidy();
     open(asked());

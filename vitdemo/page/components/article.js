@@ -1,5 +1,5 @@
 // Draws the pieces of article.py, each by the function of its kind. Buttons give the event "pick".
-const { csv, make, newest, notice, pictures, redraw, saveText, table } = vitdemo;
+const { csv, make, marked, newest, notice, pictures, redraw, saveText, table } = vitdemo;
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
 const place = element.querySelector(".article");
 const sorted = {}; // how each table was sorted, by its place among the tables: outlives a redraw
@@ -7,14 +7,6 @@ const asked = newest();
 let tables = 0;
 
 const pick = (name) => trigger("pick", asked({ pick: name }));
-
-// **strong** words and `code`; everything else is text.
-function marked(text) {
-  return text.split(/(\*\*.+?\*\*|`[^`]+`)/).map((part) => {
-    if (/^\*\*.+\*\*$/.test(part)) return make("strong", { text: part.slice(2, -2) });
-    return /^`.+`$/.test(part) ? make("code", { text: part.slice(1, -1) }) : part;
-  });
-}
 
 function line({ words, colour, dashed }) {
   const stroke = colour ? make("i", { className: dashed ? "vd-dashed" : null, style: `color: ${colour}` }) : null;

@@ -426,19 +426,27 @@ function take(found) {
 }
 
 // The page's address may name how the view begins; what cannot be is left as it starts.
-const query = new URLSearchParams(window.location.search);
-const allowed = { of: ["head", ...Object.keys(SOURCES)], direction: Object.keys(DIRECTIONS), order: Object.keys(ORDERS), view: ["Raw", "Overlay"], across: ["true"], scale: ["true"] };
-own = allowed.of.includes(query.get("of"));
-for (const [name, values] of Object.entries(allowed)) {
-  const text = query.get(name);
-  if (values.includes(text)) state[name] = text === "true" ? true : text;
+const ALLOWED = { of: ["head", ...Object.keys(SOURCES)], direction: Object.keys(DIRECTIONS), order: Object.keys(ORDERS), view: ["Raw", "Overlay"], across: ["true"], scale: ["true"] };
+function begin() {
+  const query = new URLSearchParams(window.location.search);
+  Object.assign(state, START);
+  own = ALLOWED.of.includes(query.get("of")) || query.get("section") === "rollout";
+  for (const [name, values] of Object.entries(ALLOWED)) {
+    const text = query.get(name);
+    if (values.includes(text)) state[name] = text === "true" ? true : text;
+  }
+  if (query.get("section") === "rollout") Object.assign(state, { of: "rollout", token: query.get("read") === "patches" ? "mean" : "" }); // an old link
+  if (query.has("head")) state.head = within(query.get("head"), 999);
+  if (query.has("token")) state.token = query.get("token").slice(0, 12);
+  const opacity = Number(query.get("opacity") ?? NaN);
+  if (opacity >= 0 && opacity <= 1) state.opacity = opacity;
 }
-if (query.get("section") === "rollout") own = true;
-if (query.get("section") === "rollout") Object.assign(state, { of: "rollout", token: query.get("read") === "patches" ? "mean" : "" }); // an old link
-if (query.has("head")) state.head = within(query.get("head"), 999);
-if (query.has("token")) state.token = query.get("token").slice(0, 12);
-const opacity = Number(query.get("opacity") ?? NaN);
-if (opacity >= 0 && opacity <= 1) state.opacity = opacity;
+begin();
+document.addEventListener("vitdemo:visit", () => {
+  begin();
+  if (look) choose(own ? {} : { of: look.source }, { quietly: true });
+  if (look) build();
+});
 new ResizeObserver(() => look && where.offsetWidth && (build(), drawSoon())).observe(wall.parentElement);
 watch("value", receive);
 show();

@@ -76,6 +76,14 @@ window.vitdemo = (() => {
     if (name !== undefined) [...place.querySelectorAll("[data-pick]")].find((button) => button.dataset.pick === name)?.focus({ preventScroll: true });
   }
 
+  // **strong** words and `code`; everything else is text.
+  function marked(text) {
+    return text.split(/(\*\*.+?\*\*|`[^`]+`)/).map((part) => {
+      if (/^\*\*.+\*\*$/.test(part)) return make("strong", { text: part.slice(2, -2) });
+      return /^`.+`$/.test(part) ? make("code", { text: part.slice(1, -1) }) : part;
+    });
+  }
+
   // A sentence set apart; what stands in `backticks` is shown as code.
   function notice(sentence) {
     const parts = sentence.split("`").map((text, i) => (i % 2 ? make("code", { text }) : text));
@@ -92,6 +100,14 @@ window.vitdemo = (() => {
     const text = query.toString().replaceAll("%3A", ":").replaceAll("%2C", ",");
     window.vdLook = text; // see tabs.js
     history.replaceState(history.state, "", text ? "?" + text : window.location.pathname);
+  }
+
+  // Show another view of the page, a query as in a link; what reads the address reads it anew.
+  function visit(search) {
+    window.vdLook = search.replace(/^[?]/, "");
+    vitdemo.visited = search;
+    history.replaceState(history.state, "", search || window.location.pathname);
+    document.dispatchEvent(new CustomEvent("vitdemo:visit"));
   }
 
   function saveAs(url, name) {
@@ -199,7 +215,7 @@ window.vitdemo = (() => {
   }
 
   return {
-    address, camera, csv, largest, make, newest, notice, paint, percent, plainName, ramp, redraw, rove, saveAs, saveOver, saveText,
-    shade, wish,
+    address, camera, csv, largest, make, marked, newest, notice, paint, percent, plainName, ramp, redraw, rove, saveAs, saveOver, saveText,
+    shade, visit, wish,
   };
 })();

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import gradio as gr
 from gradio.components import Component
@@ -29,7 +30,9 @@ from vitdemo.workbench import Workbench
 
 FIRST_SECTION = "heads"
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
-SEARCH = "(...values) => [window.location.search, ...values.slice(1)]"
+# The address as the page opened with it; and the view that is visited, since what a person changed
+# just before may write the address in between.
+ADDRESS, VISITED = "window.location.search", "vitdemo.visited"
 # The browser alone answers a change of layer, but for sections that ask a model about it.
 MOVED = "(section, moves) => [section === 'heads' ? moves : moves + 1]"
 # The keyboard goes where the picture went; on a phone, where the map lies below, so does the page.
@@ -172,17 +175,31 @@ class Look(Sections):
             return [gr.skip()] * len(self.of_model)
         return self.answer_of_model(image, *values)
 
-    def restore(self, search: str) -> tuple:
-        """What the page's address asks for; without one, the page as it starts."""
+    @for_people
+    def look_again(self, search: str, *values) -> list:
+        """Answer what the address now names, with the picture that is there where it names none."""
+        if values[1 + len(self.settings)] is None or "picture" in permalink.parse(search):
+            return self.begin(search, *values)
+        still = [gr.skip()] * (len(self.everything) - len(self.of_model))
+        return [*still, *self.change_model(*values)]
+
+    def restore(self, search: str, *, anew: bool = False) -> tuple:
+        """What the page's address asks for. What it leaves out stays or, `anew`, is as the page
+        starts."""
         found, runs = permalink.parse(search), self.workbench.explained_runs()
         model, _ = renewed_runs(runs, self.model.value)
         if found.get("model") in [run.name for run in runs]:
             model["value"] = found["model"]
+        elif anew:
+            model["value"] = self.model.value
         values = {
             name: permalink.checked(component, found.get(name))
             for name, component in self.linked.items()
             if name not in ("model", "section")
         }
+        if anew:
+            starts = {name: self.linked[name].value for name in values if name != "layer"}
+            values |= {name: start for name, start in starts.items() if values[name] is None}
         if depth := self.depth(model.get("value", self.model.value)):  # of another than at first
             layer = nearest(depth if values["layer"] is None else values["layer"], depth)
             values["layer"] = gr.update(maximum=depth, value=layer)
@@ -203,17 +220,25 @@ class Look(Sections):
         self.view.layer(None, None, self.layer, js=LAYER, **private)
         self.layer.change(None, self.layer, None, js=SET_LAYER, **private)
         self.layer.input(None, [self.section, self.moves], self.moves, js=MOVED, **private)
-        linked = [c for name, c in self.linked.items() if name not in ("model", "section")]
-        restored = [self.model, self.section, self.sections, *linked]
-        loaded = page.load(self.restore, self.section, restored, js=permalink.READ, **private)
-        asking = [self.section, *self.asking]
-        begun = loaded.success(
-            self.begin, asking, self.everything, js=SEARCH, **private, **MODEL_QUEUE
-        )
+        begun = self.follow(ADDRESS, page.load, self.restore, self.begin)
         begun.success(None, js=permalink.ARRIVE)
         for event in (page.load, self.offers.others):
             event(self.offered, None, self.offers, **private, **LIGHT_QUEUE)
         permalink.write_when_changed(self.linked)
+
+    def visit_on(self, listen: Callable) -> None:
+        """On the event `listen` show the view that a script visits."""
+        self.follow(VISITED, listen, partial(self.restore, anew=True), self.look_again)
+
+    def follow(self, search: str, listen: Callable, restore: Callable, answer: Callable):
+        """Restore and answer what `search`, read in the browser, asks for."""
+        private = {"api_visibility": "private", "show_progress": "hidden"}
+        linked = [c for name, c in self.linked.items() if name not in ("model", "section")]
+        restored = [self.model, self.section, self.sections, *linked]
+        asking = [self.section, *self.asking]
+        first = f"(...values) => [{search}, ...values.slice(1)]"
+        read = listen(restore, self.section, restored, js=first, **private)
+        return read.success(answer, asking, self.everything, js=first, **private, **MODEL_QUEUE)
 
     def offered(self) -> Offered:
         """Pictures to begin with."""

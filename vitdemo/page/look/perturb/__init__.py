@@ -187,7 +187,7 @@ def lay_out() -> Parts:
     """The components in reading order: what to try, the picture, the answers, the changes."""
     code = gr.Textbox("", visible="hidden", label="Removed patches")
     gr.Markdown(INTRO)
-    with gr.Row(elem_classes="vd-presets"):
+    with gr.Row(elem_classes="vd-presets", elem_id="hands-presets"):
         presets = [gr.Button(title, size="sm", min_width=140) for title in PRESETS]
     note = Article(elem_id="hands-note")
     with gr.Row():
@@ -202,9 +202,13 @@ def lay_out() -> Parts:
             count = LayerSlider(1, MOST, 8, step=1, label="How many at once")
             by = gr.Radio(ATTENDED, value="rollout", label="Most attended, by the chosen model's")
             with gr.Row():
-                most = gr.Button("Remove the most attended", size="sm", min_width=140)
-                some = gr.Button("Remove as many at random", size="sm", min_width=140)
-                back = gr.Button("Bring all back", size="sm", min_width=140)
+                most = gr.Button(
+                    "Remove the most attended", size="sm", min_width=140, elem_id="hands-most"
+                )
+                some = gr.Button(
+                    "Remove as many at random", size="sm", min_width=140, elem_id="hands-random"
+                )
+                back = gr.Button("Bring all back", size="sm", min_width=140, elem_id="hands-back")
         with gr.Column(scale=4, min_width=300):
             shifts = Article(elem_id="hands-answers")
             maps = Maps(elem_id="hands-maps")

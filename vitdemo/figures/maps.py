@@ -1,0 +1,65 @@
+"""Attention on paper: what the page draws on a canvas, as figures to print.
+
+Letters: S side of a picture, H heads, rows and columns of a patch grid.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from vitdemo.figures import SEQUENTIAL
+
+OPACITY = 0.6
+LINE = "#ffffff"
+
+
+def over(axes: Axes, seen: np.ndarray, values: np.ndarray | None, title: str) -> None:
+    """The picture `seen` (S, S, 3) under a map (rows, columns) from 0 to its maximum, or bare."""
+    side = len(seen)
+    axes.imshow(seen, interpolation="nearest")
+    if values is not None:
+        top = float(values.max()) or 1.0
+        extent = (-0.5, side - 0.5, side - 0.5, -0.5)
+        axes.imshow(values, cmap=SEQUENTIAL, vmin=0, vmax=top, alpha=OPACITY, extent=extent)
+    axes.set_title(title, fontsize=8, parse_math=False)
+    axes.set_axis_off()
+
+
+def row_figure(seen: np.ndarray, maps: Sequence[tuple[str, np.ndarray | None]]) -> Figure:
+    """Maps by their titles beside each other, each over the picture `seen` (S, S, 3)."""
+    figure = Figure(figsize=(1.7 * len(maps), 1.95), layout="constrained")
+    for axes, (title, values) in zip(
+        figure.subplots(1, len(maps), squeeze=False)[0], maps, strict=True
+    ):
+        over(axes, seen, values, title)
+    return figure
+
+
+def head_grid_figure(seen: np.ndarray, layers: Sequence[np.ndarray]) -> Figure:
+    """The maps (H, rows, columns) of each of `layers`, a row a layer, as on the page's wall."""
+    heads = len(layers[0])
+    figure = Figure(figsize=(1.0 * heads, 1.12 * len(layers)), layout="constrained")
+    grid = figure.subplots(len(layers), heads, squeeze=False)
+    for layer, maps in enumerate(layers, 1):
+        for head, values in enumerate(maps, 1):
+            over(grid[layer - 1, head - 1], seen, values, f"layer {layer}, head {head}")
+    return figure
+
+
+def cut_figure(seen: np.ndarray, rows: int, columns: int) -> Figure:
+    """The picture `seen` (S, S, 3) under the lines between its patches, which are numbered."""
+    figure = Figure(figsize=(3.2, 3.2), layout="constrained")
+    axes = figure.subplots()
+    over(axes, seen, None, f"{rows} x {columns} patches")
+    height, width = len(seen) / rows, len(seen) / columns
+    for i in range(1, rows):
+        axes.axhline(i * height - 0.5, color=LINE, linewidth=0.8)
+    for j in range(1, columns):
+        axes.axvline(j * width - 0.5, color=LINE, linewidth=0.8)
+    for number in range(rows * columns):
+        row, column = divmod(number, columns)
+        place = ((column + 0.08) * width - 0.5, (row + 0.08) * height - 0.5)
+        axes.text(*place, str(number + 1), color=LINE, fontsize=4.5, va="top")
+    return figure

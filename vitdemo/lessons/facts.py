@@ -1,0 +1,177 @@
+"""Numbers of runs that a lesson's text names, read when it is shown: `{vit.patches}`.
+
+Before the dot stands a role (`ROLES`) or a run's name, behind it one of `FACTS`. What is not there
+(no such run, no test answers) raises `MissingFact`, and the lesson says what it needs.
+"""
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from vitdemo.errors import LessonError, VitdemoError
+from vitdemo.metrics import accuracy, confusion, most_confused, signed
+from vitdemo.metrics.calibrated_runs import calibration
+from vitdemo.metrics.learning import record_of_weights
+from vitdemo.metrics.recipe_ablation import ablation_of, ablations
+from vitdemo.metrics.tested_runs import sound_evaluation
+from vitdemo.models import CONVOLUTIONAL, count_macs, count_parameters, prefix_token_names
+from vitdemo.models.cost import pair_macs
+from vitdemo.runs import Run
+from vitdemo.workbench import Workbench
+
+NAMED = re.compile(r"\{([^{}\s.]+)\.([a-z_]+)\}")
+ROLES = {
+    "vit": "a Vision Transformer trained from scratch",
+    "tuned": "a fine-tuned Vision Transformer of timm's",
+    "conv": "a convolutional model",
+}
+
+
+class MissingFact(VitdemoError):
+    """A lesson needs a run, or something of it, that is not here."""
+
+
+def check_names(text: str) -> None:
+    """Raises `LessonError` where `text` names a fact that there cannot be."""
+    left = NAMED.sub("", text)
+    if "{" in left or "}" in left:
+        raise LessonError(f"'{left.strip()[:60]}' has a brace: a fact is named as {{vit.patches}}.")
+    for _, fact in NAMED.findall(text):
+        if fact not in FACTS:
+            raise LessonError(f"there is no fact '{fact}': there are {', '.join(FACTS)}.")
+
+
+def filled(text: str, workbench: Workbench) -> str:
+    """`text` with its facts in their places. Raises `MissingFact`."""
+    return NAMED.sub(lambda found: fact(workbench, found[1], found[2]), text)
+
+
+def fact(workbench: Workbench, of: str, name: str) -> str:
+    """The fact `name` of a role or of a run. Raises `MissingFact`."""
+    run = run_of(workbench, of)
+    try:
+        return workbench.cache.get_or_make(
+            (fact, run, run.stamp, name), lambda: FACTS[name](workbench, run)
+        )
+    except (VitdemoError, AttributeError) as error:
+        raise MissingFact(f"It needs '{name}' of {run.name}, which is not here.") from error
+
+
+def run_of(workbench: Workbench, of: str) -> Run:
+    """The run that plays the role `of`, or has that name. Raises `MissingFact`."""
+    if of in ROLES:
+        found = next((run for run in workbench.explained_runs() if role(run) == of), None)
+        if found is None:
+            raise MissingFact(f"It needs {ROLES[of]} with its weights.")
+        return found
+    try:
+        return workbench.run(of)
+    except VitdemoError as error:
+        raise MissingFact(f"It needs the run '{of}'.") from error
+
+
+def role(run: Run) -> str:
+    if run.spec.family in CONVOLUTIONAL:
+        return "conv"
+    is_trained_here = run.has_evaluation or bool(run.history)
+    return "vit" if run.spec.family == "vit" else "tuned" if is_trained_here else ""
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
+def _evaluated(read: Callable[[np.ndarray, np.ndarray, Run], str]):
+    def of(workbench: Workbench, run: Run) -> str:
+        found = sound_evaluation(run)
+        return read(found.probabilities, found.labels, run)
+
+    return of
+
+
+def _wrong(probabilities, labels) -> int:
+    return int((probabilities.argmax(1) != labels).sum())
+
+
+def _pair(probabilities, labels, run: Run) -> tuple[str, str, str]:
+    """True class, predicted class and count of the largest cell off the diagonal."""
+    pairs = most_confused(confusion(probabilities, labels), 1)
+    if not pairs:
+        raise MissingFact(f"'{run.name}' confuses nothing.")
+    return run.classes[pairs[0].true], run.classes[pairs[0].predicted], str(pairs[0].count)
+
+
+def _recalls(probabilities, labels) -> np.ndarray:
+    matrix = confusion(probabilities, labels)
+    return np.diag(matrix) / np.maximum(matrix.sum(1), 1)
+
+
+def _of_model(read: Callable) -> Callable[[Workbench, Run], str]:
+    return lambda workbench, run: str(read(workbench.model(run), run))
+
+
+def _tokens(model, run: Run) -> int:
+    return len(prefix_token_names(model)) + model.patch_embed.num_patches
+
+
+def _pair_share(model, run: Run) -> str:
+    pairs = pair_macs(_tokens(model, run), model.embed_dim, len(model.blocks))
+    return percent(pairs / count_macs(model, run.spec.image_size))
+
+
+def _gain(workbench: Workbench, run: Run):
+    """Of `run` beside the base of its ablation."""
+    tested = workbench.evaluated_runs()
+    for base, names in ablations(tested).items():
+        if run.name in names and run.name != base:
+            return ablation_of(workbench.run(base), [run]).gains[0]
+    raise MissingFact(f"'{run.name}' is in no ablation.")
+
+
+def _trained_on(workbench: Workbench, run: Run) -> str:
+    return percent((record_of_weights(run) or {})["train_accuracy"])
+
+
+def _points(share: float) -> str:
+    return signed(100 * share)
+
+
+FACTS: dict[str, Callable[[Workbench, Run], str]] = {
+    "name": lambda workbench, run: run.name,
+    "image": lambda workbench, run: str(run.spec.image_size),
+    "classes": lambda workbench, run: str(len(run.classes)),
+    "epochs": lambda workbench, run: str(len(run.history)),
+    "parameters": _of_model(lambda model, run: f"{count_parameters(model) / 1e6:.1f}"),  # millions
+    "macs": _of_model(lambda model, run: f"{count_macs(model, run.spec.image_size) / 1e6:.0f}"),
+    # Of Vision Transformers
+    "patch": _of_model(lambda model, run: model.patch_embed.patch_size[0]),
+    "patch_numbers": _of_model(lambda model, run: 3 * model.patch_embed.patch_size[0] ** 2),
+    "rows": _of_model(lambda model, run: model.patch_embed.grid_size[0]),
+    "patches": _of_model(lambda model, run: model.patch_embed.num_patches),
+    "tokens": _of_model(_tokens),
+    "pairs": _of_model(lambda model, run: _tokens(model, run) ** 2),
+    "width": _of_model(lambda model, run: model.embed_dim),
+    "layers": _of_model(lambda model, run: len(model.blocks)),
+    "heads": _of_model(lambda model, run: model.blocks[0].attn.num_heads),
+    "all_heads": _of_model(lambda model, run: len(model.blocks) * model.blocks[0].attn.num_heads),
+    "head_width": _of_model(lambda model, run: model.blocks[0].attn.head_dim),
+    "hidden": _of_model(lambda model, run: model.blocks[0].mlp.fc2.in_features),
+    "pair_share": _of_model(_pair_share),  # of all multiply-adds, in percent
+    # Of tested runs; shares in percent
+    "tests": _evaluated(lambda p, labels, run: str(len(labels))),
+    "accuracy": _evaluated(lambda p, labels, run: percent(accuracy(p, labels))),
+    "wrong": _evaluated(lambda p, labels, run: str(_wrong(p, labels))),
+    "confused_true": _evaluated(lambda p, labels, run: _pair(p, labels, run)[0]),
+    "confused_predicted": _evaluated(lambda p, labels, run: _pair(p, labels, run)[1]),
+    "confused_count": _evaluated(lambda p, labels, run: _pair(p, labels, run)[2]),
+    "worst_class": _evaluated(lambda p, labels, run: run.classes[_recalls(p, labels).argmin()]),
+    "worst_recall": _evaluated(lambda p, labels, run: percent(_recalls(p, labels).min())),
+    "confidence": lambda workbench, run: percent(calibration(run).mean_confidence),
+    "calibration_error": lambda workbench, run: percent(calibration(run).before.error),
+    "train_accuracy": _trained_on,
+    # Of runs of an ablation, in points beside its base
+    "gain": lambda workbench, run: _points(_gain(workbench, run).test.difference),
+    "gain_low": lambda workbench, run: _points(_gain(workbench, run).test.interval[0]),
+    "gain_high": lambda workbench, run: _points(_gain(workbench, run).test.interval[1]),
+}

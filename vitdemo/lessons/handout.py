@@ -1,0 +1,143 @@
+"""A lesson on paper: one HTML page that is whole by itself and prints on two sheets.
+
+    Path("hand-out.html").write_text(handout(lesson, workbench), encoding="utf-8")
+
+Its figures are of the models that are here; what a figure needs and is not here is said in its
+place.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from vitdemo import figures
+from vitdemo.errors import LessonError, VitdemoError
+from vitdemo.figures import charts, maps
+from vitdemo.figures.matrix import matrix_figure
+from vitdemo.inputs import load_image, visible_square
+from vitdemo.lessons import Lesson
+from vitdemo.lessons.facts import run_of
+from vitdemo.metrics import confusion
+from vitdemo.metrics.calibrated_runs import calibration
+from vitdemo.metrics.errors import cells
+from vitdemo.metrics.recipe_ablation import ablation_of, ablations
+from vitdemo.report import TEMPLATES, Drawn, learning
+from vitdemo.workbench import Workbench
+
+PICTURE = Path(__file__).parents[2] / "assets" / "photos" / "cat.jpg"
+LAYERS_SHOWN = 6  # of a deep model every second or third one
+
+
+def handout(lesson: Lesson, workbench: Workbench, *, answers: bool = False) -> str:
+    """The page of a `lesson` whose facts are filled in; with `answers`, for the teacher.
+
+    Raises `LessonError` for a figure that there is not.
+    """
+    return TEMPLATES.get_template("handout.html").render(
+        lesson=lesson,
+        answers=answers,
+        figures=[drawn(name, workbench) for name in lesson.figures],
+        tasks=[step for step in lesson.steps if step.task],
+        questions=[step for step in lesson.steps if step.question],
+    )
+
+
+def drawn(name: str, workbench: Workbench) -> Drawn | str:
+    """The figure `name`, or why it cannot be drawn here. Raises `LessonError`."""
+    if name not in FIGURES:
+        raise LessonError(f"There is no figure '{name}': there are {', '.join(FIGURES)}.")
+    try:
+        return FIGURES[name](workbench)
+    except VitdemoError as error:
+        return f"The figure '{name}' is missing. {error}"
+
+
+def _svg(title: str, figure) -> Drawn:
+    return Drawn(title, title, figures.svg(figure))
+
+
+def _traced(workbench: Workbench, of: str):
+    return workbench.look(run_of(workbench, of), visible_square(load_image(PICTURE)))
+
+
+def _patches(workbench: Workbench) -> Drawn:
+    found = _traced(workbench, "vit")
+    return _svg(f"What {found.run.name} is given", maps.cut_figure(found.seen, *found.grid))
+
+
+def _heads(workbench: Workbench) -> Drawn:
+    found = _traced(workbench, "vit")
+    step = -(-found.layers // LAYERS_SHOWN)
+    shown = [found.head_maps(layer) for layer in range(1, found.layers + 1, step)]
+    title = f"What the class token attends to, {found.run.name}"
+    return _svg(title, maps.head_grid_figure(found.seen, shown))
+
+
+def _rollout(workbench: Workbench) -> Drawn:
+    found = _traced(workbench, "tuned")
+    last, middle = found.layers, found.layers // 2
+
+    def rolled(layer: int):
+        return found.rollout_map(layer, fusion="mean", discard_ratio=0.0)
+
+    row = [
+        ("the picture", None),
+        (f"mean of heads, layer {last}", found.head_maps(last).mean(0)),
+        (f"rollout to layer {middle}", rolled(middle)),
+        (f"rollout to layer {last}", rolled(last)),
+    ]
+    return _svg(
+        f"Attention and attention rollout, {found.run.name}", maps.row_figure(found.seen, row)
+    )
+
+
+def _distance(workbench: Workbench) -> Drawn:
+    found = _traced(workbench, "tuned")
+    heads = found.distances / found.grid[0]  # (L, H), shares of the side
+    even = float(heads.mean())
+    title = f"How far the heads of {found.run.name} look; dashed: their mean"
+    return _svg(title, charts.distance_plot(heads, even, float(heads.max()) * 1.1))
+
+
+def _matrix(workbench: Workbench) -> Drawn:
+    run = run_of(workbench, "vit")
+    counts = confusion(run.evaluation.probabilities, run.evaluation.labels)  # (C, C)
+    title = f"Test pictures of {run.name}"
+    texts = [[str(count) for count in row] for row in counts]
+    return _svg(title, matrix_figure(cells(counts), texts, run.classes, "", "pictures"))
+
+
+def _reliability(workbench: Workbench) -> Drawn:
+    found = calibration(run_of(workbench, "vit"))
+    title = f"Right answers over confidence, {found.run}; grey: what chance allows"
+    return _svg(title, charts.reliability_plot(found.before, found.chance.band, None))
+
+
+def _gains(workbench: Workbench) -> Drawn:
+    tested = workbench.evaluated_runs()
+    groups = ablations(tested)
+    if not groups:
+        raise LessonError("There is no ablation among the runs.")
+    base, names = next(iter(groups.items()))
+    others = [run for run in tested if run.name in names and run.name != base]
+    found = ablation_of(workbench.run(base), others)
+    words = [gain.words for gain in found.gains]
+    tests, clear = [gain.test for gain in found.gains], [gain.is_clear for gain in found.gains]
+    return _svg(f"What each change of {base} bought", charts.gain_plot(words, tests, clear))
+
+
+def _curves(workbench: Workbench) -> Drawn:
+    runs = [run_of(workbench, of) for of in ("vit", "conv")]
+    plot = learning(runs)["plots"][1]
+    return Drawn(f"Accuracy by epoch: {runs[0].name} and {runs[1].name}", plot.label, plot.svg)
+
+
+FIGURES: dict[str, Callable[[Workbench], Drawn]] = {
+    "patches": _patches,
+    "heads": _heads,
+    "rollout": _rollout,
+    "distance": _distance,
+    "matrix": _matrix,
+    "reliability": _reliability,
+    "gains": _gains,
+    "curves": _curves,
+}

@@ -1,0 +1,38 @@
+// Lessons as cards, with how far this browser came in each.
+const { make, notice, redraw } = vitdemo;
+const begin = (name, step) => document.dispatchEvent(new CustomEvent("vitdemo:lesson", { detail: { name, step } }));
+
+function kept() {
+  try {
+    return JSON.parse(localStorage.getItem("vitdemo-lessons")) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+function card({ name, title, minutes, goal, steps }) {
+  const { step = 0, done = [] } = kept()[name] ?? {};
+  const finished = done.length >= steps;
+  const begun = (step > 0 || done.length > 0) && !finished;
+  const start = make("button", { type: "button", className: "begin", text: begun ? "Go on" : finished ? "Again" : "Start", "data-pick": name, "aria-label": `${begun ? "Go on" : "Start"}: ${title}` });
+  start.addEventListener("click", () => begin(name, begun ? step : 0));
+  const again = make("button", { type: "button", text: "From the beginning", "data-pick": `${name} again` });
+  again.addEventListener("click", () => begin(name, 0));
+  const words = `${minutes} minutes, ${steps} steps${done.length ? `; ${finished ? "done" : `${done.length} done`}` : ""}`;
+  return make("li", {}, make("h3", { text: title }), make("p", { text: goal }), make("small", { text: words }),
+    make("div", { className: "bar" }, make("i", { style: `width: ${(100 * Math.min(done.length, steps)) / steps}%` })),
+    make("div", { className: "buttons" }, start, begun ? again : null));
+}
+
+function draw() {
+  const { lessons = [], missing = [], problems = [] } = props.value || {};
+  redraw(element.querySelector(".cards"), ...lessons.map(card));
+  element.querySelector(".notes").replaceChildren(
+    ...missing.map(({ title, words }) => notice(`'${title}' is not shown. ${words}`)), ...problems.map((words) => notice(words)));
+}
+document.addEventListener("vitdemo:progress", function follow() {
+  if (!element.isConnected) return document.removeEventListener("vitdemo:progress", follow);
+  draw();
+});
+watch("value", draw);
+draw();

@@ -1,0 +1,42 @@
+"""The lessons there are, as cards: what each is about, how far one came, and Start.
+
+A handler returns a `Shelf`. The value that reaches the script:
+
+    {"lessons": [{"name", "title", "minutes", "goal", "steps": int}, ...],
+     "missing": [{"title", "words"}, ...], "problems": [str, ...]}
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vitdemo.lessons import Lesson
+from vitdemo.page.components import Drawing
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """`missing` are lessons with what they need and is not here; `problems` name broken files."""
+
+    lessons: Sequence[Lesson]
+    missing: Sequence[tuple[Lesson, str]] = ()
+    problems: Sequence[str] = ()
+
+
+class LessonList(Drawing):
+    """See the module."""
+
+    def drawn(self, value: Shelf) -> dict:
+        return {
+            "lessons": [
+                {
+                    "name": lesson.name,
+                    "title": lesson.title,
+                    "minutes": lesson.minutes,
+                    "goal": lesson.goal,
+                    "steps": len(lesson.steps),
+                }
+                for lesson in value.lessons
+            ],
+            "missing": [{"title": each.title, "words": words} for each, words in value.missing],
+            "problems": list(value.problems),
+        }

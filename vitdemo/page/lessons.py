@@ -1,0 +1,204 @@
+"""The tab "Lessons", and the panel that leads through one beside every tab.
+
+A lesson's numbers are read when it is shown, so that they are those of the models that are here.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import gradio as gr
+
+from vitdemo.errors import LessonError, VitdemoError
+from vitdemo.lessons import Lesson, read_lessons, with_facts
+from vitdemo.lessons.facts import MissingFact
+from vitdemo.lessons.handout import handout
+from vitdemo.models import ModelSpec, build_model
+from vitdemo.models.cost import CLASSES, VitCost, vit_cost
+from vitdemo.page.compare.models import timed
+from vitdemo.page.components.article import Article, Text
+from vitdemo.page.components.lesson_list import LessonList, Shelf
+from vitdemo.page.components.lesson_panel import LessonPanel
+from vitdemo.page.components.table import Table
+from vitdemo.page.kit import LIGHT_QUEUE, LONG_QUEUE, QUIET, for_people, offer_download
+from vitdemo.page.look import permalink
+from vitdemo.page.look.tab import Look
+from vitdemo.workbench import Workbench
+
+INTRO = (
+    "Each lesson opens the views that it speaks of and stays beside them: a short text, something "
+    "to do, a guess before the answer. How far you came is kept in this browser. Teachers: "
+    "`?teach=1` in the address makes everything larger, and the arrow keys lead on."
+)
+# Of the calculator: label, smallest, largest, step and start; those of our own small model.
+SIZES = {
+    "image": ("Image side, pixels", 16, 384, 16, 32),
+    "patch": ("Patch side, pixels", 2, 32, 2, 4),
+    "width": ("Width", 32, 1024, 32, 128),
+    "depth": ("Layers", 1, 24, 1, 6),
+    "heads": ("Heads", 1, 16, 1, 4),
+}
+START = {name: start for name, (*_, start) in SIZES.items()}
+MOST_MACS = 20e9  # of a model that is built and timed
+MOST_TOKENS = 2_500
+TIMED_SECONDS = 1.0
+
+
+def build(
+    page: gr.Blocks, tab: gr.Tab, panel: LessonPanel, look: Look, folders: Sequence[Path]
+) -> None:
+    """Lay out and wire the tab, and the `panel` beside all tabs; lessons lie in `folders`."""
+    workbench = look.workbench
+    gr.Markdown(INTRO)
+    shelf = LessonList(elem_id="lessons")
+    with gr.Accordion("What does a Vision Transformer cost?", open=False, elem_id="cost-of"):
+        lay_out_cost(workbench)
+    with gr.Accordion("Hand-outs to print", open=False, elem_id="hand-outs"):
+        gr.Markdown(
+            "A page of each lesson with figures of the models that are here, its questions and "
+            "space to write; open it in a browser and print it."
+        )
+        choice = gr.Dropdown([], label="Lesson", elem_id="hand-out-of")
+
+        def save(folder, name, answers: bool = False) -> str:
+            lesson = with_facts(named(read_lessons(*folders)[0], name), workbench)
+            path = folder / f"vitdemo-{lesson.name}{'-answers' if answers else ''}.html"
+            path.write_text(handout(lesson, workbench, answers=answers), encoding="utf-8")
+            return str(path)
+
+        def save_answers(folder, name) -> str:
+            return save(folder, name, answers=True)
+
+        with gr.Row():
+            offer_download("Hand-out (.html)", "hand-out", save, [choice], LONG_QUEUE)
+            offer_download(
+                "With answers (.html)", "answers-out", save_answers, [choice], LONG_QUEUE
+            )
+
+    def show(chosen) -> tuple:
+        found = shelf_of(workbench, folders)
+        choices = [(lesson.title, lesson.name) for lesson in found.lessons]
+        names = [name for _, name in choices]
+        value = chosen if chosen in names else next(iter(names), None)
+        return found, gr.update(choices=choices, value=value)
+
+    tab.select(show, choice, [shelf, choice], **QUIET)
+
+    def send() -> list[Lesson]:
+        return shelf_of(workbench, folders).lessons
+
+    def send_if_named(search: str):
+        return send() if "lesson=" in (search or "") else gr.skip()
+
+    private = {"api_visibility": "private", "show_progress": "hidden", **LIGHT_QUEUE}
+    panel.want(send, None, panel, **private)
+    page.load(send_if_named, look.section, panel, js=permalink.READ, **private)
+    look.visit_on(panel.visit)
+
+
+def shelf_of(workbench: Workbench, folders: Sequence[Path]) -> Shelf:
+    """The lessons as they are now; those that lack something here, and broken files, in words."""
+    read, problems = read_lessons(*folders)
+    found, missing = [], []
+    for lesson in read:
+        try:
+            found.append(with_facts(lesson, workbench))
+        except MissingFact as error:
+            missing.append((lesson, str(error)))
+    return Shelf(found, missing, problems)
+
+
+def named(lessons: Sequence[Lesson], name: object) -> Lesson:
+    """Raises `LessonError` where there is none of this name."""
+    for lesson in lessons:
+        if lesson.name == name:
+            return lesson
+    raise LessonError("Choose a lesson first.")
+
+
+# --- what a model costs --------------------------------------------------------------------------
+
+
+def lay_out_cost(workbench: Workbench) -> None:
+    with gr.Row():
+        sliders = [
+            gr.Slider(
+                low, high, start, step=step, label=label, elem_id=f"cost-{name}", min_width=160
+            )
+            for name, (label, low, high, step, start) in SIZES.items()
+        ]
+    with gr.Row():
+        measure = gr.Button("Measure its latency here", size="sm", elem_id="cost-measure")
+        keep = gr.Button("Compare with this from now on", size="sm", elem_id="cost-keep")
+    before = gr.State(list(START.values()))
+    table = Article(elem_id="cost-table", min_height=120)
+
+    def tell(before, *sizes) -> list | str:
+        try:
+            return cost_table(vit_cost(*before), vit_cost(*checked(sizes)))
+        except VitdemoError as error:
+            return str(error)
+
+    @for_people
+    def time_it(before, *sizes) -> list:
+        return [
+            *cost_table(vit_cost(*before), vit_cost(*checked(sizes))),
+            latency(workbench, sizes),
+        ]
+
+    private = {"api_visibility": "private", "show_progress": "hidden"}
+    often = private | LIGHT_QUEUE | {"trigger_mode": "always_last"}
+    gr.on([slider.change for slider in sliders], tell, [before, *sliders], table, **often)
+    kept = keep.click(lambda *sizes: list(sizes), sliders, before, **private, **LIGHT_QUEUE)
+    kept.success(tell, [before, *sliders], table, **private, **LIGHT_QUEUE)
+    measure.click(time_it, [before, *sliders], table, api_visibility="private", **LONG_QUEUE)
+
+
+def checked(sizes: Sequence) -> list[int]:
+    """Whole sizes within what can be had. Raises `LessonError`."""
+    sizes = [int(size) for size in sizes]
+    image, patch = sizes[:2]
+    if image % patch:
+        raise LessonError(f"Patches of {patch} pixels do not fill a side of {image}.")
+    if (image // patch) ** 2 > MOST_TOKENS:
+        raise LessonError(
+            f"That is {(image // patch) ** 2:,} patches; {MOST_TOKENS:,} are the most."
+        )
+    return sizes
+
+
+def cost_table(before: VitCost, now: VitCost) -> list:
+    rows = [
+        ["Tokens", f"{before.tokens:,}", f"{now.tokens:,}", times(before.tokens, now.tokens)],
+        ["Parameters, M", *(f"{c.parameters / 1e6:.2f}" for c in (before, now)),
+         times(before.parameters, now.parameters)],
+        ["Multiply-adds, M", *(f"{c.macs / 1e6:,.0f}" for c in (before, now)),
+         times(before.macs, now.macs)],
+        ["of these for pairs of tokens, M", *(f"{c.pair_macs / 1e6:,.1f}" for c in (before, now)),
+         times(before.pair_macs, now.pair_macs)],
+        ["which is a share of, %", *(f"{100 * c.pair_share:.1f}" for c in (before, now)), ""],
+    ]  # fmt: skip
+    words = "Of one picture, ten classes. Pairs of tokens: queries with keys, weights with values."
+    return [
+        Table(["", "compared with", "now", "factor"], rows, file="cost"),
+        Text(words, quiet=True),
+    ]
+
+
+def times(before: float, now: float) -> str:
+    return f"× {now / before:.2f}"
+
+
+def latency(workbench: Workbench, sizes: Sequence) -> Text:
+    """The time of one picture here, measured. Raises `LessonError` for what is too large."""
+    image, patch, width, depth, heads = checked(sizes)
+    cost = vit_cost(image, patch, width, depth, heads)
+    if cost.macs > MOST_MACS:
+        raise LessonError(f"It is too large to be timed here: over {MOST_MACS / 1e9:.0f} G.")
+    options = {"patch_size": patch, "embed_dim": width, "depth": depth, "num_heads": heads}
+    model = build_model(ModelSpec("vit", image, options=options), CLASSES)
+    found = timed(model.to(workbench.device).eval(), image, 1, workbench.device, TIMED_SECONDS)
+    return Text(
+        f"One picture takes **{found.milliseconds:.1f} ms** here (median of {found.passes} passes, "
+        f"the middle half {found.low:.1f} to {found.high:.1f} ms; {found.device}).",
+        told=True,
+    )
