@@ -12,7 +12,7 @@ ORDER = (
     "errors < inputs < perturb < cifar10 < data < models < augment < recipes < training < runs"
     " < metrics < attention < attributions < faithfulness < figures < timm_models"
     " < tsne < cache < traced < workbench < class_maps < features < inside < export"
-    " < own_classes < robustness < predictions < film < jobs < report < page < app"
+    " < own_classes < robustness < predictions < film < jobs < report < lessons < page < app"
 )
 LAYERS = ORDER.split(" < ")
 ROOMS = {  # library: the only layers that may import it

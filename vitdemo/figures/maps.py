@@ -3,7 +3,7 @@
 Letters: S side of a picture, H heads, rows and columns of a patch grid.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -37,14 +37,14 @@ def row_figure(seen: np.ndarray, maps: Sequence[tuple[str, np.ndarray | None]]) 
     return figure
 
 
-def head_grid_figure(seen: np.ndarray, layers: Sequence[np.ndarray]) -> Figure:
-    """The maps (H, rows, columns) of each of `layers`, a row a layer, as on the page's wall."""
-    heads = len(layers[0])
-    figure = Figure(figsize=(1.0 * heads, 1.12 * len(layers)), layout="constrained")
-    grid = figure.subplots(len(layers), heads, squeeze=False)
-    for layer, maps in enumerate(layers, 1):
-        for head, values in enumerate(maps, 1):
-            over(grid[layer - 1, head - 1], seen, values, f"layer {layer}, head {head}")
+def head_grid_figure(seen: np.ndarray, layers: Mapping[str, np.ndarray]) -> Figure:
+    """The maps (H, rows, columns) of `layers` by their titles, a column a layer."""
+    heads = len(next(iter(layers.values())))
+    figure = Figure(figsize=(1.1 * len(layers), 1.2 * heads), layout="constrained")
+    grid = figure.subplots(heads, len(layers), squeeze=False)
+    for column, (title, maps) in enumerate(layers.items()):
+        for head, values in enumerate(maps):
+            over(grid[head, column], seen, values, f"{title}, head {head + 1}")
     return figure
 
 

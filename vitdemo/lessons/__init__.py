@@ -4,7 +4,8 @@
     title: From pixels to tokens
     minutes: 15
     goal: Say what a Vision Transformer is given, and count it.
-    figures: patches                 # of the hand-out, see `figures.py`; may be left out
+    figures: patches                 # of the hand-out, see `handout.py`; may be left out
+    answers: gains                   # and those of the teacher's own alone, since they tell
     ---
     ## A picture is cut                           a step: its title, and up to 60 words of text
     **{vit.name}** cuts it into {vit.patches} patches.      a fact of a run, see `facts.py`
@@ -36,7 +37,8 @@ FOLDER = Path(__file__).parent
 LANGUAGE = "en"
 MOST_WORDS = 60  # of a step's text
 MOST_BYTES = 200_000
-HEAD = {"title", "minutes", "goal", "figures"}
+HEAD = ("title", "minutes", "goal")
+FIGURES = ("figures", "answers")  # of the hand-out
 FIELDS = {"open", "ring", "do", "task", "ask", "number", "free", "because"}
 # How the page knows that a task is done: by the person's own click or change, not by its own.
 TASKS = {
@@ -88,7 +90,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Lesson:
-    """`name` is its file's; `minutes` what a student needs; `figures` are the hand-out's."""
+    """`name` is its file's; `minutes` what a student needs; `figures` are the hand-out's, and
+    `answers` those that only the teacher's has."""
 
     name: str
     title: str
@@ -96,6 +99,7 @@ class Lesson:
     goal: str
     steps: tuple[Step, ...]
     figures: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
 
 
 def read_lessons(*folders: Path) -> tuple[list[Lesson], list[str]]:
@@ -168,16 +172,16 @@ def _front_matter(lines: list[Line]) -> tuple[dict, list[Line]]:
     found = {}
     for number, text in lines[1 : ends[1]]:
         name, colon, value = text.partition(":")
-        if not colon or name.strip() not in HEAD:
-            raise _Broken(number, f"'{text[:40]}' is none of {', '.join(sorted(HEAD))}.")
+        if not colon or name.strip() not in (*HEAD, *FIGURES):
+            raise _Broken(number, f"'{text[:40]}' is none of {', '.join((*HEAD, *FIGURES))}.")
         found[name.strip()] = _known(number, value.strip())
-    for name in sorted(HEAD - {"figures"}):
+    for name in HEAD:
         if not found.get(name):
             raise _Broken(1, f"its head has no '{name}'.")
     if not found["minutes"].isdecimal() or not 0 < int(found["minutes"]) < 1000:
         raise _Broken(1, "'minutes' is a whole number.")
-    figures = tuple(found.get("figures", "").replace(",", " ").split())
-    return found | {"minutes": int(found["minutes"]), "figures": figures}, lines[ends[1] + 1 :]
+    drawn = {name: tuple(found.get(name, "").replace(",", " ").split()) for name in FIGURES}
+    return found | drawn | {"minutes": int(found["minutes"])}, lines[ends[1] + 1 :]
 
 
 def _parts(lines: Iterable[Line]) -> list[list[Line]]:

@@ -32,10 +32,11 @@ def handout(lesson: Lesson, workbench: Workbench, *, answers: bool = False) -> s
 
     Raises `LessonError` for a figure that there is not.
     """
+    shown = [*lesson.figures, *(lesson.answers if answers else ())]
     return TEMPLATES.get_template("handout.html").render(
         lesson=lesson,
         answers=answers,
-        figures=[drawn(name, workbench) for name in lesson.figures],
+        figures=[drawn(name, workbench) for name in shown],
         tasks=[step for step in lesson.steps if step.task],
         questions=[step for step in lesson.steps if step.question],
     )
@@ -67,7 +68,8 @@ def _patches(workbench: Workbench) -> Drawn:
 def _heads(workbench: Workbench) -> Drawn:
     found = _traced(workbench, "vit")
     step = -(-found.layers // LAYERS_SHOWN)
-    shown = [found.head_maps(layer) for layer in range(1, found.layers + 1, step)]
+    layers = range(1, found.layers + 1, step)
+    shown = {f"layer {layer}": found.head_maps(layer) for layer in layers}
     title = f"What the class token attends to, {found.run.name}"
     return _svg(title, maps.head_grid_figure(found.seen, shown))
 

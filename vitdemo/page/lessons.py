@@ -173,13 +173,13 @@ def cost_table(before: VitCost, now: VitCost) -> list:
          times(before.parameters, now.parameters)],
         ["Multiply-adds, M", *(f"{c.macs / 1e6:,.0f}" for c in (before, now)),
          times(before.macs, now.macs)],
-        ["of these for pairs of tokens, M", *(f"{c.pair_macs / 1e6:,.1f}" for c in (before, now)),
+        ["for pairs of tokens, M", *(f"{c.pair_macs / 1e6:,.1f}" for c in (before, now)),
          times(before.pair_macs, now.pair_macs)],
-        ["which is a share of, %", *(f"{100 * c.pair_share:.1f}" for c in (before, now)), ""],
+        ["their share, %", *(f"{100 * c.pair_share:.1f}" for c in (before, now)), ""],
     ]  # fmt: skip
-    words = "Of one picture, ten classes. Pairs of tokens: queries with keys, weights with values."
+    words = "Ten classes. Pairs of tokens: queries with keys, and weights with values."
     return [
-        Table(["", "compared with", "now", "factor"], rows, file="cost"),
+        Table(["of one picture", "compared with", "now", "factor"], rows, file="cost"),
         Text(words, quiet=True),
     ]
 

@@ -4,13 +4,14 @@ const { address, make, marked, visit } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const panel = part("lesson");
 const KEPT = "vitdemo-lessons"; // in the browser: {name: {step, steps, done: [numbers]}}
+const SEEK = 3000; // milliseconds: a view is drawn in parts
 const OWN = ["lesson", "step", "teach"]; // of the address, whatever view is open
 const teaches = new URLSearchParams(window.location.search).get("teach") === "1";
 let lesson = null;
 let at = 0; // the step, from 0
 let done = false; // of the step
 let waiting = null; // what is to begin when the lessons are here
-let first = null; // the token that the large map showed when the step began
+let seeking = 0; // until when what the step points at is brought into the window
 
 // --- what is kept ---
 
@@ -52,6 +53,21 @@ function point(selector) {
   ring.textContent = selector ? `${selector} { outline: 3px solid #f59e0b; outline-offset: 3px; border-radius: 6px; }` : "";
 }
 
+const pointed = () => {
+  const { ring } = lesson.steps[at];
+  return ring ? [...document.querySelectorAll(ring)].find((each) => each.getClientRects().length) : null;
+};
+
+// Bring what the step points at into the part of the window that the panel leaves free.
+function reveal(found) {
+  const beside = panel.getBoundingClientRect();
+  const free = beside.width < window.innerWidth ? window.innerHeight : beside.top;
+  const { top, bottom, height } = found.getBoundingClientRect();
+  if (top >= 0 && bottom <= free) return;
+  if (top >= 0 && top < free / 2 && height > free) return; // it begins well within
+  window.scrollBy({ top: height < free ? top - (free - height) / 2 : top - 12 });
+}
+
 // All but what the step points at darkens, until the next click or key.
 let dim = null;
 function bright() {
@@ -60,9 +76,9 @@ function bright() {
 }
 function show() {
   bright();
-  const found = [...document.querySelectorAll(lesson.steps[at].ring)].find((each) => each.offsetWidth || each.getClientRects().length);
+  const found = pointed();
   if (!found) return tell(["What this step points at is not to be seen now: its view is opened again."], () => open(viewOf(at) ?? ""));
-  found.scrollIntoView({ block: "center" });
+  reveal(found);
   requestAnimationFrame(() => {
     const box = found.getBoundingClientRect();
     dim = document.body.appendChild(make("div", { className: "vd-dim", style: `left: ${box.left - 4}px; top: ${box.top - 4}px; width: ${box.width + 8}px; height: ${box.height + 8}px` }));
@@ -99,13 +115,18 @@ function changed(event) {
   if (task.kind === "choose" && (!task.value || [chosen, event.target.value].includes(task.value))) finish();
 }
 for (const kind of ["input", "change"]) document.addEventListener(kind, changed, true);
+for (const kind of ["wheel", "touchmove", "pointerdown", "keydown"]) document.addEventListener(kind, () => (seeking = 0), { capture: true, passive: true });
 document.addEventListener("vitdemo:drawn", ({ detail }) => {
   const isPatch = /^\d+,\d+$/.test(detail.token);
-  if (current()?.kind === "point" && isPatch && detail.token !== first) finish();
+  if (current()?.kind === "point" && isPatch) finish();
 });
 // What an answer of the server brings, or the address says.
 setInterval(() => {
   const task = current();
+  if (!panel.hidden && Date.now() < seeking) {
+    const found = pointed();
+    if (found) reveal(found);
+  }
   if (task?.kind === "see" && new URLSearchParams(window.location.search).get(task.where) === task.value) finish();
   if (task?.kind === "shown" && [...document.querySelectorAll(task.where)].some((each) => each.offsetParent)) finish();
 }, 300);
@@ -192,12 +213,13 @@ function go(number, { fresh = false } = {}) {
   at = Math.min(Math.max(number, 0), lesson.steps.length - 1);
   const step = lesson.steps[at];
   done = false;
-  first = null;
+  seeking = Date.now() + SEEK;
   bright();
   address({ lesson: lesson.name, step: at + 1 });
   const view = !fresh && at === before + 1 ? step.opens : viewOf(at);
   if (view) open(view);
   point(step.ring);
+  document.body.classList.toggle("vd-picture", Boolean(step.ring && document.querySelector(step.ring)?.closest("#look-at")));
   part("told").replaceChildren();
   part("question").replaceChildren();
   if (step.question) ask(step.question);

@@ -1,0 +1,208 @@
+"""Lessons: the reader against good and broken files, their facts against the runs' own files."""
+
+import re
+from html import unescape
+
+import numpy as np
+import pytest
+import torch
+
+from tests.making import RESNET, VIT, make_run
+from tests.serving import ROOT
+from vitdemo.errors import LessonError
+from vitdemo.lessons import (
+    FOLDER,
+    LANGUAGE,
+    Question,
+    Task,
+    parse,
+    read_lessons,
+    with_facts,
+)
+from vitdemo.lessons.facts import FACTS, MissingFact, fact
+from vitdemo.lessons.handout import FIGURES, handout
+from vitdemo.models.cost import pair_macs, vit_cost
+from vitdemo.page.lessons import checked, cost_table, shelf_of
+from vitdemo.runs import read_run
+from vitdemo.workbench import Workbench
+
+HEAD = "---\ntitle: T\nminutes: 5\ngoal: G\n---\n"
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Workbench:
+    return Workbench([ROOT / "assets" / "runs"], ROOT / "none", torch.device("cpu"))
+
+
+def step(text: str):
+    return parse(f"{HEAD}## S\nWords.\n\n{text}", "a.md").steps[0]
+
+
+def test_a_step_has_its_fields():
+    found = step("open: ?tab=data&x=1\nring: #a .b\ndo: Press\n  it.\ntask: press #a button")
+    assert (found.title, found.text, found.opens) == ("S", ("Words.",), "?tab=data&x=1")
+    assert (found.ring, found.do, found.task) == ("#a .b", "Press it.", Task("press", "#a button"))
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("point", Task("point")),
+        ("set #layer input >= 3", Task("set", "#layer input", ">=", "3")),
+        ("set #x input <= -0.5", Task("set", "#x input", "<=", "-0.5")),
+        ("choose #a select", Task("choose", "#a select")),
+        ("choose #a = Two words", Task("choose", "#a", value="Two words")),
+        ("see inside = lens", Task("see", "inside", value="lens")),
+        ("shown #meter figure", Task("shown", "#meter figure")),
+    ],
+)
+def test_tasks(task, expected):
+    assert step(f"do: It.\ntask: {task}").task == expected
+
+
+def test_questions():
+    choice = step("ask: Which?\n- [ ] one\n- [x] two\nbecause: It is.").question
+    assert choice == Question("Which?", ("one", "two"), 1, because="It is.")
+    number = step("ask: How many?\nnumber: 3 ± 0.5").question
+    assert (number.number, number.tolerance) == ("3", "0.5")
+    assert step("ask: Why?\nfree: So.").question.free == "So."
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("## S\nWords.", 1, "begin with a head"),
+        ("---\ntitle: T\nminutes: 5\n---\n## S\nWords.", 1, "has no 'goal'"),
+        ("---\ntitle: T\ncolour: red\n---\n## S\nWords.", 3, "none of title"),
+        (HEAD.replace("5", "five") + "## S\nWords.", 1, "whole number"),
+        (HEAD, 1, "it has no step"),
+        (HEAD + "Words.", 6, "a step begins"),
+        (HEAD + "## S\n" + "word " * 61, 6, "61 words, more than 60"),
+        (HEAD + "## S\n", 6, "neither a text nor a question"),
+        (HEAD + "## S\nWords.\ndo: It.", 8, "a 'do' needs a 'task'"),
+        (HEAD + "## S\nWords.\ndo: It.\ntask: jump", 9, "'jump' is no task"),
+        (HEAD + "## S\nWords.\nopen: https://elsewhere", 8, "from '?' on"),
+        (HEAD + "## S\nWords.\nring: a {} b", 8, "a brace"),
+        (HEAD + "## S\nWords.\nring: </style><b>", 8, "one CSS selector"),
+        (HEAD + "## S\nask: A?\n- [x] one", 7, "two choices or more"),
+        (HEAD + "## S\nask: A?\n- [x] one\n- [x] two", 7, "one of them right"),
+        (HEAD + "## S\nask: A?", 7, "one of: a number"),
+        (HEAD + "## S\nask: A?\nnumber: many", 8, "'many' is no number"),
+        (HEAD + "## S\nWords.\nbecause: so", 8, "needs an 'ask'"),
+        (HEAD + "## S\nask: A?\nask: B?", 8, "a second 'ask'"),
+        (HEAD + "## S\nWords.\nopen: ?a\nWhat?", 9, "'What?' is none of"),
+        (HEAD + "## S\nSee {vit.colour}.", 7, "no fact 'colour'"),
+        (HEAD + "## S\nSee {vit}.", 7, "has a brace"),
+    ],
+)
+def test_a_broken_lesson_is_named_by_file_and_line(text, line, words):
+    with pytest.raises(LessonError, match=rf"^a\.md, line {line}: .*{re.escape(words)}"):
+        parse(text, "a.md")
+
+
+def test_a_folder_of_ones_own_adds_and_replaces(tmp_path, shipped):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    good = HEAD + "## S\nIt has {vit.tokens} tokens, {nobody.name}.\n"
+    (theirs / "own.md").write_text(good)
+    (theirs / "1-tokens.md").write_text(HEAD + "## S\nMine.\n")
+    (theirs / "broken.md").write_bytes(b"\xff\xfe")
+    (theirs / "Upper.md").write_text(good)
+    found, problems = read_lessons(FOLDER / LANGUAGE, theirs)
+    assert {lesson.name: lesson for lesson in found}["1-tokens"].steps[0].text == ("Mine.",)
+    assert len(problems) == 2 and "broken.md" in " ".join(problems)
+    shelf = shelf_of(shipped, [FOLDER / LANGUAGE, theirs])
+    assert [(lesson.name, words) for lesson, words in shelf.missing] == [
+        ("own", "It needs the run 'nobody'.")
+    ]
+
+
+def test_the_shipped_lessons_are_whole(shipped):
+    found, problems = read_lessons(FOLDER / LANGUAGE)
+    assert not problems and len(found) == 8
+    for lesson in found:
+        filled = with_facts(lesson, shipped)
+        assert 10 <= lesson.minutes <= 20
+        assert "{" not in repr(filled.steps).replace("{}", "")
+        assert all(each.question for each in filled.steps[-3:]), lesson.name  # as exams ask
+        assert {*lesson.figures, *lesson.answers} <= {*FIGURES}
+
+
+def test_facts_are_the_files_own(shipped):
+    run = shipped.run("vit-small-pretrained")
+    right = run.evaluation.probabilities.argmax(1) == run.evaluation.labels
+    assert fact(shipped, "vit", "accuracy") == f"{100 * right.mean():.1f}"
+    assert fact(shipped, "vit", "wrong") == str((~right).sum())
+    model = shipped.model(run)
+    tokens = model.pos_embed.shape[1]
+    assert fact(shipped, "vit", "tokens") == str(tokens)
+    assert fact(shipped, "vit", "pairs") == str(tokens**2)
+    base, muon = (shipped.run(f"vit-plain-cpu{end}") for end in ("", "-muon"))
+    gained = [(r.evaluation.probabilities.argmax(1) == r.evaluation.labels) for r in (muon, base)]
+    points = 100 * (gained[0].mean() - gained[1].mean())
+    assert fact(shipped, "vit-plain-cpu-muon", "gain") == f"{points:+.1f}"
+
+
+def test_what_is_not_here_is_said(tmp_path):
+    make_run(tmp_path / "conv", RESNET)
+    workbench = Workbench([tmp_path], tmp_path / "none", torch.device("cpu"))
+    with pytest.raises(MissingFact, match="trained from scratch"):
+        fact(workbench, "vit", "name")
+    for name in FACTS:  # no layers, no ablation, perhaps no test answers: a fact or a sentence
+        try:
+            assert fact(workbench, "conv", name)
+        except MissingFact as error:
+            assert "conv" in str(error)
+
+
+def test_another_model_has_other_facts(tmp_path):
+    make_run(tmp_path / "mine", VIT)
+    workbench = Workbench([tmp_path], tmp_path / "none", torch.device("cpu"))
+    assert fact(workbench, "vit", "name") == "mine"
+    size = read_run(tmp_path / "mine").spec.image_size
+    assert fact(workbench, "vit", "image") == str(size)
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_hand_outs_hold_questions_and_answers_where_they_are_asked_for(shipped, answers):
+    lesson = parse(
+        HEAD.replace("goal: G", "goal: <b>G</b>\nfigures: patches\nanswers: gains")
+        + "## S\nask: A **strong** one?\nnumber: 12345\nbecause: So & so.\n",
+        "a.md",
+    )
+    page = handout(lesson, shipped, answers=answers)
+    assert "A <b>strong</b> one?" in page and "&lt;b&gt;G&lt;/b&gt;" in page
+    assert ("12345" in page) == ("So &amp; so." in page) == answers
+    assert page.count("<svg") == 1 + answers
+    with pytest.raises(LessonError, match="no figure 'none'"):
+        handout(
+            parse(HEAD.replace("goal: G", "goal: G\nfigures: none") + "## S\nW.", "a.md"), shipped
+        )
+
+
+def test_a_figure_that_cannot_be_drawn_says_why(tmp_path):
+    workbench = Workbench([tmp_path], tmp_path / "none", torch.device("cpu"))
+    lesson = parse(HEAD.replace("goal: G", "goal: G\nfigures: heads") + "## S\nW.", "a.md")
+    assert "The figure 'heads' is missing." in unescape(handout(lesson, workbench))
+
+
+def test_cost_follows_the_formulas():
+    # Weights and biases of a layer: qkv and proj 4 D^2 + 4 D, MLP 8 D^2 + 5 D, two norms 4 D.
+    found, D, L, N = vit_cost(32, 4, 64, 3, 4), 64, 3, 65
+    embed = 48 * D + D + D + N * D
+    assert found.parameters == L * (12 * D * D + 13 * D) + embed + 2 * D + 10 * D + 10
+    assert found.pair_macs == pair_macs(N, D, L) == 2 * N * N * D * L
+    linear = L * N * 12 * D * D + 64 * 48 * D + 10 * D
+    assert found.macs == linear + found.pair_macs
+    assert np.isclose(found.pair_share, found.pair_macs / found.macs)
+
+
+def test_the_calculator_refuses_what_cannot_be():
+    with pytest.raises(LessonError, match="do not fill"):
+        checked([32, 5, 64, 1, 1])
+    with pytest.raises(LessonError, match="the most"):
+        checked([384, 2, 64, 1, 1])
+    table = cost_table(vit_cost(32, 4, 64, 2, 4), vit_cost(64, 4, 64, 2, 4))[0]
+    factors = {row[0]: row[-1] for row in table.rows}
+    assert factors["Tokens"] == "× 3.95"  # 257 to 65
+    assert factors["for pairs of tokens, M"] == "× 15.63"
