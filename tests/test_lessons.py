@@ -113,7 +113,7 @@ def test_a_folder_of_ones_own_adds_and_replaces(tmp_path, shipped):
     assert len(problems) == 2 and "broken.md" in " ".join(problems)
     shelf = shelf_of(shipped, [FOLDER / LANGUAGE, theirs])
     assert [(lesson.name, words) for lesson, words in shelf.missing] == [
-        ("own", "It needs the run 'nobody'.")
+        ("own", "the run 'nobody'")
     ]
 
 
@@ -183,7 +183,9 @@ def test_hand_outs_hold_questions_and_answers_where_they_are_asked_for(shipped, 
 def test_a_figure_that_cannot_be_drawn_says_why(tmp_path):
     workbench = Workbench([tmp_path], tmp_path / "none", torch.device("cpu"))
     lesson = parse(HEAD.replace("goal: G", "goal: G\nfigures: heads") + "## S\nW.", "a.md")
-    assert "The figure 'heads' is missing." in unescape(handout(lesson, workbench))
+    assert "The figure 'heads' is missing: it needs a Vision" in unescape(
+        handout(lesson, workbench)
+    )
 
 
 def test_cost_follows_the_formulas():

@@ -1,11 +1,13 @@
 """The lessons in a real Chromium: each walked from its first step to its last, task by task."""
 
+import re
 from urllib.parse import parse_qs
 
 import pytest
 import torch
 from playwright.sync_api import Page, expect
 
+from tests.making import VIT, make_run
 from tests.serving import ROOT, serve
 from vitdemo.lessons import FOLDER, LANGUAGE, Lesson, Step, read_lessons, with_facts
 from vitdemo.workbench import Workbench
@@ -141,3 +143,113 @@ def test_a_lesson_is_walked(open_page, address, lessons, name, keyboard, width, 
     expect(card).to_contain_text("; done")
     width_now = page.evaluate("document.documentElement.scrollWidth")
     assert width_now <= width
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A page over one model, with a folder of lessons of which one is broken."""
+    root = tmp_path_factory.mktemp("small")
+    make_run(root / "runs" / "vit", VIT)
+    folder = root / "lessons"
+    folder.mkdir()
+    head = "---\ntitle: {}\nminutes: 5\ngoal: See <b>it</b>.\n---\n"
+    steps = (
+        "## One\nThe model is **{vit.name}**.\n\nopen: ?section=inside&inside=distance\n"
+        "ring: #distances\n"
+        "## Two\nask: Two and two?\nnumber: 4\nbecause: Count.\n"
+        "## Three\nPress it.\n\nopen: ?tab=data\ndo: Press.\ntask: press #data-sections button\n"
+    )
+    (folder / "9-own.md").write_text(head.format("Our own") + steps)
+    (folder / "9-broken.md").write_text(head.format("Broken") + "## One\nIt is.\nfree: So.\n")
+    arguments = ["--runs", str(root / "runs"), "--data", str(root / "none")]
+    with serve(*arguments, "--lessons", str(folder)) as address:
+        yield address
+
+
+def test_an_address_opens_a_lesson_at_its_step_and_its_view(open_page, small):
+    page = open_page(f"{small}?lesson=9-own&step=2")
+    expect(panel(page).locator(".title")).to_have_text("Two")
+    expect(page.locator("#part-distance")).to_be_visible()  # of the step before
+    panel(page).get_by_role("textbox").fill("5")
+    panel(page).get_by_role("button", name="Check").click()
+    expect(panel(page).locator(".told")).to_contain_text("Not quite. It is 4.")
+    panel(page).get_by_role("button", name="Back").click()
+    expect(panel(page).locator(".text")).to_have_text("The model is vit.")
+    panel(page).get_by_role("button", name="Show me").click()
+    expect(page.locator(".vd-dim")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator(".vd-dim")).to_have_count(0)
+    assert "lesson=9-own&step=1" in page.url
+    panel(page).get_by_role("button", name="Leave").click()
+    expect(panel(page)).to_be_hidden()
+    assert "lesson" not in page.url
+
+
+def test_what_cannot_be_shown_is_said_and_progress_is_kept(open_page, small):
+    page = open_page(f"{small}?tab=lessons", stranger=True)
+    shelf = page.locator("#lessons")
+    expect(shelf).to_contain_text("9-broken.md, line 8: an answer needs an 'ask'.")
+    expect(shelf).to_contain_text("'Is the map true?' are not shown: it needs a fine-tuned")
+    expect(shelf).to_contain_text("See <b>it</b>.")
+    shelf.get_by_role("button", name="Start: Our own").click()
+    on = panel(page).locator(".on")
+    on.click()
+    expect(on).to_have_text("Skip")
+    on.click()
+    expect(panel(page).locator(".title")).to_have_text("Three")
+    panel(page).get_by_role("button", name="Leave").click()
+    page.goto(f"{small}?tab=lessons")
+    expect(shelf).to_contain_text("1 done")
+    shelf.get_by_role("button", name="Go on: Our own").click()
+    expect(panel(page).locator(".title")).to_have_text("Three")
+    page.locator("#data-sections").get_by_role("tab", name="Patches").click()
+    expect(panel(page).locator(".do")).to_have_class("do done")
+
+
+def test_before_a_class_keys_lead_on_and_type_is_larger(open_page, small):
+    page = open_page(f"{small}?lesson=9-own&step=1&teach=1", width=1366, height=768)
+    title = panel(page).locator(".title")
+    expect(title).to_have_text("One")
+    expect(page.locator("#header")).to_be_hidden()
+    assert title.evaluate("each => each.getBoundingClientRect().height") > 25
+    page.keyboard.press("ArrowRight")
+    expect(title).to_have_text("Two")
+    panel(page).get_by_role("textbox").fill("4")
+    page.keyboard.press("ArrowRight")  # in a field it moves the cursor
+    expect(title).to_have_text("Two")
+    title.focus()
+    page.keyboard.press(" ")
+    expect(title).to_have_text("Three")
+    page.keyboard.press("ArrowLeft")
+    expect(title).to_have_text("Two")
+    assert "teach=1" in page.url
+
+
+def test_a_hand_out_is_saved_and_prints_on_two_sheets(open_page, address, browser, tmp_path):
+    page = open_page(f"{address}?tab=lessons")
+    page.locator("#hand-outs .label-wrap").click()
+    expect(page.get_by_role("combobox", name="Lesson")).to_have_value("From pixels to tokens")
+    for button, end in (("#hand-out", ""), ("#answers-out", "-answers")):
+        with page.expect_download() as download:
+            page.locator(button).click()
+        assert download.value.suggested_filename == f"vitdemo-1-tokens{end}.html"
+        download.value.save_as(tmp_path / "sheet.html")
+        paper = browser.new_page()
+        paper.goto((tmp_path / "sheet.html").as_uri())
+        pdf = paper.pdf(prefer_css_page_size=True)
+        paper.close()
+        assert 1 <= len(re.findall(rb"/Type\s*/Page[^s]", pdf)) <= 2
+
+
+def test_the_calculator_compares_and_measures(open_page, small):
+    page = open_page(f"{small}?tab=lessons")
+    page.locator("#cost-of .label-wrap").click()
+    page.locator("#cost-width input[type=number]").fill("256")
+    page.keyboard.press("Tab")
+    table = page.locator("#cost-table")
+    expect(table.get_by_role("row", name="for pairs of tokens")).to_contain_text("× 2.00")
+    page.locator("#cost-measure").click()
+    expect(table).to_contain_text("ms here (median of")
+    page.locator("#cost-patch input[type=number]").fill("5")
+    page.keyboard.press("Tab")
+    expect(table).to_contain_text("Patches of 5 pixels do not fill a side of 32.")

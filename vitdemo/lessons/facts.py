@@ -29,7 +29,7 @@ ROLES = {
 
 
 class MissingFact(VitdemoError):
-    """A lesson needs a run, or something of it, that is not here."""
+    """What a lesson needs and is not here, as the end of a sentence "it needs ..."."""
 
 
 def check_names(text: str) -> None:
@@ -55,7 +55,7 @@ def fact(workbench: Workbench, of: str, name: str) -> str:
             (fact, run, run.stamp, name), lambda: FACTS[name](workbench, run)
         )
     except (VitdemoError, AttributeError) as error:
-        raise MissingFact(f"It needs '{name}' of {run.name}, which is not here.") from error
+        raise MissingFact(f"'{name}' of {run.name}, which is not here") from error
 
 
 def run_of(workbench: Workbench, of: str) -> Run:
@@ -63,12 +63,12 @@ def run_of(workbench: Workbench, of: str) -> Run:
     if of in ROLES:
         found = next((run for run in workbench.explained_runs() if role(run) == of), None)
         if found is None:
-            raise MissingFact(f"It needs {ROLES[of]} with its weights.")
+            raise MissingFact(f"{ROLES[of]} with its weights")
         return found
     try:
         return workbench.run(of)
     except VitdemoError as error:
-        raise MissingFact(f"It needs the run '{of}'.") from error
+        raise MissingFact(f"the run '{of}'") from error
 
 
 def role(run: Run) -> str:
@@ -98,7 +98,7 @@ def _pair(probabilities, labels, run: Run) -> tuple[str, str, str]:
     """True class, predicted class and count of the largest cell off the diagonal."""
     pairs = most_confused(confusion(probabilities, labels), 1)
     if not pairs:
-        raise MissingFact(f"'{run.name}' confuses nothing.")
+        raise MissingFact(f"a mistake of '{run.name}'")
     return run.classes[pairs[0].true], run.classes[pairs[0].predicted], str(pairs[0].count)
 
 
@@ -126,7 +126,7 @@ def _gain(workbench: Workbench, run: Run):
     for base, names in ablations(tested).items():
         if run.name in names and run.name != base:
             return ablation_of(workbench.run(base), [run]).gains[0]
-    raise MissingFact(f"'{run.name}' is in no ablation.")
+    raise MissingFact(f"an ablation with '{run.name}'")
 
 
 def _trained_on(workbench: Workbench, run: Run) -> str:

@@ -15,7 +15,7 @@ from vitdemo.figures import charts, maps
 from vitdemo.figures.matrix import matrix_figure
 from vitdemo.inputs import load_image, visible_square
 from vitdemo.lessons import Lesson
-from vitdemo.lessons.facts import run_of
+from vitdemo.lessons.facts import MissingFact, run_of
 from vitdemo.metrics import confusion
 from vitdemo.metrics.calibrated_runs import calibration
 from vitdemo.metrics.errors import cells
@@ -48,6 +48,8 @@ def drawn(name: str, workbench: Workbench) -> Drawn | str:
         raise LessonError(f"There is no figure '{name}': there are {', '.join(FIGURES)}.")
     try:
         return FIGURES[name](workbench)
+    except MissingFact as error:
+        return f"The figure '{name}' is missing: it needs {error}."
     except VitdemoError as error:
         return f"The figure '{name}' is missing. {error}"
 

@@ -19,7 +19,15 @@ from vitdemo.page.components.article import Article, Text
 from vitdemo.page.components.lesson_list import LessonList, Shelf
 from vitdemo.page.components.lesson_panel import LessonPanel
 from vitdemo.page.components.table import Table
-from vitdemo.page.kit import LIGHT_QUEUE, LONG_QUEUE, QUIET, for_people, offer_download
+from vitdemo.page.kit import (
+    LIGHT_QUEUE,
+    LONG_QUEUE,
+    QUIET,
+    FreeDropdown,
+    for_people,
+    offer_download,
+    renewed,
+)
 from vitdemo.page.look import permalink
 from vitdemo.page.look.tab import Look
 from vitdemo.workbench import Workbench
@@ -52,12 +60,12 @@ def build(
     shelf = LessonList(elem_id="lessons")
     with gr.Accordion("What does a Vision Transformer cost?", open=False, elem_id="cost-of"):
         lay_out_cost(workbench)
-    with gr.Accordion("Hand-outs to print", open=False, elem_id="hand-outs"):
+    with gr.Accordion("Hand-outs to print", open=False, elem_id="hand-outs") as printed:
         gr.Markdown(
             "A page of each lesson with figures of the models that are here, its questions and "
             "space to write; open it in a browser and print it."
         )
-        choice = gr.Dropdown([], label="Lesson", elem_id="hand-out-of")
+        choice = FreeDropdown([], label="Lesson", elem_id="hand-out-of")
 
         def save(folder, name, answers: bool = False) -> str:
             lesson = with_facts(named(read_lessons(*folders)[0], name), workbench)
@@ -74,14 +82,13 @@ def build(
                 "With answers (.html)", "answers-out", save_answers, [choice], LONG_QUEUE
             )
 
-    def show(chosen) -> tuple:
-        found = shelf_of(workbench, folders)
-        choices = [(lesson.title, lesson.name) for lesson in found.lessons]
-        names = [name for _, name in choices]
-        value = chosen if chosen in names else next(iter(names), None)
-        return found, gr.update(choices=choices, value=value)
+    def offer(chosen) -> dict:
+        lessons = shelf_of(workbench, folders).lessons
+        return renewed([(lesson.title, lesson.name) for lesson in lessons], chosen)[0]
 
-    tab.select(show, choice, [shelf, choice], **QUIET)
+    tab.select(lambda: shelf_of(workbench, folders), None, shelf, **QUIET)
+    # Not by the tab's opening: what is updated in a closed panel loses what it was made with.
+    printed.expand(offer, choice, choice, **QUIET)
 
     def send() -> list[Lesson]:
         return shelf_of(workbench, folders).lessons

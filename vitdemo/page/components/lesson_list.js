@@ -28,7 +28,7 @@ function draw() {
   const { lessons = [], missing = [], problems = [] } = props.value || {};
   redraw(element.querySelector(".cards"), ...lessons.map(card));
   element.querySelector(".notes").replaceChildren(
-    ...missing.map(({ title, words }) => notice(`'${title}' is not shown. ${words}`)), ...problems.map((words) => notice(words)));
+    ...missing.map(({ titles, words }) => notice(`${titles.map((title) => `'${title}'`).join(", ")} ${titles.length > 1 ? "are" : "is"} not shown: it needs ${words}.`)), ...problems.map((words) => notice(words)));
 }
 document.addEventListener("vitdemo:progress", function follow() {
   if (!element.isConnected) return document.removeEventListener("vitdemo:progress", follow);

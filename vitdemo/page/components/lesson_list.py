@@ -3,7 +3,7 @@
 A handler returns a `Shelf`. The value that reaches the script:
 
     {"lessons": [{"name", "title", "minutes", "goal", "steps": int}, ...],
-     "missing": [{"title", "words"}, ...], "problems": [str, ...]}
+     "missing": [{"titles": [str, ...], "words"}, ...], "problems": [str, ...]}
 """
 
 from collections.abc import Sequence
@@ -37,6 +37,12 @@ class LessonList(Drawing):
                 }
                 for lesson in value.lessons
             ],
-            "missing": [{"title": each.title, "words": words} for each, words in value.missing],
+            "missing": [
+                {
+                    "titles": [lesson.title for lesson, why in value.missing if why == words],
+                    "words": words,
+                }
+                for words in dict.fromkeys(words for _, words in value.missing)
+            ],
             "problems": list(value.problems),
         }
