@@ -17,6 +17,7 @@ from vitdemo.errors import VitdemoError
 from vitdemo.jobs import Jobs
 from vitdemo.lessons import FOLDER, LANGUAGE
 from vitdemo.page import CSS, HEAD, JS, THEME, build_page
+from vitdemo.page.kit import visitor
 from vitdemo.timm_models import timm_run
 from vitdemo.training import pick_device
 from vitdemo.workbench import Workbench
@@ -38,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
     if args.allow_training or serves_this_machine_alone(args):
         jobs = Jobs(roots[-1], args.data, device.type, for_all=args.allow_training)
         jobs.watch()
-    workbench = Workbench(roots, args.data, device, timm_models)
+    workbench = Workbench(roots, args.data, device, timm_models, visitor=visitor)
     page = build_page(workbench, jobs, [FOLDER / LANGUAGE, *args.lessons])
     page.queue(max_size=MOST_WAITING)
     try:

@@ -1,12 +1,15 @@
 """The runs, models and pictures of this process: what the page and a notebook ask. No gradio.
 
 It holds the folders, the device, the models (loaded once, when first asked for), the test pictures
-and the one cache, all of which are the same for everyone who looks; nothing of one user is kept.
+and the one cache, all of which are the same for everyone who looks; of one user it knows where
+their own runs lie, which nobody else sees.
 """
 
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -49,7 +52,8 @@ class Answer:
 class Workbench:
     """The runs in `roots`, the data set in `data_root` (None: the default), models on `device`.
 
-    `timm_models` are models of timm's that are shown beside the runs.
+    `timm_models` are models of timm's that are shown beside the runs. `visitor` tells who is
+    asking, by a name that nobody else has; None: nobody in particular.
     """
 
     def __init__(
@@ -58,6 +62,7 @@ class Workbench:
         data_root: Path | None,
         device: torch.device,
         timm_models: Sequence[TimmRun] = (),
+        visitor: Callable[[], str | None] = lambda: None,
     ):
         self.timm_models = tuple(timm_models)
         self.roots = roots
@@ -69,6 +74,8 @@ class Workbench:
         self._shown: dict[tuple[Path, str], Run] = {}  # and under which name
         self._tests: TestSet | None = None
         self._test_lock = threading.Lock()
+        self._visitor = visitor
+        self._own_roots: dict[str, Path] = {}  # of visitors, with runs that they alone see
 
     def once(self, function: Callable[..., T], *arguments) -> T:
         """`function(self, *arguments)`, worked out once for each version of what it is about.
@@ -79,7 +86,9 @@ class Workbench:
 
     def runs(self) -> tuple[list[Run], list[str]]:
         """All readable runs as they are now, and a sentence for each that is not."""
-        found, problems = runs.find_runs(*self.roots, read=self._read_if_changed)
+        own = self._own_roots.get(self._visitor() or "")
+        roots = [*self.roots, own] if own else self.roots
+        found, problems = runs.find_runs(*roots, read=self._read_if_changed)
         return [self._as_shown_before(run) for run in found], problems
 
     def _as_shown_before(self, run: Run) -> Run:
@@ -88,6 +97,22 @@ class Workbench:
         if known is None or known.stamp != run.stamp:
             known = self._shown[run.path, run.name] = run
         return known
+
+    def own_root(self) -> Path:
+        """A folder for runs that only who is asking now will see; it goes with the process.
+
+        Raises `RunError` where nobody in particular asks.
+        """
+        visitor = self._visitor()
+        if not visitor:
+            raise RunError("Nobody is here whose own it could be.")
+        if visitor not in self._own_roots:
+            self._own_roots[visitor] = Path(tempfile.mkdtemp(dir=self._own_place.name))
+        return self._own_roots[visitor]
+
+    @cached_property
+    def _own_place(self) -> tempfile.TemporaryDirectory:
+        return tempfile.TemporaryDirectory(prefix="vitdemo-")
 
     def everything(self) -> tuple[list[Run], list[str]]:
         """`runs`, and timm's models."""

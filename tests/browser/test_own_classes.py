@@ -10,6 +10,7 @@ from PIL import Image
 from playwright.sync_api import expect
 from sklearn.datasets import load_digits
 
+from tests.browser.doing import upload, wait_until_drawn
 from tests.making import VIT, make_run
 from tests.serving import serve
 
@@ -25,6 +26,8 @@ def digits(tmp_path):
             for i, values in enumerate(data.images[data.target == digit][:EACH]):
                 buffer = io.BytesIO()
                 Image.fromarray((255 - values / 16 * 255).astype(np.uint8)).save(buffer, "PNG")
+                if i == 0:
+                    (tmp_path / f"{digit}.png").write_bytes(buffer.getvalue())
                 file.writestr(f"digits/digit {digit}/{i}.png", buffer.getvalue())
     return tmp_path / "digits.zip"
 
@@ -40,7 +43,7 @@ def tab(open_page, tmp_path):
         page.close()  # before its server is
 
 
-def test_digits_are_taught_saved_shown_and_taken_back(tab, digits, tmp_path):
+def test_digits_are_taught_saved_shown_and_taken_back(tab, digits, tmp_path, open_page):
     view, say = tab.locator("#own-classes"), tab.locator("#own-classes .say")
     view.locator(".name").fill("<b>extra</b>")
     tab.keyboard.press("Enter")
@@ -66,12 +69,28 @@ def test_digits_are_taught_saved_shown_and_taken_back(tab, digits, tmp_path):
         "own-digit1-digit4-digit7/config.json",
         "own-digit1-digit4-digit7/model.safetensors",
     } <= {*held}
-    tab.get_by_role("button", name="Show it in every tab").click()
-    expect(tab.locator("#own-told")).to_contain_text("is now in every tab")
+    name = "own-digit1-digit4-digit7"
+    expect(result).to_contain_text(f"'{name}' is now among the models of every tab, for you alone.")
+    tab.get_by_role("tab", name="Look").click()
+    tab.locator("#model select").select_option(name)
+    expect(tab.locator("#attention .large")).to_have_attribute(
+        "aria-label", re.compile("Large map")
+    )
+    expect(tab.locator("#model select")).to_have_value(name)
+    upload(tab, digits.with_name("1.png"))
+    expect(tab.locator("#answers .card", has_text=name)).to_contain_text("cross-validated")
+    stranger = open_page(tab.url.split("?")[0], stranger=True)
+    wait_until_drawn(stranger)
+    expect(stranger.locator("#model option", has_text=name)).to_have_count(0)
+    expect(stranger.locator("#answers .card")).to_have_count(1)
+    stranger.close()
+    tab.get_by_role("tab", name="Your classes").click()
+    tab.get_by_role("button", name="Show it to everyone").click()
+    expect(tab.locator("#own-told")).to_contain_text("for everyone who opens this page")
     tab.get_by_role("tab", name="Confusion matrix").click()
     choice = tab.locator("#confusion-model select")
-    expect(choice.locator("option", has_text="own-digit1-digit4-digit7-1")).to_have_count(1)
-    choice.select_option("own-digit1-digit4-digit7-1")
+    expect(choice.locator("option", has_text=f"{name}-1")).to_have_count(1)
+    choice.select_option(f"{name}-1")
     expect(tab.locator("#confusion-matrix")).to_contain_text("digit 7")
     tab.get_by_role("tab", name="Your classes").click()
     tab.get_by_role("button", name="Take it back").click()

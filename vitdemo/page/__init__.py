@@ -58,8 +58,8 @@ def build_page(
         )
         panel = LessonPanel(elem_id="lesson")  # beside all tabs, wherever it stands here
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as page_tabs:
-            with gr.Tab("Look", id="look"):
-                opener = look.build(page, page_tabs, workbench)
+            with gr.Tab("Look", id="look") as tab:
+                opener = look.build(page, tab, page_tabs, workbench)
             with gr.Tab("Lessons", id="lessons") as tab:
                 lessons.build(page, tab, panel, opener, lesson_folders)
             with gr.Tab("Training progress", id="training") as tab:

@@ -5,14 +5,17 @@ import functools
 import math
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 
 import gradio as gr
 from gradio.components import Component
+from gradio.context import LocalContext
 
-from vitdemo.errors import VitdemoError
+from vitdemo.errors import Stopped, VitdemoError
 from vitdemo.inputs import MAX_BYTES
 
 # One model works at a time: two forward passes at once on the same cores are no faster together.
@@ -92,6 +95,42 @@ def _save_data_url(url: str, folder: str) -> str:
     with tempfile.NamedTemporaryFile(dir=folder, suffix=".upload", delete=False) as file:
         file.write(content)
     return file.name
+
+
+def visitor() -> str | None:
+    """Whose event is being answered, a name of this visit; None outside of events."""
+    return getattr(LocalContext.request.get(None), "session_hash", None)
+
+
+class Stops:
+    """What ends a person's long work: a button that starts it first calls `arm`, one that ends it
+    `stop`, and the work `raise_if_pressed` now and then, within `working`."""
+
+    def __init__(self):
+        self._pressed: dict[str | None, threading.Event] = {}  # by visitor
+
+    def arm(self) -> None:
+        """So that who waits in the queue can stop, too."""
+        self._pressed[visitor()] = threading.Event()
+
+    def stop(self) -> None:
+        if found := self._pressed.get(visitor()):
+            found.set()
+
+    @contextmanager
+    def working(self) -> Iterator[Callable[[], None]]:
+        """Gives a function that raises `Stopped` once this person has pressed stop."""
+        who = visitor()
+        pressed = self._pressed.setdefault(who, threading.Event())
+
+        def raise_if_pressed() -> None:
+            if pressed.is_set():
+                raise Stopped
+
+        try:
+            yield raise_if_pressed
+        finally:
+            self._pressed.pop(who, None)
 
 
 def for_people(handler: Callable) -> Callable:

@@ -1,8 +1,8 @@
 """The tab "Your classes": pictures of a person's own, and a model of them in seconds.
 
 What a person collects lives in their session and goes with it, an hour after the last touch. The
-model is theirs too, as a zip file; in all tabs it is shown on request, where the page may write
-runs, and to everyone who opens the page.
+model is theirs too: it is in every tab for them alone, a zip file, and, on request and where the
+page may write runs, in every tab for everyone who opens the page.
 """
 
 import re
@@ -15,7 +15,7 @@ import gradio as gr
 import numpy as np
 
 from vitdemo import data, metrics
-from vitdemo.errors import DataError, JobError, VitdemoError
+from vitdemo.errors import DataError, JobError, Stopped, VitdemoError
 from vitdemo.inputs import visible_square
 from vitdemo.jobs import Jobs
 from vitdemo.own_classes import (
@@ -31,7 +31,7 @@ from vitdemo.page.components.own_classes import SIDE, Drawn, OwnClasses, small, 
 from vitdemo.page.components.pictures import Item, Pictures, strip
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.page.components.table import Cell, Table
-from vitdemo.page.kit import LIGHT_QUEUE, LONG_QUEUE, QUIET, for_people, offer_download
+from vitdemo.page.kit import LIGHT_QUEUE, LONG_QUEUE, QUIET, Stops, for_people, offer_download
 from vitdemo.workbench import Workbench
 
 KEPT_SECONDS = 3600
@@ -42,8 +42,8 @@ FEW = 100  # pictures; below, the page says how little they say
 INTRO = (
     f"Teach a model classes of your own: 2 to {MOST_CLASSES} of them, twenty pictures each are "
     "enough to begin. The features of a trained Vision Transformer stay as they are, and a last "
-    "layer for your classes is fitted on them, in seconds. Your pictures stay on this server for "
-    "an hour after you last touched them, and nobody else sees them."
+    "layer for your classes is fitted on them, in seconds. Your pictures and your model stay on "
+    "this server for an hour after you last touched them, and nobody else sees them."
 )
 CLUE = (
     "Does it know the thing, or the table that it lies on? Where all pictures of a class share a "
@@ -51,30 +51,39 @@ CLUE = (
     "background alone, and see what its map rests on."
 )
 EMPTY = Collection()
+OWN = "'{name}' is now among the models of every tab, for you alone."
 SHARED = "'{name}' is now in every tab, for everyone who opens this page, until it is taken back."
+STOPPED = "Stopped: nothing was learnt."
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Of one person: what is collected, the collection before, what was learnt, and the name under
-    which that is shown to all."""
+    """Of one person: what is collected, the collection before, what was learnt, the run of it that
+    they alone see, and the name under which it is shown to all."""
 
     collection: Collection = EMPTY
     before: Collection | None = None
     learnt: Learnt | None = None
+    own: Path | None = None
     shared: str = ""
+
+    def forget(self) -> None:
+        """Remove the run that they alone see."""
+        if self.own:
+            shutil.rmtree(self.own, ignore_errors=True)
 
 
 def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
     """Lay out and wire the tab; with `jobs` a model may be shown in all tabs."""
     gr.Markdown(INTRO)
-    kept = gr.State(Kept(), time_to_live=KEPT_SECONDS)
+    kept = gr.State(Kept(), time_to_live=KEPT_SECONDS, delete_callback=Kept.forget)
     view = OwnClasses(elem_id="own-classes")
     with gr.Row():
         model = RunChoice(
             grouped(transformers(workbench)), label="Features of", elem_id="own-model"
         )
         train = gr.Button("Learn these classes", variant="primary", elem_id="own-train")
+        stop = gr.Button("Stop", elem_id="own-stop")
     result = Article(elem_id="own-result", min_height=40)
 
     def save(folder, kept: Kept) -> str:
@@ -85,7 +94,7 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
 
     with gr.Row():
         offer_download("Save the model (.zip)", "own-save", save, [kept], LONG_QUEUE)
-        show = gr.Button("Show it in every tab", size="sm", visible=jobs is not None)
+        show = gr.Button("Show it to everyone", size="sm", visible=jobs is not None)
         hide = gr.Button("Take it back", size="sm", visible=jobs is not None)
     told = Article(elem_id="own-told")
 
@@ -103,14 +112,23 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
     def train_them(kept, name, progress=gr.Progress()):  # noqa: B008, gradio's way
         kept = kept or Kept()
 
-        def report(share, words):
-            progress(share, desc=words)
+        with stops.working() as raise_if_pressed:
 
-        try:
-            found = learn(workbench, workbench.run(name), kept.collection, report=report)
-        except VitdemoError as error:
-            return kept, str(error)
-        return replace(kept, learnt=found), pieces(found)
+            def report(share, words):
+                raise_if_pressed()
+                progress(share, desc=words)
+
+            try:
+                found = learn(workbench, workbench.run(name), kept.collection, report=report)
+                kept.forget()
+                own = workbench.own_root() / run_name(found)
+                write(workbench, found, own)
+            except Stopped:
+                return kept, STOPPED
+            except VitdemoError as error:
+                return kept, str(error)
+        told = Text(OWN.format(name=own.name), told=True)
+        return replace(kept, learnt=found, own=own), [*pieces(found), told]
 
     def share(kept: Kept) -> tuple:
         found, root = needed(kept), jobs.root
@@ -130,10 +148,12 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
     def renew(name):
         return renewed_runs(transformers(workbench), name)[0]
 
-    private = {"api_visibility": "private"}
+    stops, private = Stops(), {"api_visibility": "private"}
     tab.select(renew, model, model, **QUIET)
     view.ask(ask, kept, [kept, view], trigger_mode="multiple", **private, **LIGHT_QUEUE)
-    train.click(train_them, [kept, model], [kept, result], **private, **LONG_QUEUE)
+    armed = train.click(stops.arm, **QUIET)
+    armed.then(train_them, [kept, model], [kept, result], **private, **LONG_QUEUE)
+    stop.click(stops.stop, **QUIET)
     if jobs is not None:
         show.click(for_people(share), kept, [kept, told], **private, **LONG_QUEUE)
         hide.click(for_people(take_back), kept, [kept, told], **private, **LIGHT_QUEUE)

@@ -56,9 +56,12 @@ def _card(answer: Answer) -> dict:
 
 
 def accuracy_of(run: Run) -> str:
-    """How good it is on the test set, in a few words."""
+    """How good it is on pictures that it did not learn from, in a few words."""
     right = final_accuracy(run)
-    return "not evaluated" if right is None else f"{100 * right:.1f} % test accuracy"
+    if right is None:
+        return "not evaluated"
+    measured = "cross-validated" if "own_classes" in run.config else "test"
+    return f"{100 * right:.1f} % {measured} accuracy"
 
 
 def about(run: Run, accuracy: str) -> str:

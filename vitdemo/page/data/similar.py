@@ -15,7 +15,7 @@ from vitdemo.page.components.pictures import Item, Pictures, strip
 from vitdemo.page.components.planes import Plane, Planes
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.page.components.table import Table
-from vitdemo.page.kit import LONG_QUEUE, QUIET, for_people, picked_numbers
+from vitdemo.page.kit import LONG_QUEUE, QUIET, Stops, for_people, picked_numbers
 from vitdemo.page.look.tab import Look
 from vitdemo.page.sections import Sections
 from vitdemo.workbench import Workbench
@@ -53,35 +53,29 @@ def build(sections: Sections, workbench: Workbench, look: Look) -> None:
     near = gr.Button("Neighbours of the picture in Look", elem_id="find-near")
     near_view = Article(elem_id="near")
 
-    stops: dict[str | None, threading.Event] = {}  # of whom something is laid out, by session
+    stops = Stops()
 
     @for_people
-    def lay_out(name, number, request: gr.Request, progress=gr.Progress()):  # noqa: B008
+    def lay_out(name, number, progress=gr.Progress()):  # noqa: B008
         started, own = time.monotonic(), threading.get_ident()
-        stopped = stops.setdefault(request.session_hash, threading.Event())
 
         def report(share, words):
-            if stopped.is_set():
-                raise Stopped
             if threading.get_ident() == own:  # gradio knows no other thread
                 # Without a share the bar counts seconds.
                 so_far = (round(time.monotonic() - started), None) if share is None else share
                 progress(so_far, desc=words, unit="s")
 
-        try:
-            found = planes(workbench, name, int(number), report)
-        except Stopped:
-            return STOPPED, []
-        finally:
-            stops.pop(request.session_hash, None)
+        with stops.working() as raise_if_pressed:
+
+            def checked(share, words):
+                raise_if_pressed()
+                report(share, words)
+
+            try:
+                found = planes(workbench, name, int(number), checked)
+            except Stopped:
+                return STOPPED, []
         return found, ratios(found)
-
-    def arm(request: gr.Request):
-        stops[request.session_hash] = threading.Event()  # so that who waits can stop, too
-
-    def stop_it(request: gr.Request):
-        if found := stops.get(request.session_hash):
-            found.set()
 
     @for_people
     def find(image, name):
@@ -89,9 +83,9 @@ def build(sections: Sections, workbench: Workbench, look: Look) -> None:
             raise ImageError("Choose a picture in Look first: none is kept.")
         return nearest(name or PIXELS, *neighbours(workbench, name, image))
 
-    armed = begin.click(arm, **QUIET)
+    armed = begin.click(stops.arm, **QUIET)
     armed.then(lay_out, [model, count], [map_view, parting], api_visibility="private", **LONG_QUEUE)
-    stop.click(stop_it, **QUIET)
+    stop.click(stops.stop, **QUIET)
     near.click(find, [look.picture, model], near_view, api_visibility="private", **LONG_QUEUE)
 
     def picked(name, event: gr.EventData):

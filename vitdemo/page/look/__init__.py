@@ -9,7 +9,7 @@ from PIL import Image
 
 from vitdemo.errors import ImageError
 from vitdemo.export import save_maps
-from vitdemo.page.kit import MODEL_QUEUE, offer_download
+from vitdemo.page.kit import MODEL_QUEUE, QUIET, offer_download
 from vitdemo.page.look import class_maps, inside, permalink, perturb, side
 from vitdemo.page.look.tab import FIRST_SECTION, Look
 from vitdemo.workbench import Workbench
@@ -38,8 +38,8 @@ SECTIONS = {
 }
 
 
-def build(page: gr.Blocks, page_tabs: gr.Tabs, workbench: Workbench) -> Look:
-    """Lay out and wire the tab, one of `page_tabs`."""
+def build(page: gr.Blocks, tab: gr.Tab, page_tabs: gr.Tabs, workbench: Workbench) -> Look:
+    """Lay out and wire the `tab`, one of `page_tabs`."""
     with gr.Row(elem_id="look", equal_height=False):
         with gr.Column(elem_id="look-at", scale=0, min_width=260):
             look = Look(workbench, page_tabs)
@@ -61,6 +61,7 @@ def build(page: gr.Blocks, page_tabs: gr.Tabs, workbench: Workbench) -> Look:
             with gr.Accordion("What is this?", open=False):
                 gr.Markdown(WHAT)
     look.connect_all(page)
+    tab.select(look.renewed, look.model, look.model, **QUIET)
     copy.click(permalink.tell_copied, look.section, js=permalink.COPY, api_visibility="private")
     return look
 

@@ -240,6 +240,10 @@ class Look(Sections):
         read = listen(restore, self.section, restored, js=first, **private)
         return read.success(answer, asking, self.everything, js=first, **private, **MODEL_QUEUE)
 
+    def renewed(self, name: str | None) -> dict:
+        """The models that there are by now."""
+        return renewed_runs(self.workbench.explained_runs(), name)[0]
+
     def offered(self) -> Offered:
         """Pictures to begin with."""
         return picture.offered(self.workbench.test_picture, self.workbench.test_size)
