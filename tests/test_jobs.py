@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.conftest import write_pictures
 from vitdemo import runs
 from vitdemo.errors import DataError, JobError, VitdemoError
 from vitdemo.jobs import ACTIONS, Jobs, Limits, processes
@@ -320,3 +321,29 @@ def test_train_py_is_killed_goes_on_and_is_stopped(tmp_path, put_pictures):
     assert run.config["resumed"] and run.config["stopped"]["epoch"] == run.history[-1]["epoch"]
     jobs.discard(name)
     assert jobs.all() == [] and not (jobs.root / name).exists()
+
+
+# --- on pictures of its own ----------------------------------------------------------------------
+
+
+def test_a_training_may_have_pictures_of_its_own_which_go_with_it(jobs):
+    def lay_down(folder):
+        write_pictures(folder, PICTURES)
+
+    job = jobs.start_on("own", ["first-steps", "--epochs", "2"], lay_down)
+    assert job.name == "own-1" and (job.path / "pictures" / "train" / "ant").is_dir()
+    log = (job.path / LOG).read_text()
+    assert f"--data {job.path / 'pictures'}" in log
+    wait_for(jobs, job.name, "finished")
+    jobs.discard(job.name)
+    assert not job.path.exists() and not jobs.all()
+
+
+def test_pictures_that_cannot_be_laid_down_leave_nothing(jobs):
+    def lay_down(folder):
+        folder.mkdir()
+        raise DataError("Too few.")
+
+    with pytest.raises(DataError, match="Too few"):
+        jobs.start_on("own", ["first-steps"], lay_down)
+    assert not jobs.all() and not list(jobs.root.glob("own*"))

@@ -12,9 +12,9 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from tests.making import KINDS, VIT, make_run
-from vitdemo import runs
+from vitdemo import data, runs
 from vitdemo.errors import DataError, RunError
-from vitdemo.own_classes import Collection, check, learn, write
+from vitdemo.own_classes import Collection, check, lay_down, learn, write
 from vitdemo.page import own_classes as tab
 from vitdemo.page.components.own_classes import OwnClasses, wish
 from vitdemo.workbench import Workbench
@@ -305,3 +305,23 @@ def test_the_component_sends_counts_and_sheets(tmp_path, monkeypatch):
     with Image.open(value["classes"][0]["sheet"]["path"]) as sheet:
         assert sheet.size == (4 * 56, 56)
     assert value["classes"][1]["sheet"] is None and value["problems"] == ["y"]
+
+
+# --- all of the model ----------------------------------------------------------------------------
+
+
+def test_pictures_are_laid_down_as_a_data_set_whatever_their_classes_are_called(tmp_path):
+    names = ("../up", "a/b", "a_b", "...", "mug & cup")
+    lay_down(filled(*names, each=12), tmp_path / "pictures")
+    found = sorted(path.name for path in (tmp_path / "pictures" / "train").iterdir())
+    assert found == ["_up", "a_b", "a_b 3", "class 4", "mug _ cup"]
+    for part, count in (("train", 9), ("test", 3)):
+        source = data.open_source(tmp_path / "pictures")
+        assert source.labels(part).bincount().tolist() == [count] * 5
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pictures"]
+
+
+def test_too_few_for_all_of_a_model_is_said(tmp_path):
+    with pytest.raises(DataError, match="10 pictures or more: 'one' has fewer"):
+        lay_down(filled("one", "two", each=9), tmp_path)
+    assert not list(tmp_path.iterdir())

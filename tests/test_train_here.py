@@ -17,7 +17,7 @@ from vitdemo.jobs.state import AT_WORK, Job
 from vitdemo.metrics.intervals import difference_interval
 from vitdemo.page.components.trainings import wanted
 from vitdemo.page.training import live
-from vitdemo.page.training.here import Panel, points_guessed, switch
+from vitdemo.page.training.here import check_who, points_guessed, switch
 
 HELD = np.repeat(np.arange(10), 20)  # labels (M,)
 
@@ -121,10 +121,10 @@ def test_training_is_for_a_page_of_this_machine_alone(arguments, variables, alon
     ],
 )
 def test_a_proxy_does_not_make_a_stranger_of_this_machine(tmp_path, host, headers, for_all, may):
-    panel = SimpleNamespace(jobs=Jobs(tmp_path, for_all=for_all))
+    jobs = Jobs(tmp_path, for_all=for_all)
     request = SimpleNamespace(headers=headers, client=SimpleNamespace(host=host))
     if may:
-        Panel.check(panel, request)
+        check_who(jobs, request)
     else:
         with pytest.raises(JobError, match="Only this machine may train here"):
-            Panel.check(panel, request)
+            check_who(jobs, request)

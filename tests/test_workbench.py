@@ -310,3 +310,19 @@ def test_a_sample_of_cifar10_is_a_tenth_of_each_class(cifar10, tmp_path):
     test = cifar10.load("test")
     chosen = stratified(test.labels.numpy(), 1000)
     assert torch.equal(sample.images, test.images[chosen])
+
+
+def test_a_run_of_ones_own_is_seen_by_its_maker_alone(tmp_path):
+    asking = ["ann"]
+    make_run(tmp_path / "runs" / "vit", VIT)
+    roots = [tmp_path / "runs"]
+    workbench = Workbench(roots, tmp_path, torch.device("cpu"), visitor=lambda: asking[0])
+    make_run(workbench.own_root() / "mine", VIT)
+    assert [run.name for run in workbench.runs()[0]] == ["mine", "vit"]
+    assert workbench.run("mine").name == "mine"
+    for asking[0] in ("bob", None):
+        assert [run.name for run in workbench.trained_runs()] == ["vit"]
+        with pytest.raises(RunError, match="There is no run 'mine'"):
+            workbench.run("mine")
+    with pytest.raises(RunError, match="Nobody is here"):
+        workbench.own_root()

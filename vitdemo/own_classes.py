@@ -14,6 +14,7 @@ Letters: N pictures, C classes, D width of a feature.
 
 import copy
 import hashlib
+import re
 import tempfile
 import time
 import zipfile
@@ -38,6 +39,7 @@ from vitdemo.workbench import Workbench
 
 MOST_CLASSES, MOST_PICTURES = 20, 500
 FEWEST = 4  # pictures of a class: two of three folds have some, and so have the folds within
+FEWEST_TO_TRAIN, TESTED_OF = 10, 4  # of a class, to train all of a model; one of so many tests it
 LONGEST_NAME = 40
 KEPT_SIDE = 224  # pixels of a picture that is kept; 500 of them take 75 MB
 FOLDS, INNER_FOLDS = 5, 3
@@ -228,6 +230,29 @@ def check(collection: Collection) -> None:
                 f"'{each.name}' has {len(each.pictures)} pictures: give each class {FEWEST} or "
                 "more, better twenty."
             )
+
+
+def lay_down(collection: Collection, folder: Path) -> None:
+    """The pictures as `folder`/train/<class>/ and test/<class>/, a quarter of each class to test.
+
+    Raises `DataError` for what is too little to train all of a model on.
+    """
+    check(collection)
+    few = [each.name for each in collection.classes if len(each.pictures) < FEWEST_TO_TRAIN]
+    if few:
+        raise DataError(
+            f"To train all of a model, give each class {FEWEST_TO_TRAIN} pictures or more: "
+            f"'{few[0]}' has fewer."
+        )
+    for number, own in enumerate(collection.classes):
+        # A person's words, as the name of a folder: letters, digits and little else.
+        name = re.sub(r"[^\w .-]+", "_", own.name).strip(" .") or f"class {number + 1}"
+        if (folder / "train" / name).exists():
+            name = f"{name} {number + 1}"
+        for i, picture in enumerate(own.pictures):
+            place = folder / ("train" if i % TESTED_OF else "test") / name / f"{i:03}.png"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            picture.square.save(place)
 
 
 def learn(

@@ -5,11 +5,12 @@ and the one cache, all of which are the same for everyone who looks; of one user
 their own runs lie, which nobody else sees.
 """
 
+import shutil
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -107,12 +108,10 @@ class Workbench:
         if not visitor:
             raise RunError("Nobody is here whose own it could be.")
         if visitor not in self._own_roots:
-            self._own_roots[visitor] = Path(tempfile.mkdtemp(dir=self._own_place.name))
+            folder = tempfile.mkdtemp(prefix="vitdemo-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self._own_roots[visitor] = Path(folder)
         return self._own_roots[visitor]
-
-    @cached_property
-    def _own_place(self) -> tempfile.TemporaryDirectory:
-        return tempfile.TemporaryDirectory(prefix="vitdemo-")
 
     def everything(self) -> tuple[list[Run], list[str]]:
         """`runs`, and timm's models."""

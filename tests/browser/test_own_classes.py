@@ -117,5 +117,7 @@ def test_too_little_and_no_camera_are_said(tab, give_camera):
     expect(say).to_contain_text(re.compile("1 class, [2-9] of"))
     view.get_by_role("button", name="Leave the camera").click()
     expect(take).to_be_hidden()
+    tab.get_by_role("button", name="Train all of it").click()
+    expect(tab.get_by_text("All of 'vit' cannot be trained here")).to_be_visible()
     tab.get_by_role("button", name="Save the model").click()
     expect(tab.get_by_text("Nothing was learnt yet")).to_be_visible()

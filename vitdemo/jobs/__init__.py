@@ -41,6 +41,7 @@ from vitdemo.training.stopping import KEEP
 
 ROOT = Path(__file__).parents[2]  # train.py lies there
 LOCK = ".jobs.lock"
+PICTURES = "pictures"  # of a training's own, in its run folder
 SECONDS = 1.0  # between two looks for who is next
 MIB = 2**20
 
@@ -135,21 +136,38 @@ class Jobs:
         `guess` is what somebody expects it to gain, in points of validation accuracy, beside the
         run `beside`. Raises `VitdemoError` with one sentence.
         """
-        if not processes.ABLE:
-            raise JobError("Trainings in the page need Linux or macOS: use train.py here.")
         recipe = self.recipe(preset, values)
         preset_named(preset)
+        asked = {"preset": preset, "beside": beside, "guess": guess}
+        return self._queue(str(preset), arguments(recipe), asked)
+
+    def start_on(self, stem: str, words: list[str], lay_down: Callable[[Path], None]) -> Job:
+        """Queue a training of pictures of its own, which `lay_down(folder)` writes as train/ and
+        test/; they lie in its run folder and go with it.
+
+        `words` are what train.py is told, none of them a browser's. Raises `VitdemoError`.
+        """
+        return self._queue(stem, words, {"own_pictures": True}, lay_down)
+
+    def _queue(
+        self,
+        stem: str,
+        words: list[str],
+        asked: dict,
+        lay_down: Callable[[Path], None] | None = None,
+    ) -> Job:
+        if not processes.ABLE:
+            raise JobError("Trainings in the page need Linux or macOS: use train.py here.")
         with self.locked():
             self._check_room()
-            name = self._new_folder(str(preset))
-            asked = {
-                "at": time.time(),
-                "preset": preset,
-                "arguments": arguments(recipe),
-                "beside": beside,
-                "guess": guess,
-                "process": None,
-            }
+            name = self._new_folder(stem)
+            try:
+                if lay_down:
+                    lay_down(self.root / name / PICTURES)
+            except BaseException:
+                shutil.rmtree(self.root / name, ignore_errors=True)
+                raise
+            asked = {"at": time.time(), "arguments": words, "process": None} | asked
             write_job(self.root / name, asked)
             self._advance()
         return self.job(name)
@@ -232,7 +250,8 @@ class Jobs:
             self._launch(waiting[-1])  # the oldest
 
     def _launch(self, job: Job) -> None:
-        words = [*job.asked["arguments"], "--out", str(job.path), "--data", str(self.data_root)]
+        pictures = job.path / PICTURES if job.asked.get("own_pictures") else self.data_root
+        words = [*job.asked["arguments"], "--out", str(job.path), "--data", str(pictures)]
         words += ["--device", self.device, "--keep-after", str(self.limits.minutes)]
         words += ["--resume"] if (job.path / runs.CONFIG).exists() else []
         with open(job.path / LOG, "a", encoding="utf-8") as log:

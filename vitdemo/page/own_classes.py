@@ -23,6 +23,7 @@ from vitdemo.own_classes import (
     MOST_PICTURES,
     Collection,
     Learnt,
+    lay_down,
     learn,
     write,
 )
@@ -32,6 +33,9 @@ from vitdemo.page.components.pictures import Item, Pictures, strip
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.page.components.table import Cell, Table
 from vitdemo.page.kit import LIGHT_QUEUE, LONG_QUEUE, QUIET, Stops, for_people, offer_download
+from vitdemo.page.training.here import check_who
+from vitdemo.recipes import get_recipe
+from vitdemo.runs import WEIGHTS
 from vitdemo.workbench import Workbench
 
 KEPT_SECONDS = 3600
@@ -53,6 +57,11 @@ CLUE = (
 EMPTY = Collection()
 OWN = "'{name}' is now among the models of every tab, for you alone."
 SHARED = "'{name}' is now in every tab, for everyone who opens this page, until it is taken back."
+WHOLE = "own-classes"  # the recipe of a training of all of the model
+QUEUED = (
+    "'{name}' is queued, with your pictures in its folder: everyone who opens this page sees it in "
+    "Training progress, under Train here, where it is also discarded."
+)
 STOPPED = "Stopped: nothing was learnt."
 
 
@@ -96,6 +105,7 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
         offer_download("Save the model (.zip)", "own-save", save, [kept], LONG_QUEUE)
         show = gr.Button("Show it to everyone", size="sm", visible=jobs is not None)
         hide = gr.Button("Take it back", size="sm", visible=jobs is not None)
+        whole = gr.Button("Train all of it", size="sm", visible=jobs is not None)
     told = Article(elem_id="own-told")
 
     def drawn(kept: Kept, words: str = "", problems=()) -> Drawn:
@@ -130,13 +140,23 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
         told = Text(OWN.format(name=own.name), told=True)
         return replace(kept, learnt=found, own=own), [*pieces(found), told]
 
-    def share(kept: Kept) -> tuple:
+    def share(request: gr.Request, kept: Kept) -> tuple:
+        check_who(jobs, request)
         found, root = needed(kept), jobs.root
         name = run_name(found)
         number = next(i for i in range(1, 10_000) if not (root / f"{name}-{i}").exists())
         write(workbench, found, root / f"{name}-{number}")
         shown = f"{name}-{number}"
         return replace(kept, shared=shown), SHARED.format(name=shown)
+
+    def train_whole(request: gr.Request, kept: Kept | None, name) -> str:
+        check_who(jobs, request)
+        base, collection = workbench.run(name), (kept or Kept()).collection
+        if base.spec != get_recipe(WHOLE).model:
+            raise JobError(f"All of '{base.name}' cannot be trained here: choose a DeiT-Tiny.")
+        words = [WHOLE, "--weights", str((base.path / WEIGHTS).resolve())]
+        job = jobs.start_on(WHOLE, words, lambda folder: lay_down(collection, folder))
+        return QUEUED.format(name=job.name)
 
     def take_back(kept: Kept) -> tuple:
         if kept is None or not kept.shared:
@@ -157,6 +177,7 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
     if jobs is not None:
         show.click(for_people(share), kept, [kept, told], **private, **LONG_QUEUE)
         hide.click(for_people(take_back), kept, [kept, told], **private, **LIGHT_QUEUE)
+        whole.click(for_people(train_whole), [kept, model], told, **private, **LIGHT_QUEUE)
 
 
 def transformers(workbench: Workbench) -> list:

@@ -178,7 +178,7 @@ class Panel:
 
     @for_people
     def begin(self, request: gr.Request, preset, beside, guess, *values) -> Sequence:
-        self.check(request)
+        check_who(self.jobs, request)
         points = points_guessed(guess, beside) if beside else None
         if beside:
             self.workbench.run(beside)  # raises where there is none
@@ -189,20 +189,21 @@ class Panel:
 
     @for_people
     def act(self, request: gr.Request, event: gr.EventData) -> Sequence:
-        self.check(request)
+        check_who(self.jobs, request)
         action, name = wanted(event, list(ACTIONS))
         ACTIONS[action](self.jobs, name)
         return live.rows(self.jobs, self.workbench)
 
-    def check(self, request: gr.Request) -> None:
-        """Raises `JobError` for somebody who reached a page for this machine alone by a proxy, or
-        by another name of it."""
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        forwarded = any(name.startswith(("x-forwarded", "forwarded")) for name in headers)
-        named = urlsplit(f"//{headers.get('host', '')}").hostname or ""
-        host = request.client.host if request.client else ""
-        if not self.jobs.for_all and (forwarded or not (is_here(host) and is_here(named))):
-            raise JobError("Only this machine may train here: see --allow-training of app.py.")
+
+def check_who(jobs: Jobs, request: gr.Request) -> None:
+    """Raises `JobError` for somebody who reached a page for this machine alone by a proxy, or by
+    another name of it."""
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    forwarded = any(name.startswith(("x-forwarded", "forwarded")) for name in headers)
+    named = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+    host = request.client.host if request.client else ""
+    if not jobs.for_all and (forwarded or not (is_here(host) and is_here(named))):
+        raise JobError("Only this machine may train here: see --allow-training of app.py.")
 
 
 def points_guessed(words: object, beside: str) -> float:
