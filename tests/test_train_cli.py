@@ -608,3 +608,22 @@ def test_a_saved_recipe_without_a_field_is_named(smoke, run_copy, field):
     del config["recipe"][field]
     (run_copy / runs.CONFIG).write_text(json.dumps(config))
     assert_refused(smoke("--out", run_copy, "--resume"), field)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "saved"),
+    [(30, [1, 2, 3, 4]), (12, [1, 2, 3, 4]), (9, [2, 4]), (4, [4])],
+)
+def test_a_killed_training_loses_an_epoch_or_twenty_seconds(tmp_path, monkeypatch, epoch, saved):
+    clock = [0.0]
+    monkeypatch.setattr(writer, "CHECKPOINT_SECONDS", 20.0)
+    monkeypatch.setattr(writer.time, "monotonic", lambda: clock[0])
+    written = []
+    monkeypatch.setattr(runs, "write_checkpoint", lambda _, state: written.append(state["epoch"]))
+    trainer = SimpleNamespace(recipe=SimpleNamespace(kept_epochs=()), compile="off")
+    saver = writer.Saver(tmp_path, trainer)
+    for number in (1, 2, 3, 4):
+        clock[0] += epoch
+        trainer.state_dict = lambda number=number: {"epoch": number}
+        saver.save({"epoch": number})
+    assert written == saved

@@ -101,12 +101,13 @@ class Saver:
     """Writes each epoch as it ends; its checkpoint at once or, where epochs are short, soon.
 
     A checkpoint of every epoch would cost a GPU more than the epoch. One that waits is held in
-    memory, and `flush` writes it, so that only a killed process loses up to CHECKPOINT_SECONDS.
+    memory, and `flush` writes it. So only a killed process loses something: its last epoch or,
+    where epochs are shorter, up to CHECKPOINT_SECONDS.
     """
 
     def __init__(self, folder: Path, trainer: Trainer):
         self.folder, self.trainer = folder, trainer
-        self.written = time.monotonic()
+        self.written = self.ended = time.monotonic()
         self.waiting: dict | None = None
         self.compile = trainer.compile
 
@@ -120,7 +121,9 @@ class Saver:
             config = runs.read_config(self.folder)
             (config.get("resumed") or [config])[-1]["compile"] = self.compile
             runs.write_config(self.folder, config)
-        if time.monotonic() - self.written < CHECKPOINT_SECONDS:
+        now = time.monotonic()
+        epoch, self.ended = now - self.ended, now
+        if now - self.written + epoch < CHECKPOINT_SECONDS:  # after the next one it is early enough
             self.waiting = detached(self.trainer.state_dict())
             return
         self.waiting = None
