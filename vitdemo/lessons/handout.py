@@ -98,12 +98,12 @@ def _distance(workbench: Workbench) -> Drawn:
     found = _traced(workbench, "tuned")
     heads = found.distances / found.grid[0]  # (L, H), shares of the side
     even = float(heads.mean())
-    title = f"How far the heads of {found.run.name} look; dashed: their mean"
+    title = f"How far the heads of {found.run.name} look on this picture; dashed: their mean"
     return _svg(title, charts.distance_plot(heads, even, float(heads.max()) * 1.1))
 
 
 def _matrix(workbench: Workbench) -> Drawn:
-    run = run_of(workbench, "vit")
+    run = run_of(workbench, "tested")
     counts = confusion(run.evaluation.probabilities, run.evaluation.labels)  # (C, C)
     title = f"Test pictures of {run.name}"
     texts = [[str(count) for count in row] for row in counts]
@@ -111,7 +111,7 @@ def _matrix(workbench: Workbench) -> Drawn:
 
 
 def _reliability(workbench: Workbench) -> Drawn:
-    found = calibration(run_of(workbench, "vit"))
+    found = calibration(run_of(workbench, "tested"))
     title = f"Right answers over confidence, {found.run}; grey: what chance allows"
     return _svg(title, charts.reliability_plot(found.before, found.chance.band, None))
 

@@ -84,6 +84,13 @@ class FreeDropdown(gr.Dropdown):
         return payload if isinstance(payload, str) else None
 
 
+class FreeRadio(gr.Radio):
+    """`gr.Radio` whose handler gets the value as it stands in the browser: see `FreeDropdown`."""
+
+    is_template = True
+    preprocess = FreeDropdown.preprocess
+
+
 def _save_data_url(url: str, folder: str) -> str:
     if len(url) > 4 * MAX_BYTES // 3 + 1000:
         raise gr.Error("The picture is too large.", print_exception=False)

@@ -50,7 +50,7 @@ function open(view) {
 
 const ring = document.head.appendChild(document.createElement("style"));
 function point(selector) {
-  ring.textContent = selector ? `${selector} { outline: 3px solid #f59e0b; outline-offset: 3px; border-radius: 6px; }` : "";
+  ring.textContent = selector ? `${selector} { outline: 3px solid #f59e0b; outline-offset: -3px; border-radius: 6px; }` : "";
 }
 
 const pointed = () => {
@@ -63,9 +63,9 @@ function reveal(found) {
   const beside = panel.getBoundingClientRect();
   const free = beside.width < window.innerWidth ? window.innerHeight : beside.top;
   const { top, bottom, height } = found.getBoundingClientRect();
-  if (top >= 0 && bottom <= free) return;
-  if (top >= 0 && top < free / 2 && height > free) return; // it begins well within
-  window.scrollBy({ top: height < free ? top - (free - height) / 2 : top - 12 });
+  if (top >= 0 && (bottom <= free || (top < free / 2 && height > free))) return; // it is, or begins well
+  // No further than it must: what stands above it belongs to it.
+  window.scrollBy({ top: top < 0 || height > free - 40 ? top - 20 : bottom - free + 20 });
 }
 
 // All but what the step points at darkens, until the next click or key.

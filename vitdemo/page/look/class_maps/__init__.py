@@ -10,7 +10,7 @@ from vitdemo.class_maps import ClassMaps, maps, truth
 from vitdemo.errors import Stopped, VitdemoError
 from vitdemo.page.components.article import Article, Piece
 from vitdemo.page.components.maps import Maps, Row
-from vitdemo.page.kit import LIGHT_QUEUE, LONG_QUEUE, FreeDropdown, for_people, renewed
+from vitdemo.page.kit import LIGHT_QUEUE, LONG_QUEUE, FreeDropdown, FreeRadio, for_people, renewed
 from vitdemo.page.look.class_maps import drawing
 from vitdemo.page.look.picture import TRUE_CLASS
 from vitdemo.page.look.tab import Look
@@ -74,7 +74,7 @@ def build(look: Look) -> None:
             elem_id="why-against",
             min_width=220,
         )
-        fill = gr.Radio(
+        fill = FreeRadio(
             [(words, name) for name, words in drawing.FILLS.items()],
             value="drop",
             label="Truth meter: what stands for a patch that is gone",
