@@ -168,7 +168,7 @@ def small(tmp_path_factory):
 
 
 def test_an_address_opens_a_lesson_at_its_step_and_its_view(open_page, small):
-    page = open_page(f"{small}?lesson=9-own&step=2")
+    page = open_page(f"{small}?lesson=9-own&step=2", stranger=True)
     expect(panel(page).locator(".title")).to_have_text("Two")
     expect(page.locator("#part-distance")).to_be_visible()  # of the step before
     panel(page).get_by_role("textbox").fill("5")
@@ -209,7 +209,7 @@ def test_what_cannot_be_shown_is_said_and_progress_is_kept(open_page, small):
 
 
 def test_before_a_class_keys_lead_on_and_type_is_larger(open_page, small):
-    page = open_page(f"{small}?lesson=9-own&step=1&teach=1", width=1366, height=768)
+    page = open_page(f"{small}?lesson=9-own&step=1&teach=1", width=1366, height=768, stranger=True)
     title = panel(page).locator(".title")
     expect(title).to_have_text("One")
     expect(page.locator("#header")).to_be_hidden()
