@@ -318,6 +318,9 @@ def test_a_run_of_ones_own_is_seen_by_its_maker_alone(tmp_path):
     roots = [tmp_path / "runs"]
     workbench = Workbench(roots, tmp_path, torch.device("cpu"), visitor=lambda: asking[0])
     make_run(workbench.own_root() / "mine", VIT)
+    config = runs.read_config(workbench.own_root() / "mine")
+    runs.write_config(workbench.own_root() / "mine", config | {"own_classes": {}})
+    assert [run.name for run in workbench.trained_runs()] == ["vit", "mine"]  # last, however good
     assert [run.name for run in workbench.runs()[0]] == ["mine", "vit"]
     assert workbench.run("mine").name == "mine"
     for asking[0] in ("bob", None):

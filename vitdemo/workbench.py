@@ -134,9 +134,11 @@ class Workbench:
         raise RunError(f"There is no run '{name}': there are {choices}.")
 
     def trained_runs(self) -> list[Run]:
-        """timm's models, then the runs whose weights are there, best test accuracy first."""
+        """timm's models, then the runs whose weights are there, best test accuracy first; those of
+        a person's own classes last, whose figures are of few pictures."""
         found = [run for run in self.runs()[0] if run.has_weights]
-        return [*self.timm_models, *sorted(found, key=lambda run: -(final_accuracy(run) or 0.0))]
+        found.sort(key=lambda run: (run.is_own, -(final_accuracy(run) or 0.0)))
+        return [*self.timm_models, *found]
 
     def explained_runs(self) -> list[Run]:
         """The trained runs, those that are Vision Transformers (so have attention) first."""

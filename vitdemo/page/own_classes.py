@@ -35,7 +35,7 @@ from vitdemo.page.components.table import Cell, Table
 from vitdemo.page.kit import LIGHT_QUEUE, LONG_QUEUE, QUIET, Stops, for_people, offer_download
 from vitdemo.page.training.here import check_who
 from vitdemo.recipes import get_recipe
-from vitdemo.runs import WEIGHTS
+from vitdemo.runs import OWN_CLASSES, WEIGHTS
 from vitdemo.workbench import Workbench
 
 KEPT_SECONDS = 3600
@@ -57,7 +57,6 @@ CLUE = (
 EMPTY = Collection()
 OWN = "'{name}' is now among the models of every tab, for you alone."
 SHARED = "'{name}' is now in every tab, for everyone who opens this page, until it is taken back."
-WHOLE = "own-classes"  # the recipe of a training of all of the model
 QUEUED = (
     "'{name}' is queued, with your pictures in its folder: everyone who opens this page sees it in "
     "Training progress, under Train here, where it is also discarded."
@@ -88,11 +87,11 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
     kept = gr.State(Kept(), time_to_live=KEPT_SECONDS, delete_callback=Kept.forget)
     view = OwnClasses(elem_id="own-classes")
     with gr.Row():
-        model = RunChoice(
-            grouped(transformers(workbench)), label="Features of", elem_id="own-model"
-        )
+        with gr.Column(min_width=260):
+            runs = grouped(transformers(workbench))
+            model = RunChoice(runs, label="Features of", elem_id="own-model")
         train = gr.Button("Learn these classes", variant="primary", elem_id="own-train")
-        stop = gr.Button("Stop", elem_id="own-stop")
+        stop = gr.Button("Stop", elem_id="own-stop", min_width=100)
     result = Article(elem_id="own-result", min_height=40)
 
     def save(folder, kept: Kept) -> str:
@@ -152,10 +151,10 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
     def train_whole(request: gr.Request, kept: Kept | None, name) -> str:
         check_who(jobs, request)
         base, collection = workbench.run(name), (kept or Kept()).collection
-        if base.spec != get_recipe(WHOLE).model:
+        if base.spec != get_recipe(OWN_CLASSES).model:
             raise JobError(f"All of '{base.name}' cannot be trained here: choose a DeiT-Tiny.")
-        words = [WHOLE, "--weights", str((base.path / WEIGHTS).resolve())]
-        job = jobs.start_on(WHOLE, words, lambda folder: lay_down(collection, folder))
+        words = [OWN_CLASSES, "--weights", str((base.path / WEIGHTS).resolve())]
+        job = jobs.start_on(OWN_CLASSES, words, lambda folder: lay_down(collection, folder))
         return QUEUED.format(name=job.name)
 
     def take_back(kept: Kept) -> tuple:

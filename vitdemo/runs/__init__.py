@@ -32,6 +32,7 @@ from vitdemo.training.pretraining import ACCURACIES, MASKED
 
 CONFIG, HISTORY, WEIGHTS = "config.json", "history.jsonl", "model.safetensors"
 EVALUATION, CHECKPOINT, EPOCHS = "evaluation.npz", "checkpoint.pt", "epochs"
+OWN_CLASSES = "own-classes"  # recipe of those that a person's own pictures are trained with
 JOB = "job.json"  # of a training that the page started: it lies there before the run does
 FAITHFULNESS = "faithfulness.json"  # what was measured of the maps, see faithfulness.measured
 RECORD_FIELDS = (
@@ -99,6 +100,11 @@ class Run:
     def data_name(self) -> str | None:
         """The data set that it was trained and tested on, as "cifar10"; None: its file is older."""
         return self.config.get("data", {}).get("name")
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it was taught a person's own classes: its figures are of few pictures."""
+        return "own_classes" in self.config or self.config["recipe"].get("name") == OWN_CLASSES
 
     @property
     def origin(self) -> dict:
