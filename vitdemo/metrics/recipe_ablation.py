@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from vitdemo.errors import RunError
 from vitdemo.metrics import accuracy
 from vitdemo.metrics.learning import DEFAULTS, mixes, setting
 from vitdemo.metrics.paired import SIGNIFICANT, McNemar, holm, is_right
@@ -19,6 +20,7 @@ from vitdemo.metrics.tested_runs import paired_test, sound_evaluation
 from vitdemo.runs import Run
 
 NEAR = 2  # settings in which a run of an ablation may differ: MixUp and CutMix are two
+CHANCE = 1.5  # times the accuracy of a guess; up to that a run counts as having learnt nothing
 LEAST = 3  # settings in which alone some run differs, which make an ablation
 _SILENT = ("note", "pretrained", "keep")  # decide nothing, or are said in other words
 # Fields that count for nothing unless something else is set.
@@ -172,9 +174,9 @@ def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
 
     A base is a run with at least `LEAST` settings in which alone another differs from it; near it
     is what differs in `NEAR` settings or fewer, but in one at least (`is_near`). Runs on another
-    data set are never near.
+    data set are never near, and what was tested and has learnt nothing is no ingredient.
     """
-    found = sorted(found, key=lambda run: run.name)
+    found = sorted((run for run in found if not is_at_chance(run)), key=lambda run: run.name)
     groups = {}
     for base in found:
         pictures = base.classes, base.data_name
@@ -184,6 +186,17 @@ def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
         if len(single) >= LEAST:
             groups[base.name] = [base.name, *(n for n, words in apart.items() if is_near(words))]
     return groups
+
+
+def is_at_chance(run: Run) -> bool:
+    """Whether it was tested and is hardly better than a guess, as where a training diverged."""
+    if not run.has_evaluation:
+        return False
+    try:
+        found = sound_evaluation(run)
+    except RunError:
+        return False
+    return accuracy(found.probabilities, found.labels) < CHANCE / len(run.classes)
 
 
 def is_near(words: Sequence[str], most: int = NEAR) -> bool:
