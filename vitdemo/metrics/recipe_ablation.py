@@ -20,7 +20,7 @@ from vitdemo.metrics.tested_runs import paired_test, sound_evaluation
 from vitdemo.runs import Run
 
 NEAR = 2  # settings in which a run of an ablation may differ: MixUp and CutMix are two
-CHANCE = 1.5  # times the accuracy of a guess; up to that a run counts as having learnt nothing
+CHANCE = 2  # times the accuracy of a guess; up to that a run counts as having learnt nothing
 LEAST = 3  # settings in which alone some run differs, which make an ablation
 _SILENT = ("note", "pretrained", "keep")  # decide nothing, or are said in other words
 # Fields that count for nothing unless something else is set.
@@ -39,6 +39,7 @@ _TITLES = {
     "start": "starts from",
     "embed_dim": "width",
     "num_heads": "heads",
+    "pos_embed": "position embedding",
     "drop_rate": "dropout",
     "drop_path_rate": "drop path",
     "schedule": "learning-rate schedule",
@@ -83,6 +84,12 @@ class Gain:
     test: McNemar
     p: float
     validation: float | None
+    learnt: bool = True  # more than a guess
+
+    @property
+    def is_near(self) -> bool:
+        """Whether it shows what an ingredient or two bought."""
+        return self.learnt and is_near(self.differences)
 
     @property
     def words(self) -> str:
@@ -112,7 +119,7 @@ class Ablation:
     @property
     def near(self) -> list[Gain]:
         """The gains of an ingredient or two."""
-        return [gain for gain in self.gains if is_near(gain.differences)]
+        return [gain for gain in self.gains if gain.is_near]
 
 
 def ablation_of(base: Run, others: Sequence[Run], left_out: Sequence[str] = ()) -> Ablation:
@@ -120,7 +127,14 @@ def ablation_of(base: Run, others: Sequence[Run], left_out: Sequence[str] = ()) 
     tests = [paired_test(run, base).overall for run in others]
     chances = holm([test.p for test in tests])
     found = [
-        Gain(run.name, tuple(differences(base, run)), test, float(p), validation_gain(run, base))
+        Gain(
+            run.name,
+            tuple(differences(base, run)),
+            test,
+            float(p),
+            validation_gain(run, base),
+            not is_at_chance(run),
+        )
         for run, test, p in zip(others, tests, chances, strict=True)
     ]
     found.sort(key=_by_validation)
@@ -166,7 +180,7 @@ def validation_gain(run: Run, base: Run) -> float | None:
 def _by_validation(gain: Gain) -> tuple:
     known = gain.validation is not None
     gained = gain.validation if known else gain.test.difference
-    return not is_near(gain.differences), not known, -gained
+    return not gain.is_near, not known, -gained
 
 
 def ablations(found: Iterable[Run]) -> dict[str, list[str]]:

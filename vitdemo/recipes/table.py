@@ -214,7 +214,9 @@ RECIPES: dict[str, dict] = {
     "vit-plain-cpu-no-positions": {
         "base": "vit-plain-cpu",
         "summary": "vit-plain-cpu without position embeddings: it cannot tell where a patch was",
-        "note": "Made to fail, for a lesson. Not measured here yet.",
+        "note": "Made to fail, for a lesson: 59.20 % of CIFAR-10's test pictures; 37 minutes on "
+        "one core of an AMD EPYC (Genoa) that had other work too, 2026-11-23. Its curves and "
+        "answers ship.",
         "options": {"pos_embed": "none"},
     },
     "vit-plain-cpu-shuffled-labels": {
@@ -222,7 +224,9 @@ RECIPES: dict[str, dict] = {
         "summary": "vit-plain-cpu on 2,000 pictures with shuffled labels: learnt, and worth "
         "nothing",
         "note": "Made to fail, for a lesson, after Zhang et al. 2017: training accuracy rises, "
-        "the rest stays at chance. Not measured here yet.",
+        "the rest stays at chance. 100.0 % of its training pictures, 10.26 % of CIFAR-10's test "
+        "pictures; 30 minutes on one core of an AMD EPYC (Genoa) that had other work too, "
+        "2026-11-23. Its curves and answers ship.",
         "epochs": 150,
         "learning_rate": 1e-3,
         "flip": False,
@@ -233,7 +237,8 @@ RECIPES: dict[str, dict] = {
     "vit-plain-cpu-too-fast": {
         "base": "vit-plain-cpu",
         "summary": "vit-plain-cpu at a learning rate far too high",
-        "note": "Made to fail, for a lesson. Not measured here yet.",
+        "note": "Made to fail, for a lesson: 16.46 % of CIFAR-10's test pictures; 6 minutes on one "
+        "core of an AMD EPYC (Genoa), 2026-11-23. Its curves and answers ship.",
         "learning_rate": 0.1,
         "epochs": 5,
     },
