@@ -153,7 +153,7 @@ def test_a_tab_that_there_is_not_leaves_the_first(open_page, page_url):
 def test_every_tab_and_section_can_be_seen_on_a_phone(open_page, page_url):
     page = ready(open_page(page_url, width=390))
     names = page.get_by_role("tab").all_inner_texts()
-    assert len(names) == 9 + 5
+    assert len(names) == 10 + 5
     for name in page.get_by_role("tab").all():
         box = name.bounding_box()
         assert box["x"] >= 0 and box["x"] + box["width"] <= 390

@@ -52,9 +52,7 @@ def fact(workbench: Workbench, of: str, name: str) -> str:
     """The fact `name` of a role or of a run. Raises `MissingFact`."""
     run = run_of(workbench, of)
     try:
-        return workbench.cache.get_or_make(
-            (fact, run, run.stamp, name), lambda: FACTS[name](workbench, run)
-        )
+        return workbench.cache.get_or_make((fact, run, name), lambda: FACTS[name](workbench, run))
     except (VitdemoError, AttributeError) as error:
         raise MissingFact(f"'{name}' of {run.name}, which is not here") from error
 
