@@ -6,6 +6,7 @@ import torch
 from tests.making import KINDS, VIT, random_model, timm_spec
 from vitdemo.inside.diagram import parts_of
 from vitdemo.models import ModelSpec, count_macs, count_parameters
+from vitdemo.page.look.inside.diagram import drawn
 
 MODELS = {
     "ours": VIT,
@@ -39,6 +40,21 @@ def test_sizes_are_those_of_the_model():
     projections, products = 4 * 17 * 24 * 24, 2 * 17 * 17 * 24
     assert parts["attention"].macs == 3 * (projections + products)
     assert parts["head"].sizes["answer"] == "the class token"
+
+
+def test_a_convolutional_model_is_told_by_its_convolutions():
+    model = random_model(ModelSpec("convnet", 32, options={"widths": (8, 16, 24)}))
+    parts = {part.sizes["name"]: part for part in parts_of(model, 32)}
+    assert list(parts) == ["whiten", "groups.0", "groups.1", "groups.2", "head"]
+    told = [boxed.words for boxed in drawn("c", list(parts.values())).boxes]
+    assert told[0] == (
+        "A layer of filters of 2 x 2 places, slid over the picture: 3 channels to 24; measured on "
+        "pictures, not trained (`whiten`)."
+    )
+    assert "2 layers of filters of 3 x 3 places" in told[2] and "8 channels to 16 (" in told[2]
+    assert told[-1].startswith("24 numbers, one of each channel, to ")
+    # Two convolutions at half the side: 8 to 16 channels before the pooling, then 16 to 16.
+    assert parts["groups.1"].macs == 9 * (8 * 16 * 15 * 15 + 16 * 16 * 7 * 7)
 
 
 def test_counting_leaves_a_model_as_it_is():

@@ -86,6 +86,13 @@ def do(page: Page, step: Step, keyboard: bool) -> None:
             return found.select_option(index=1 if current != 1 else 2)
         found.focus()
         return page.keyboard.press("ArrowDown")
+    if found.get_by_role("combobox").count():  # gradio's list
+        found.get_by_role("combobox").click()
+        if not keyboard:
+            return found.get_by_role("option").nth(2).click()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowDown")
+        return page.keyboard.press("Enter")
     choice = found.get_by_role("radio", name=task.value, exact=True)
     if not keyboard:
         return choice.check()
@@ -112,6 +119,13 @@ def answer(page: Page, step: Step, keyboard: bool) -> None:
     expect(page.locator("#lesson .told")).to_contain_text(told)
 
 
+def closing_words(lesson: Lesson) -> str:
+    tasks = sum(bool(step.task) for step in lesson.steps)
+    asked = sum(bool(step.question and not step.question.free) for step in lesson.steps)
+    told = f"{asked} of {asked} questions right at the first answer."
+    return f"{tasks} of {tasks} tasks done, {told}"
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("keyboard, width, height", [(False, 1366, 768), (True, 390, 844)])
 def test_a_lesson_is_walked(open_page, address, lessons, name, keyboard, width, height):
@@ -124,6 +138,8 @@ def test_a_lesson_is_walked(open_page, address, lessons, name, keyboard, width, 
         expect(panel(page).locator(".count")).to_have_text(f"{number} of {len(lesson.steps)}")
         if step.opens:
             check_view(page, step.opens)
+        if step.cover:
+            expect(page.locator(step.cover)).to_be_hidden()
         if step.ring:
             expect(page.locator(step.ring).locator("visible=true").first).to_be_visible()
         if step.task:
@@ -131,6 +147,10 @@ def test_a_lesson_is_walked(open_page, address, lessons, name, keyboard, width, 
             expect(panel(page).locator(".do")).to_have_class("do done")
         if step.question:
             answer(page, step, keyboard)
+            if step.cover:
+                expect(page.locator(step.cover)).to_be_visible()
+        if step.then:
+            expect(page.locator(step.then).first).to_be_in_viewport()
         expect(page.locator(".toast-body.error")).to_have_count(0)
         on = panel(page).locator(".on")
         expect(on).to_have_text("Finish" if number == len(lesson.steps) else "Next")
@@ -139,6 +159,9 @@ def test_a_lesson_is_walked(open_page, address, lessons, name, keyboard, width, 
             page.keyboard.press("Enter")
         else:
             on.click()
+    expect(panel(page).locator(".title")).to_have_text("The end of this lesson")
+    expect(panel(page).locator(".text")).to_contain_text(closing_words(lesson))
+    on.click()
     expect(panel(page)).to_be_hidden()
     card = page.locator("#lessons li").filter(has=page.get_by_role("heading", name=lesson.title))
     expect(card).to_contain_text("; done")
@@ -176,6 +199,10 @@ def test_an_address_opens_a_lesson_at_its_step_and_its_view(open_page, small):
     expect(panel(page).locator(".told")).to_contain_text("Not quite. It is 4.")
     panel(page).get_by_role("button", name="Back").click()
     expect(panel(page).locator(".text")).to_have_text("The model is vit.")
+    panel(page).get_by_role("button", name="Next").click()  # the answer is still there
+    expect(panel(page).get_by_role("textbox")).to_have_value("5")
+    expect(panel(page).locator(".told")).to_contain_text("Not quite. It is 4.")
+    panel(page).get_by_role("button", name="Back").click()
     panel(page).get_by_role("button", name="Show me").click()
     expect(page.locator(".vd-dim")).to_be_visible()
     page.keyboard.press("Escape")

@@ -47,13 +47,16 @@ def distances(
     for run in workbench.explained_runs():
         try:
             if is_vision_transformer(workbench.model(run)):
-                found.append(_distances(workbench, run, image, count))
+                found.append(distances_of(workbench, run, image, count))
         except VitdemoError as error:
             problems.append(str(error))
     return found, problems
 
 
-def _distances(workbench: Workbench, run: Run, image: Image.Image, count: int) -> Distances:
+def distances_of(
+    workbench: Workbench, run: Run, image: Image.Image, count: int = PICTURES
+) -> Distances:
+    """Those of one Vision Transformer, as in `distances`. Raises `VitdemoError`."""
     model = workbench.model(run)
     grid = tuple(model.patch_embed.grid_size)
     P = grid[0] * grid[1]

@@ -39,21 +39,38 @@ def diagram(workbench: Workbench, run: Run) -> list[Part]:
 
 
 def parts_of(model: nn.Module, image_size: int) -> list[Part]:
-    """The parts of a Vision Transformer, or the children of a convolutional model: they add up to
+    """The parts of a Vision Transformer, or the layers of a convolutional model: they add up to
     all parameters and multiply-adds of the model for a picture of `image_size` pixels."""
     macs = macs_by_part(model, image_size)
     if is_vision_transformer(model):
         return _transformer(model, macs, image_size)
-    return [
-        Part(
-            "layer",
-            count_parameters(child),
-            macs.get(name, 0),
-            sizes={"name": name, "type": type(child).__name__},
-        )
-        for name, child in model.named_children()
-        if count_parameters(child)
-    ]
+    return [_layer(name, child, macs.get(name, 0)) for name, child in _layers(model)]
+
+
+def _layers(model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
+    """The children that have parameters; of a sequence its own, one level down."""
+    for name, child in model.named_children():
+        inside = child.named_children() if isinstance(child, nn.Sequential) else [("", child)]
+        for own, each in inside:
+            if count_parameters(each):
+                yield f"{name}.{own}".rstrip("."), each
+
+
+def _layer(name: str, module: nn.Module, macs: int) -> Part:
+    """A part whose kind says what of `module` multiplies: convolutions, one matrix, or nothing."""
+    convolutions = [each for each in module.modules() if isinstance(each, nn.Conv2d)]
+    sizes: dict[str, object] = {"name": name, "type": type(module).__name__}
+    kind = "layer"
+    if convolutions:
+        kind = "convolutions"
+        sizes |= {"count": len(convolutions), "side": max(c.kernel_size[0] for c in convolutions)}
+        sizes |= {"before": convolutions[0].in_channels, "after": convolutions[-1].out_channels}
+        # A weight that is no parameter is not trained.
+        sizes["is_frozen"] = not isinstance(convolutions[0].weight, nn.Parameter)
+    elif isinstance(module, nn.Linear):
+        kind = "linear"
+        sizes |= {"before": module.in_features, "after": module.out_features}
+    return Part(kind, count_parameters(module), macs, sizes=sizes)
 
 
 def _transformer(model: nn.Module, macs: Mapping[str, int], image_size: int) -> list[Part]:

@@ -12,14 +12,16 @@
 
     open: ?section=heads&model={vit.name}         the view it speaks of, as a link to the page
     ring: #attention .large                       what to point at, a CSS selector
+    cover: #answers                               what is hidden until the question is answered
     do: Point at the cat's eye.                   what to do, in words ...
     task: point                                   ... and how the page knows, see `TASKS`
+    then: #answers                                what to bring into the window when it is done
     ask: How many patches are there?              or a question:
     number: {vit.patches} +- 0                    with a number and how far off counts as right,
     - [x] of many                                 or choices, of which one is right,
     - [ ] of few
     free: Because it is cut.                      or an answer that a person compares with theirs
-    because: 8 rows of 8.                         the reason, shown behind the answer
+    because: 8 rows of 8.                         the reason, shown behind the answer or the task
 
 Lines that begin with a field's name and a colon are fields; a field goes on in indented lines.
 """
@@ -39,7 +41,8 @@ MOST_WORDS = 60  # of a step's text
 MOST_BYTES = 200_000
 HEAD = ("title", "minutes", "goal")
 FIGURES = ("figures", "answers")  # of the hand-out
-FIELDS = {"open", "ring", "do", "task", "ask", "number", "free", "because"}
+SELECTORS = ("ring", "cover", "then")  # each is one CSS selector
+FIELDS = {"open", *SELECTORS, "do", "task", "ask", "number", "free", "because"}
 # How the page knows that a task is done: by the person's own click or change, not by its own.
 TASKS = {
     "point": re.compile(r"point"),  # at a patch of the large map, by pointer or keys
@@ -59,6 +62,7 @@ class Task:
     where: str = ""
     op: str = ""
     value: str = ""
+    because: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,12 +80,15 @@ class Question:
 
 @dataclass(frozen=True)
 class Step:
-    """`text` is paragraphs; `opens` a query of the page's address; `ring` a CSS selector."""
+    """`text` is paragraphs; `opens` a query of the page's address; `ring`, `cover` and `then` are
+    CSS selectors: what to point at, what to hide until it is answered, what to show then."""
 
     title: str
     text: tuple[str, ...]
     opens: str = ""
     ring: str = ""
+    cover: str = ""
+    then: str = ""
     do: str = ""
     task: Task | None = None
     question: Question | None = None
@@ -215,18 +222,19 @@ def _step(lines: list[Line]) -> Step:
     opens = given.get("open", (0, ""))
     if opens[1] and not re.fullmatch(r"\?[^\s#]*", opens[1]):
         raise _Broken(opens[0], "'open' is the part of a link to the page from '?' on.")
-    ring = given.get("ring", (0, ""))
-    if set(ring[1]) & set("{}<;@"):
-        raise _Broken(ring[0], "'ring' is one CSS selector.")
+    selectors = {name: given[name][1] for name in SELECTORS if name in given}
+    for name, selector in selectors.items():
+        if set(selector) & set("{}<;@"):
+            raise _Broken(given[name][0], f"'{name}' is one CSS selector.")
     return Step(
         _known(first, title.removeprefix("## ").strip()),
         text,
         opens[1],
-        ring[1],
-        given.get("do", (0, ""))[1],
-        _task(*given["task"]) if "task" in given else None,
-        _question(given, choices),
-        first,
+        **selectors,
+        do=given.get("do", (0, ""))[1],
+        task=_task(*given["task"], given.get("because", (0, ""))[1]) if "task" in given else None,
+        question=_question(given, choices),
+        line=first,
     )
 
 
@@ -256,17 +264,18 @@ def _fields(lines: list[Line]) -> tuple[tuple[str, ...], dict[str, Line], list[t
     return tuple(" ".join(each) for each in paragraphs if each), given, choices
 
 
-def _task(line: int, text: str) -> Task:
+def _task(line: int, text: str, because: str) -> Task:
     for kind, form in TASKS.items():
         if found := form.fullmatch(text):
-            return Task(kind, **{name: each or "" for name, each in found.groupdict().items()})
+            needs = {name: each or "" for name, each in found.groupdict().items()}
+            return Task(kind, **needs, because=because)
     raise _Broken(line, f"'{text[:60]}' is no task: one is {', '.join(TASKS)} ...")
 
 
 def _question(given: dict[str, Line], choices: list[tuple[Line, bool]]) -> Question | None:
     kinds = [name for name in ("number", "free") if name in given] + ["choices"] * bool(choices)
     if "ask" not in given:
-        if kinds or "because" in given:
+        if kinds or ("because" in given and "task" not in given):
             raise _Broken(min(line for line, _ in given.values()), "an answer needs an 'ask'.")
         return None
     line, words = given["ask"]

@@ -6,10 +6,13 @@ Before the dot stands a role (`ROLES`) or a run's name, behind it one of `FACTS`
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
 from vitdemo.errors import LessonError, VitdemoError
+from vitdemo.inputs import load_image, visible_square
+from vitdemo.inside.attention_distance import distances_of
 from vitdemo.metrics import accuracy, confusion, most_confused, signed
 from vitdemo.metrics.calibrated_runs import calibration
 from vitdemo.metrics.learning import record_of_weights
@@ -20,6 +23,8 @@ from vitdemo.models.cost import pair_macs
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 
+PICTURE = Path(__file__).parents[2] / "assets" / "photos" / "cat.jpg"  # of all lessons
+NEAR, FAR = 0.5, 0.9  # of the distance of a head that looks at every patch alike
 NAMED = re.compile(r"\{([^{}\s.]+)\.([a-z_]+)\}")
 ROLES = {
     "vit": "a Vision Transformer trained from scratch",
@@ -122,6 +127,26 @@ def _pair_share(model, run: Run) -> str:
     return percent(pairs / count_macs(model, run.spec.image_size))
 
 
+def _far(workbench: Workbench, run: Run) -> np.ndarray:
+    """How far each head looks on the lessons' picture beside one that looks everywhere alike,
+    (L, H)."""
+    found = distances_of(workbench, run, visible_square(load_image(PICTURE)))
+    return found.heads / found.even
+
+
+def _near_layers(workbench: Workbench, run: Run) -> str:
+    """Where there is a head that looks near, in words."""
+    near = np.flatnonzero((_far(workbench, run) < NEAR).any(1))
+    return f"up to layer {near[-1] + 1}" if len(near) else "in no layer"
+
+
+def _far_layers(workbench: Workbench, run: Run) -> str:
+    """From where on all heads look far, in words."""
+    near = np.flatnonzero((_far(workbench, run) < FAR).any(1))
+    first = near[-1] + 2 if len(near) else 1
+    return f"from layer {first} on" if first <= len(_far(workbench, run)) else "in no layer"
+
+
 def _gain(workbench: Workbench, run: Run):
     """Of `run` beside the base of its ablation."""
     tested = workbench.evaluated_runs()
@@ -159,6 +184,8 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "all_heads": _of_model(lambda model, run: len(model.blocks) * model.blocks[0].attn.num_heads),
     "head_width": _of_model(lambda model, run: model.blocks[0].attn.head_dim),
     "hidden": _of_model(lambda model, run: model.blocks[0].mlp.fc2.in_features),
+    "near_layers": _near_layers,
+    "far_layers": _far_layers,
     "pair_share": _of_model(_pair_share),  # of all multiply-adds, in percent
     # Of tested runs; shares in percent
     "tests": _evaluated(lambda p, labels, run: str(len(labels))),

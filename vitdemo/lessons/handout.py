@@ -7,7 +7,6 @@ place.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 
 from vitdemo import figures
 from vitdemo.errors import LessonError, VitdemoError
@@ -15,7 +14,7 @@ from vitdemo.figures import charts, maps
 from vitdemo.figures.matrix import matrix_figure
 from vitdemo.inputs import load_image, visible_square
 from vitdemo.lessons import Lesson
-from vitdemo.lessons.facts import MissingFact, run_of
+from vitdemo.lessons.facts import PICTURE, MissingFact, run_of
 from vitdemo.metrics import confusion
 from vitdemo.metrics.calibrated_runs import calibration
 from vitdemo.metrics.errors import cells
@@ -23,7 +22,6 @@ from vitdemo.metrics.recipe_ablation import ablation_of, ablations
 from vitdemo.report import TEMPLATES, Drawn, learning
 from vitdemo.workbench import Workbench
 
-PICTURE = Path(__file__).parents[2] / "assets" / "photos" / "cat.jpg"
 LAYERS_SHOWN = 6  # of a deep model every second or third one
 
 

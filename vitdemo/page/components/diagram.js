@@ -1,6 +1,6 @@
 // The parts of a model from the picture to the answer, as large as they are; a click on one opens
 // what explains it, by the page's own choices.
-const { caption, folded, make, notice, redraw } = vitdemo;
+const { caption, folded, make, marked, notice, redraw } = vitdemo;
 const place = element.querySelector(".diagram");
 const number = (value) => value.toLocaleString("en");
 const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.001 ? 2 : share ? 1 : 0)} %`;
@@ -15,7 +15,7 @@ function box(each, value) {
   const sizes = make("span", { className: "share" },
     make("i", { style: `width: ${100 * share("parameters")}%` }), `${percent(share("parameters"))} of parameters`,
     make("i", { className: "macs", style: `width: ${100 * share("macs")}%` }), `${percent(share("macs"))} of multiply-adds`);
-  const content = [make("strong", { text: each.title }), make("small", { text: each.words }), each.opens ? make("u", { text: `See it: ${each.opens.title}` }) : null, sizes];
+  const content = [make("strong", { text: each.title }), make("small", {}, ...marked(each.words)), each.opens ? make("u", { text: `See it: ${each.opens.title}` }) : null, sizes];
   if (!each.opens) return make("div", { className: "part" }, ...content.filter(Boolean));
   const button = make("button", { type: "button", "data-pick": each.title }, ...content);
   button.addEventListener("click", () => open(each.opens));

@@ -1,6 +1,6 @@
 // Lessons as cards, with how far this browser came in each.
 const { make, notice, redraw } = vitdemo;
-const begin = (name, step) => document.dispatchEvent(new CustomEvent("vitdemo:lesson", { detail: { name, step } }));
+const begin = (name, step, anew) => document.dispatchEvent(new CustomEvent("vitdemo:lesson", { detail: { name, step, anew } }));
 
 function kept() {
   try {
@@ -15,9 +15,9 @@ function card({ name, title, minutes, goal, steps }) {
   const finished = done.length >= steps;
   const begun = (step > 0 || done.length > 0) && !finished;
   const start = make("button", { type: "button", className: "begin", text: begun ? "Go on" : finished ? "Again" : "Start", "data-pick": name, "aria-label": `${begun ? "Go on" : "Start"}: ${title}` });
-  start.addEventListener("click", () => begin(name, begun ? step : 0));
+  start.addEventListener("click", () => begin(name, begun ? step : 0, !begun));
   const again = make("button", { type: "button", text: "From the beginning", "data-pick": `${name} again` });
-  again.addEventListener("click", () => begin(name, 0));
+  again.addEventListener("click", () => begin(name, 0, true));
   const words = `${minutes} minutes, ${steps} steps${done.length ? `; ${finished ? "done" : `${done.length} done`}` : ""}`;
   return make("li", {}, make("h3", { text: title }), make("p", { text: goal }), make("small", { text: words }),
     make("div", { className: "bar" }, make("i", { style: `width: ${(100 * Math.min(done.length, steps)) / steps}%` })),

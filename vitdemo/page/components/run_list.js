@@ -81,6 +81,15 @@ function draw() {
   mark();
 }
 
+// An address may say which, by this list's id: ?runs=vit,convnet
+function visited() {
+  if (!element.isConnected) return document.removeEventListener("vitdemo:visit", visited);
+  const names = new URLSearchParams(window.location.search).get(element.id);
+  if (names) choose(new Set(names.split(",")));
+}
+
 watch("groups", draw);
 watch("value", mark);
 draw();
+document.addEventListener("vitdemo:visit", visited);
+visited();

@@ -121,7 +121,8 @@ def checks(answer: ClassMaps, found: ClassMap) -> list[str]:
 
 
 def correlation(value: float) -> str:
-    return "–" if value != value else f"{value:+.2f}"
+    is_flat = value != value  # NaN
+    return "none, since one of the two is the same everywhere" if is_flat else f"{value:+.2f}"
 
 
 def meter(answer: ClassMaps, known: Reading | None) -> list[Piece]:

@@ -14,6 +14,9 @@ TITLES = {
     "mlp": "MLP",
     "norm": "Last norm",
     "head": "Classifier",
+    "convolutions": "Convolutions",
+    "linear": "Classifier",
+    "layer": "Normalisation",
 }
 WORDS = {
     "patches": "{image} x {image} pixels, cut into {rows} x {columns} patches of {side} x {side}; "
@@ -27,6 +30,11 @@ WORDS = {
     "mlp": "Each token alone: {width} numbers to {hidden} and back. Added to what came in.",
     "norm": "Mean 0 and variance 1 over the {width} numbers of a token, then a learnt scale.",
     "head": "Reads {answer}: {width} numbers to {classes} classes.",
+    # Of convolutional models, which are shown by their own layers
+    "convolutions": "{layers} of filters of {side} x {side} places, slid over the picture: {before} "
+    "channels to {after}{frozen} (`{name}`).",
+    "linear": "{before} numbers, one of each channel, to {after} classes (`{name}`).",
+    "layer": "Each channel's mean and variance (`{name}`).",
 }
 OPENS = {
     "patches": {"title": "Patch embedding", "part": "filters"},
@@ -59,15 +67,10 @@ def build(look: Look) -> None:
 
 
 def drawn(name: str, parts: Sequence[Part]) -> Drawn:
-    if any(part.kind == "layer" for part in parts):
-        return Drawn([layer(part) for part in parts], CONVOLUTIONAL.format(name=name))
+    if any(part.kind == "convolutions" for part in parts):
+        return Drawn([box(part) for part in parts], CONVOLUTIONAL.format(name=name))
     times = max(part.times for part in parts)
     return Drawn([box(part) for part in parts], VIT, REPEATED.format(times=times))
-
-
-def layer(part: Part) -> Box:
-    words = f"A {part.sizes['type']}." if part.macs else f"A {part.sizes['type']}, no product."
-    return Box(str(part.sizes["name"]), words, part.parameters, part.macs)
 
 
 def box(part: Part) -> Box:
@@ -75,5 +78,10 @@ def box(part: Part) -> Box:
     if "prefix" in sizes:
         before = ", ".join(sizes["prefix"]).capitalize()
         sizes["before"] = before or "No token of its own"
+    if "count" in sizes:
+        count = sizes["count"]
+        sizes["layers"] = "A layer" if count == 1 else f"{count} layers"
+        sizes["frozen"] = "; measured on pictures, not trained" if sizes["is_frozen"] else ""
     words = WORDS[part.kind].format(**sizes)
-    return Box(TITLES[part.kind], words, part.parameters, part.macs, part.times, OPENS[part.kind])
+    opens = OPENS.get(part.kind)
+    return Box(TITLES[part.kind], words, part.parameters, part.macs, part.times, opens)
