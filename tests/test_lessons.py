@@ -10,6 +10,7 @@ import torch
 from tests.making import RESNET, VIT, make_run
 from tests.serving import ROOT
 from vitdemo.errors import LessonError
+from vitdemo.inputs import load_image, visible_square
 from vitdemo.lessons import (
     FOLDER,
     LANGUAGE,
@@ -19,7 +20,7 @@ from vitdemo.lessons import (
     read_lessons,
     with_facts,
 )
-from vitdemo.lessons.facts import FACTS, MissingFact, fact
+from vitdemo.lessons.facts import FACTS, PICTURE, MissingFact, fact
 from vitdemo.lessons.handout import FIGURES, handout
 from vitdemo.models.cost import pair_macs, vit_cost
 from vitdemo.page.lessons import checked, cost_table, shelf_of
@@ -66,6 +67,8 @@ def test_questions():
     number = step("ask: How many?\nnumber: 3 ± 0.5").question
     assert (number.number, number.tolerance) == ("3", "0.5")
     assert step("ask: Why?\nfree: So.").question.free == "So."
+    done = step("cover: #a\ndo: It.\ntask: point\nthen: #b .c\nbecause: It was.")
+    assert (done.cover, done.then, done.task) == ("#a", "#b .c", Task("point", because="It was."))
 
 
 @pytest.mark.parametrize(
@@ -89,6 +92,7 @@ def test_questions():
         (HEAD + "## S\nask: A?", 7, "one of: a number"),
         (HEAD + "## S\nask: A?\nnumber: many", 8, "'many' is no number"),
         (HEAD + "## S\nWords.\nbecause: so", 8, "needs an 'ask'"),
+        (HEAD + "## S\nWords.\ncover: a;b", 8, "'cover' is one CSS selector"),
         (HEAD + "## S\nask: A?\nask: B?", 8, "a second 'ask'"),
         (HEAD + "## S\nWords.\nopen: ?a\nWhat?", 9, "'What?' is none of"),
         (HEAD + "## S\nSee {vit.colour}.", 7, "no fact 'colour'"),
@@ -141,6 +145,20 @@ def test_facts_are_the_files_own(shipped):
     gained = [(r.evaluation.probabilities.argmax(1) == r.evaluation.labels) for r in (muon, base)]
     points = 100 * (gained[0].mean() - gained[1].mean())
     assert fact(shipped, "vit-plain-cpu-muon", "gain") == f"{points:+.1f}"
+
+
+def test_where_heads_look_near_and_far_is_counted_on_their_distances(shipped):
+    look = shipped.look(shipped.run("finetune-deit-tiny"), visible_square(load_image(PICTURE)))
+    rows, columns = np.divmod(np.arange(196), 14)
+    apart = np.hypot(rows[:, None] - rows, columns[:, None] - columns)  # (P, P), in patches
+    patches = np.asarray(look.attention)[..., 1:, 1:].reshape(-1, 196, 196)  # (L * H, P, P)
+    patches = patches / patches.sum(-1, keepdims=True)
+    share = (patches * apart).sum(-1).mean(-1).reshape(12, 3) / apart.mean()
+    near = [layer for layer, heads in enumerate(share, 1) if (heads < 0.5).any()]
+    assert fact(shipped, "tuned", "near_layers") == f"up to layer {near[-1]}"
+    far = [layer for layer in range(1, 13) if (share[layer - 1 :] >= 0.85).all()]
+    assert fact(shipped, "tuned", "far_layers") == f"from layer {far[0]} on"
+    assert fact(shipped, "vit", "near_layers") == "in no layer"
 
 
 def test_what_is_not_here_is_said(tmp_path):

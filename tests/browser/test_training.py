@@ -41,6 +41,12 @@ def test_plots_follow_the_chosen_runs_from_none_to_all(progress):
     assert every.evaluate("box => [box.checked, box.indeterminate]") == [False, True]
 
 
+def test_an_address_says_which_runs(open_page, page_url):
+    page = open_page(f"{page_url}?tab=training&runs=timm,gone")
+    expect(page.locator("#plots .legend strong")).to_have_text(["timm"])
+    expect(page.locator("#runs").get_by_role("checkbox", name="vit")).not_to_be_checked()
+
+
 def test_a_growing_run_updates_by_itself(open_page, tmp_path):
     run = make_run(tmp_path / "runs" / "growing", epochs=2)
     with serve("--runs", str(run.path.parent), "--data", str(tmp_path / "none")) as address:

@@ -24,7 +24,7 @@ from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 
 PICTURE = Path(__file__).parents[2] / "assets" / "photos" / "cat.jpg"  # of all lessons
-NEAR, FAR = 0.5, 0.9  # of the distance of a head that looks at every patch alike
+NEAR, FAR = 0.5, 0.85  # of the distance of a head that looks at every patch alike
 NAMED = re.compile(r"\{([^{}\s.]+)\.([a-z_]+)\}")
 ROLES = {
     "vit": "a Vision Transformer trained from scratch",

@@ -81,10 +81,10 @@ function draw() {
   mark();
 }
 
-// An address may say which, by this list's id: ?runs=vit,convnet
+// An address may say which, by the id of this list's block: ?runs=vit,convnet
 function visited() {
   if (!element.isConnected) return document.removeEventListener("vitdemo:visit", visited);
-  const names = new URLSearchParams(window.location.search).get(element.id);
+  const names = new URLSearchParams(window.location.search).get(element.parentElement.closest("[id]").id);
   if (names) choose(new Set(names.split(",")));
 }
 
@@ -92,4 +92,4 @@ watch("groups", draw);
 watch("value", mark);
 draw();
 document.addEventListener("vitdemo:visit", visited);
-visited();
+setTimeout(visited); // once gradio listens

@@ -31,8 +31,8 @@ WORDS = {
     "norm": "Mean 0 and variance 1 over the {width} numbers of a token, then a learnt scale.",
     "head": "Reads {answer}: {width} numbers to {classes} classes.",
     # Of convolutional models, which are shown by their own layers
-    "convolutions": "{layers} of filters of {side} x {side} places, slid over the picture: {before} "
-    "channels to {after}{frozen} (`{name}`).",
+    "convolutions": "{layers} of filters of {side} x {side} places, slid over the picture: "
+    "{before} channels to {after}{frozen} (`{name}`).",
     "linear": "{before} numbers, one of each channel, to {after} classes (`{name}`).",
     "layer": "Each channel's mean and variance (`{name}`).",
 }
