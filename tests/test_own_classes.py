@@ -272,6 +272,9 @@ def test_what_a_browser_asks_is_followed_and_taken_back(workbench):
         {"what": "remove", "index": 0, "picture": 0},
         {"what": "remove"},
         {"what": "zip", "paths": ["../z.zip"]},
+        {"what": "folder", "paths": [], "names": ["a"]},
+        {"what": "folder", "paths": [], "names": [3]},
+        {"what": "folder", "paths": ["/etc/passwd"], "names": ["a"]},
         None,
     ],
 )

@@ -18,7 +18,7 @@ import re
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -120,11 +120,18 @@ class Collection:
         folder.
         """
         try:
-            with zipfile.ZipFile(path) as file:
-                return self._with_entries(file, _entries(file))
+            with zipfile.ZipFile(path) as file, tempfile.TemporaryDirectory() as folder:
+                return self._with_named(_unpacked(file, folder))
         # Damaged, packed in a way that Python cannot unpack, encrypted, or not to be read
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
             raise DataError("That file is no zip file that can be read here.") from error
+
+    def with_folders(
+        self, files: Iterable[tuple[Path | str, str]]
+    ) -> tuple["Collection", list[str]]:
+        """Each picture file in the class that stands beside it, and a sentence for each that was
+        left out."""
+        return self._with_named((path, Path(path).name, name) for path, name in files)
 
     def without(self, index: int, picture: int | None = None) -> "Collection":
         """Less one picture of class `index`, or all of the class."""
@@ -137,26 +144,32 @@ class Collection:
     def _with(self, index: int, own: OwnClass) -> "Collection":
         return Collection((*self.classes[:index], own, *self.classes[index + 1 :]))
 
-    def _with_entries(self, file: zipfile.ZipFile, entries) -> tuple["Collection", list[str]]:
+    def _with_named(self, files: Iterable[tuple[Path | str, str, str]]):
+        """Files, each with its own name and its class's; a class that got no picture is left out."""
         found, problems = self, []
-        with tempfile.TemporaryDirectory() as folder:
-            for entry, name in entries:
-                known = [each.name.casefold() for each in found.classes]
-                shown = PurePosixPath(entry.filename).name
-                # Its own name is for sentences alone: the file lies under one that is ours.
-                path = Path(folder) / f"picture{Path(shown).suffix[:8]}"
-                try:
-                    if name.casefold() not in known:
-                        found, known = found.with_class(name), [*known, name.casefold()]
-                    with file.open(entry) as packed:
-                        path.write_bytes(packed.read(inputs.MAX_BYTES + 1))
-                    image = inputs.load_image(path)
-                    found = found.with_picture(known.index(name.casefold()), image, shown)
-                except ImageError:
-                    problems.append(f"'{shown}' in '{name}' is not a picture that we can read.")
-                except DataError as error:
-                    problems.append(str(error))
+        for path, shown, name in files:
+            known = [each.name.casefold() for each in found.classes]
+            try:
+                if name.casefold() not in known:
+                    found, known = found.with_class(name), [*known, name.casefold()]
+                image = inputs.load_image(path)
+                found = found.with_picture(known.index(name.casefold()), image, shown)
+            except ImageError:
+                problems.append(f"'{shown}' in '{name}' is not a picture that we can read.")
+            except DataError as error:
+                problems.append(str(error))
         return Collection(tuple(each for each in found.classes if each.pictures)), problems
+
+
+def _unpacked(file: zipfile.ZipFile, folder: str) -> Iterator[tuple[Path, str, str]]:
+    """Each picture's file in turn, unpacked into `folder`, with its own name and its class."""
+    for entry, name in _entries(file):
+        shown = PurePosixPath(entry.filename).name
+        # Its own name is for sentences alone: the file lies under one that is ours.
+        path = Path(folder) / f"picture{Path(shown).suffix[:8]}"
+        with file.open(entry) as packed:
+            path.write_bytes(packed.read(inputs.MAX_BYTES + 1))
+        yield path, shown, name
 
 
 def _entries(file: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo, str]]:

@@ -196,6 +196,8 @@ def follow(workbench: Workbench, kept: Kept, event: gr.EventData) -> tuple[Kept,
         changed = now.with_class(asked.name)
     elif asked.what == "pictures":
         changed, problems = now.with_files(asked.index, asked.paths)
+    elif asked.what == "folder":
+        changed, problems = now.with_folders(zip(asked.paths, asked.names, strict=True))
     elif asked.what == "zip":
         if not asked.paths:
             raise DataError("No file was sent: choose one.")

@@ -51,7 +51,7 @@ def _card(answer: Answer) -> dict:
         "about": about(answer.run, accuracy),
         "accuracy": accuracy,
         "classes": [answer.run.classes[i] for i in indices],
-        "probabilities": [round(float(value), 4) for value in values],
+        "probabilities": [round(float(value), 6) for value in values],
     }
 
 

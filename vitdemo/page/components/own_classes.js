@@ -1,9 +1,10 @@
-// A person's own classes: names, pictures (files, a zip, the camera), and taking each back. Every
+// A person's own classes: names, pictures (files, a folder, a zip, the camera), and taking each back. Every
 // step is one event "ask" with { what, ... }, of an object of its own: none may be lost.
 const { camera, make, redraw } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [screen, video] = [part("screen"), element.querySelector("video")];
 const MOST = 60e6; // bytes of a file, as the server's
+const MOST_FILES = 500; // of a folder, as many as a collection has
 const EACH = 250; // milliseconds between two pictures of the camera
 let taken = null; // class that the camera takes pictures for
 let timer = null;
@@ -11,7 +12,8 @@ let timer = null;
 const say = (text) => (part("say").textContent = text);
 const ask = (what, rest = {}) => trigger("ask", { what, ...rest });
 
-async function send(files, what, rest = {}) {
+// `rest`: what else is asked, of the files that are sent.
+async function send(files, what, rest = () => ({})) {
   const small = [...files].filter((file) => file.size <= MOST);
   if (small.length < files.length) say(`Files over ${MOST / 1e6} MB were left out.`);
   const paths = [];
@@ -24,7 +26,14 @@ async function send(files, what, rest = {}) {
     }
   }
   say("");
-  if (paths.length) ask(what, { paths, ...rest });
+  if (paths.length) ask(what, { paths, ...rest(small) });
+}
+
+// The class of a file of a folder is the folder that it lies in.
+function sendFolder(files) {
+  const shown = [...files].filter(({ name }) => !name.startsWith("."));
+  if (shown.length > MOST_FILES) return say(`That folder has ${shown.length} files; ${MOST_FILES} are the most.`);
+  return send(shown, "folder", (sent) => ({ names: sent.map((file) => file.webkitRelativePath.split("/").at(-2) ?? "") }));
 }
 
 // --- camera ---
@@ -63,7 +72,7 @@ async function release() {
   if (!timer) return;
   clearInterval(timer);
   timer = null;
-  await send(await Promise.all(shots), "pictures", { index: taken });
+  await send(await Promise.all(shots), "pictures", () => ({ index: taken }));
 }
 
 // --- what is there ---
@@ -76,7 +85,7 @@ function picture(own, index, i) {
 
 function row(own, index) {
   const files = make("input", { type: "file", multiple: true, accept: "image/*,.avif,.heic,.heif,.tif,.tiff,.ppm", "aria-label": `Add pictures of ${own.name}` });
-  files.addEventListener("change", () => { send(files.files, "pictures", { index }); });
+  files.addEventListener("change", () => { send(files.files, "pictures", () => ({ index })); });
   const camera = make("button", { type: "button", text: "Camera", "data-pick": `camera ${index}` });
   camera.addEventListener("click", () => open(index));
   const remove = make("button", { type: "button", text: "Remove the class", "data-pick": `remove ${index}` });
@@ -104,6 +113,7 @@ part("add").addEventListener("submit", (event) => {
   part("name").value = "";
 });
 part("zip").addEventListener("change", () => send(part("zip").files, "zip"));
+part("folder").addEventListener("change", () => sendFolder(part("folder").files));
 part("undo").addEventListener("click", () => ask("undo"));
 part("tests").addEventListener("click", () => ask("tests"));
 part("leave").addEventListener("click", leave);

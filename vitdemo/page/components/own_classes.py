@@ -1,4 +1,5 @@
-"""A person's own classes and their pictures: added by file, zip or camera, and taken back.
+"""A person's own classes and their pictures: added by file, folder, zip or camera, and
+taken back.
 
     view = OwnClasses(elem_id="own-classes")
     view.ask(handler, ...)      # handler(event: gr.EventData, ...): `wish(event)`
@@ -24,7 +25,7 @@ from vitdemo.page.components import Drawing, are_uploads, sent, served_picture
 from vitdemo.page.components.pictures import strip
 
 SIDE = 56  # pixels of a small picture
-WAYS = ("class", "pictures", "zip", "remove", "undo", "tests")
+WAYS = ("class", "pictures", "folder", "zip", "remove", "undo", "tests")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Wish:
     what: str
     name: str = ""
     paths: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # the class of each path
     index: int = -1
     picture: int | None = None
 
@@ -82,17 +84,25 @@ def wish(event: gr.EventData, collection: Collection) -> Wish:
     """What a browser asks for, as hostile as a file. Raises `DataError`."""
     data = sent(event)
     what, name, paths = data.get("what"), data.get("name", ""), data.get("paths", [])
-    index, picture = data.get("index", -1), data.get("picture")
-    known = what in WAYS and isinstance(name, str) and isinstance(paths, list)
-    if not known or len(paths) > MOST_PICTURES or not all(isinstance(p, str) for p in paths):
+    index, picture, names = data.get("index", -1), data.get("picture"), data.get("names", [])
+    known = what in WAYS and isinstance(name, str)
+    if not known or not are_strings(paths) or not are_strings(names):
         raise DataError("There is nothing of this kind on the page.")
+    if what == "folder" and len(names) != len(paths):
+        raise DataError("There is not one class for each file.")
     if what in ("pictures", "remove"):
         index = _number(index, len(collection.classes))
         if picture is not None:
             picture = _number(picture, len(collection.classes[index].pictures))
     if not are_uploads(paths):
         raise DataError("Those files are no longer here: add them again.")
-    return Wish(what, name, tuple(paths), index if isinstance(index, int) else -1, picture)
+    index = index if isinstance(index, int) else -1
+    return Wish(what, name, tuple(paths), tuple(names), index, picture)
+
+
+def are_strings(found: object) -> bool:
+    is_list = isinstance(found, list) and len(found) <= MOST_PICTURES
+    return is_list and all(isinstance(each, str) for each in found)
 
 
 def _number(value: object, count: int) -> int:
