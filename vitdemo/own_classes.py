@@ -145,7 +145,7 @@ class Collection:
         return Collection((*self.classes[:index], own, *self.classes[index + 1 :]))
 
     def _with_named(self, files: Iterable[tuple[Path | str, str, str]]):
-        """Files, each with its own name and its class's; a class that got no picture is left out."""
+        """Files, each with its name and its class's; a class that got no picture is left out."""
         found, problems = self, []
         for path, shown, name in files:
             known = [each.name.casefold() for each in found.classes]
