@@ -14,7 +14,7 @@ from vitdemo.attention.packed import unpack
 from vitdemo.errors import ImageError
 from vitdemo.figures import DIVERGING, SEQUENTIAL
 from vitdemo.inputs import load_image
-from vitdemo.page.components import FOLDER, colours
+from vitdemo.page.components import FOLDER, colours, served
 from vitdemo.page.components.answers import Answered, Answers, notes
 from vitdemo.page.components.article import Article
 from vitdemo.page.components.attention import AttentionView, Drawn
@@ -34,6 +34,16 @@ def cache(tmp_path, monkeypatch):
     """Where gradio keeps files meanwhile."""
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
     return tmp_path
+
+
+def test_what_cannot_be_kept_is_told_and_leaves_nothing(cache, monkeypatch):
+    def full(fd, *_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(gr.Error, match="No space left on device"):
+        served(Maps(), "numbers", "a.bin", lambda: b"123")
+    assert not [path for path in cache.rglob("*") if path.is_file()]
 
 
 def look_of(root: Path, spec, image: Image.Image):

@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ import torch
 from tests.conftest import write_pictures
 from vitdemo import runs
 from vitdemo.errors import DataError, JobError, VitdemoError
-from vitdemo.jobs import ACTIONS, Jobs, Limits, processes
+from vitdemo.jobs import ACTIONS, Jobs, Limits, processes, state
 from vitdemo.jobs.cost import SPEEDS, cost_of
 from vitdemo.jobs.options import OPTIONS, PRESETS, arguments, recipe_of, values_of
 from vitdemo.jobs.state import LOG, last_words, read_job, write_job
@@ -106,6 +107,16 @@ def test_a_failed_one_says_its_last_words(jobs):
     name = jobs.start("first-steps", {"epochs": 66}).name
     job = wait_for(jobs, name, "failed")
     assert job.words == "The loss is not a number in epoch 1: the training diverged."
+
+
+def test_a_full_disk_is_told_where_the_log_had_no_room_for_it(jobs, monkeypatch):
+    name = jobs.start("first-steps", LONG).name
+    wait_for(jobs, name, "training")
+    processes.end(read_job(jobs.root / name)["process"])
+    (jobs.root / name / LOG).write_text("--- launched first\nepoch 1/3: 5%|")
+    assert jobs.job(name).words == state.NO_WORDS
+    monkeypatch.setattr(state.shutil, "disk_usage", lambda folder: SimpleNamespace(free=0))
+    assert jobs.job(name).words == state.DISK_FULL
 
 
 @pytest.mark.parametrize(

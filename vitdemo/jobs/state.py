@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,9 @@ QUEUED, STARTING, TRAINING, PAUSED = "queued", "starting", "training", "paused"
 EVALUATING, FINISHED, STOPPED, FAILED = "evaluating", "finished", "stopped", "failed"
 AT_WORK = (STARTING, TRAINING, PAUSED, EVALUATING)  # those that hold the machine
 WINDOW = 30  # lines of steps.jsonl that say how fast it is now
-NO_WORDS = "It ended without a word: killed, or the machine went down."
+NO_WORDS = "It ended without a word: killed, or the machine went down or had no room left."
+DISK_FULL = "It ended without a word, and the disk is full: make room, then go on."
+FULL = 1 << 20  # bytes that are free on a disk that is full
 STOPPED_FROM_OUTSIDE = "It was stopped from outside the page, and can go on."
 LONGEST_WORDS = 400
 
@@ -77,6 +80,8 @@ def look(folder: Path) -> Job | None:
         if not config and not last_words(folder):
             return Job(folder.name, folder, asked, QUEUED)  # it was never released
         words = last_words(folder) or NO_WORDS
+        if words == NO_WORDS and shutil.disk_usage(folder).free < FULL:
+            words = DISK_FULL
         return Job(folder.name, folder, asked, FAILED, words, **how_far)
     begun = bool(how_far) and _touched(folder / STEPS) > asked.get("launched", 0)
     if process == processes.HELD:

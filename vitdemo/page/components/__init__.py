@@ -25,6 +25,7 @@ from vitdemo.attention.packed import pack
 from vitdemo.figures import DIVERGING, SEQUENTIAL, colour_table
 
 FOLDER = Path(__file__).parent
+NO_ROOM = "The server cannot keep what it is to show: whoever runs it has to make room."
 SHARED = ("shared.js", "matrices.js", "table.js", "pictures.js", "grid.js")
 
 
@@ -68,17 +69,30 @@ def served(component: Component, folder: str, name: str, content: Callable[[], b
     """What `content()` gives as a file that the browser may fetch, for a component's value.
 
     It lies in `folder` of gradio's cache, where old files go in their time. The same name is the
-    same content: it is made once, however many ask.
+    same content: it is made once, however many ask. Raises `gr.Error` where it cannot be written.
     """
     path = Path(component.GRADIO_CACHE) / folder / name
     try:
         os.utime(path)  # the cache ages files by this
     except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(content())
-        os.replace(file.name, path)
+        try:
+            _put(path, content())
+        except OSError as error:
+            raise gr.Error(f"{NO_ROOM} ({error.strerror})") from error
     return {"path": str(path), "orig_name": name, "meta": {"_type": "gradio.FileData"}}
+
+
+def _put(path: Path, content: bytes) -> None:
+    """All of `content` or nothing. Raises `OSError`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        beside = file.name
+    try:
+        Path(beside).write_bytes(content)
+        os.replace(beside, path)
+    except OSError:
+        os.unlink(beside)
+        raise
 
 
 def served_picture(component: Component, picture: np.ndarray, *, exact: bool = True) -> dict:

@@ -22,7 +22,7 @@ async function send(files, what, rest = () => ({})) {
     try {
       paths.push((await upload(file)).path);
     } catch {
-      return say("The files could not be sent: the server does not answer. What is shown stays.");
+      return say("The files could not be sent: the server does not answer, or has no room. What is shown stays.");
     }
   }
   say("");

@@ -21,7 +21,7 @@ async function send(blob, name) {
     at = 0.5;
     trigger("ask", wish({ source: "own", path, at }));
   } catch {
-    if (mine === sent) say("The picture could not be sent: the server does not answer. What is shown stays.");
+    if (mine === sent) say("The picture could not be sent: the server does not answer, or has no room. What is shown stays.");
   }
 }
 

@@ -33,6 +33,7 @@ OFF = (
 ON = "Whoever opens this page may train here: it serves {whom}. {limits}"
 FIRST = next(iter(PRESETS))
 ALONE = "Nothing (no guess)"
+PROBING = "What it costs is being measured on this machine …"
 BUSY = " Another training is at work: this one begins after it."
 GUESS = "What will it gain beside that run?"
 POINTS = "points of validation accuracy, as +2.5"
@@ -108,7 +109,7 @@ class Panel:
         often = PRIVATE | LONG_QUEUE | {"trigger_mode": "always_last"}
         gr.on([switch.input for switch in self.switches] + [panel.expand], **costs, **often)
         chosen = self.preset.input(
-            self.set, self.preset, [self.about, *self.switches], **PRIVATE, **LIGHT_QUEUE
+            self.set, self.preset, [self.about, self.cost, *self.switches], **PRIVATE, **LIGHT_QUEUE
         )
         chosen.then(**costs, **often)
         started = self.start.click(
@@ -163,7 +164,7 @@ class Panel:
 
     @for_people
     def set(self, preset) -> list:
-        return [preset_named(preset).words, *values_of(preset).values()]
+        return [preset_named(preset).words, PROBING, *values_of(preset).values()]
 
     def costs(self, preset, *values) -> str:
         try:
