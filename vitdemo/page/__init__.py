@@ -25,6 +25,7 @@ from vitdemo.page import (
 from vitdemo.page.components import FOLDER as COMPONENTS
 from vitdemo.page.components import head_script
 from vitdemo.page.components.lesson_panel import LessonPanel
+from vitdemo.page.kit import Page
 from vitdemo.workbench import Workbench
 
 # System fonts: the page is whole without a network.
@@ -52,7 +53,7 @@ def build_page(
 
     `launch` takes THEME, CSS (paths), JS and HEAD.
     """
-    with gr.Blocks(title="vitdemo", delete_cache=(3600, 3600), fill_width=True) as page:
+    with Page(title="vitdemo", delete_cache=(3600, 3600), fill_width=True) as page:
         header.build(
             page, runs=workbench.everything, roots=workbench.roots, device=workbench.device
         )

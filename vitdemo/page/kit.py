@@ -1,6 +1,7 @@
 """What several tabs share: components that leave checks to us, choices of runs, errors."""
 
 import base64
+import copy
 import functools
 import math
 import re
@@ -12,14 +13,15 @@ from html import escape
 from pathlib import Path
 
 import gradio as gr
+import torch
 from gradio.components import Component
 from gradio.context import LocalContext
 
 from vitdemo.errors import Stopped, VitdemoError
 from vitdemo.inputs import MAX_BYTES
 
-# One model works at a time: two forward passes at once on the same cores are no faster together.
-MODEL_QUEUE = {"concurrency_id": "model", "concurrency_limit": 1}
+# As many questions at a time as there are cores, which their passes share (see `Workbench`).
+MODEL_QUEUE = {"concurrency_id": "model", "concurrency_limit": min(4, torch.get_num_threads())}
 # Curves, occlusion, t-SNE: what takes seconds waits for its like, and blocks nobody's clicks.
 LONG_QUEUE = {"concurrency_id": "long", "concurrency_limit": 1}
 # Reading run folders is quick and needs no turn.
@@ -35,6 +37,34 @@ KEPT_SECONDS = 6 * 3600  # what a person has chosen, in a State
 
 
 Choice = str | tuple[str, str]  # of a radio or a dropdown: its value, or (label, value)
+
+
+class Page(gr.Blocks):
+    """`gr.Blocks` in which what a handler skips costs nothing.
+
+    gradio's own builds a component anew, with its configuration, for each output that is
+    `gr.skip()`: a quarter of the work of a new picture, which has an output for all that any
+    section may draw and draws the open one.
+    """
+
+    async def postprocess_data(self, block_fn, predictions, state):
+        outputs = block_fn.outputs
+        if not isinstance(predictions, list | tuple) or len(predictions) != len(outputs):
+            return await super().postprocess_data(block_fn, predictions, state)
+        kept = [i for i, value in enumerate(predictions) if not is_skip(value)]
+        if len(kept) in (0, 1, len(outputs)):  # gradio takes the value of a single one bare
+            return await super().postprocess_data(block_fn, predictions, state)
+        few = copy.copy(block_fn)
+        few.outputs = [outputs[i] for i in kept]
+        found = await super().postprocess_data(few, [predictions[i] for i in kept], state)
+        drawn = [None if block.stateful else gr.skip() for block in outputs]
+        for i, value in zip(kept, found, strict=True):
+            drawn[i] = value
+        return drawn
+
+
+def is_skip(value: object) -> bool:
+    return isinstance(value, dict) and len(value) == 1 and value == gr.skip()
 
 
 class PathImage(gr.Image):
