@@ -97,6 +97,44 @@ def test_two_users_at_once_get_their_own_maps(workbench):
         assert torch.allclose(look.attention, wanted, atol=1e-6)
 
 
+def test_the_same_question_is_answered_by_one_pass(workbench):
+    workbench = Workbench(workbench.roots, None, CPU)  # that has kept nothing
+    run, passes = workbench.run("resnet"), []
+    workbench.model(run).register_forward_hook(lambda *_: passes.append(1))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: workbench.answer(run, picture(0)), range(8)))
+    assert len(passes) == 1
+    assert all(np.array_equal(each.probabilities, found[0].probabilities) for each in found)
+
+
+def test_passes_at_once_share_the_cores(root, monkeypatch):
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(4)
+        workbench = Workbench([root], None, CPU)
+    finally:
+        torch.set_num_threads(before)
+    one, two = threading.Barrier(2, timeout=30), threading.Barrier(2, timeout=30)
+
+    def second():
+        with workbench.shared_cores():
+            one.wait()
+            found = torch.get_num_threads()
+            two.wait()
+        return found
+
+    with ThreadPoolExecutor(1) as pool, workbench.shared_cores():
+        assert torch.get_num_threads() == 4
+        other = pool.submit(second)
+        one.wait()
+        two.wait()
+        assert other.result() == 2
+    assert torch.get_num_threads() == before
+    with workbench.shared_cores():
+        assert torch.get_num_threads() == 4
+    assert torch.get_num_threads() == before
+
+
 def test_no_model_waits_for_the_loading_of_another(root, monkeypatch):
     workbench = Workbench([root], None, CPU)
     load, going, done = runs.load_model, threading.Event(), threading.Event()

@@ -1,0 +1,83 @@
+"""What the tabs share of gradio."""
+
+import asyncio
+
+import gradio as gr
+import pytest
+from gradio.state_holder import SessionState
+
+from vitdemo.errors import VitdemoError
+from vitdemo.page.kit import Page, limited, picked_numbers, renewed
+
+
+@pytest.mark.parametrize(
+    ("names", "current", "value"), [(["a", "b"], "c", "a"), (["a"], None, "a"), ([], "a", None)]
+)
+def test_a_choice_that_is_gone_becomes_the_first(names, current, value):
+    update, holds = renewed(names, current)
+    assert (update["choices"], update["value"], holds) == (names, value, value)
+
+
+def test_a_choice_that_is_there_is_left_to_the_person():
+    update, holds = renewed(["a", "b"], "b")
+    assert holds == "b"
+    assert "value" not in update  # which would undo a click made meanwhile
+
+
+def test_a_choice_has_a_label_of_its_own():
+    update, holds = renewed([("nobody", ""), ("A", "a")], "b")
+    assert (update["choices"], update["value"], holds) == ([("nobody", ""), ("A", "a")], "", "")
+    assert "value" not in renewed([("nobody", ""), ("A", "a")], "a")[0]
+
+
+@pytest.mark.parametrize(("value", "kept"), [(12, 6), (0, 1), (None, 1)])
+def test_a_slider_out_of_its_range_moves_to_the_nearest_end(value, kept):
+    update = limited(value, 6)
+    assert (update["maximum"], update["value"]) == (6, kept)
+
+
+def test_a_slider_within_its_range_is_left_to_the_person():
+    update = limited(4, 6)
+    assert update["maximum"] == 6
+    assert "value" not in update  # which would undo a slide made meanwhile
+
+
+def test_a_pick_is_so_many_numbers_below_their_limits():
+    assert picked_numbers("3-5", 4, 6) == (3, 5)
+    assert picked_numbers("0.9", 1, 10) == (0, 9)
+    assert picked_numbers("17", 18) == (17,)
+
+
+@pytest.mark.parametrize(
+    "pick", ["", "3", "3-6", "4-5", "-3.-3", "3-5-1", "a-b", "1e1-2", "²-1", None, 35, ["3", "5"],
+             "9" * 5000, {"pick": "3-5"}],
+)  # fmt: skip
+def test_a_pick_that_no_button_sends_is_refused(pick):
+    with pytest.raises(VitdemoError):
+        picked_numbers(pick, 4, 6)
+
+
+def test_what_is_skipped_is_not_built_anew_and_the_answer_is_as_gradios():
+    built = []
+from gradio.events import Dependency
+
+    class Counted(gr.Textbox):
+        is_template = True
+
+        def __init__(self, *arguments, **options):
+            built.append(1)
+            super().__init__(*arguments, **options)
+
+    answers = []
+    for kind in (gr.Blocks, Page):
+        with kind() as page:
+            boxes = [Counted(label=str(i)) for i in range(4)]
+            kept = gr.State("before")
+            gr.Button().click(lambda: None, None, [*boxes, kept])
+        values = ["a", gr.skip(), gr.update(value="b", label="c"), gr.skip(), "after"]
+        state, before = SessionState(page), len(built)
+        (event,) = page.fns.values()
+        answers.append(asyncio.run(page.postprocess_data(event, values, state)))
+        assert state[kept._id] == "after"
+    assert answers[0] == answers[1] and answers[1][1] == gr.skip()
+    assert len(built) - before == 1  # the one whose label changed
