@@ -18,7 +18,7 @@ from vitdemo.jobs import Jobs
 from vitdemo.lessons import FOLDER, LANGUAGE
 from vitdemo.page import CSS, HEAD, JS, THEME, build_page
 from vitdemo.page.kit import visitor
-from vitdemo.timm_models import timm_run
+from vitdemo.timm_models import PREFIX, VARIABLE, timm_run
 from vitdemo.training import pick_device
 from vitdemo.workbench import Workbench
 
@@ -30,17 +30,20 @@ def main(argv: list[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     try:
         device = pick_device(args.device)
-        timm_models = [timm_run(text) for text in args.model]
+        named = [name for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
+        preset = [*(f"{PREFIX}{name.strip().removeprefix(PREFIX)}" for name in named), *args.model]
+        timm_models = [timm_run(text) for text in preset]
     except VitdemoError as error:
         print(f"app.py: {error}", file=sys.stderr)
         return 2
     roots = args.runs or [SHIPPED, Path("runs")]
     jobs = None
-    if args.allow_training or serves_this_machine_alone(args):
+    alone = serves_this_machine_alone(args)
+    if args.allow_training or alone:
         jobs = Jobs(roots[-1], args.data, device.type, for_all=args.allow_training)
         jobs.watch()
     workbench = Workbench(roots, args.data, device, timm_models, visitor=visitor)
-    page = build_page(workbench, jobs, [FOLDER / LANGUAGE, *args.lessons])
+    page = build_page(workbench, jobs, [FOLDER / LANGUAGE, *args.lessons], alone=alone)
     page.queue(max_size=MOST_WAITING)
     try:
         page.launch(
@@ -86,7 +89,8 @@ def build_parser() -> argparse.ArgumentParser:
         default=[],
         metavar="timm:NAME[=FILE]",
         help="a Vision Transformer of timm's to show as well, with its pretrained weights "
-        "(downloaded, or from a local FILE); may be given more than once",
+        "(downloaded, or from a local FILE); may be given more than once (VITDEMO_MODELS: names "
+        "with commas between them)",
     )
     parser.add_argument(
         "--lessons",

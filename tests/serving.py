@@ -24,7 +24,11 @@ def free_port() -> int:
 
 @contextmanager
 def serve(
-    *arguments: str, cwd: Path = ROOT, by_variable: bool = False, seconds: float = 120
+    *arguments: str,
+    cwd: Path = ROOT,
+    by_variable: bool = False,
+    seconds: float = 120,
+    variables: dict[str, str] | None = None,
 ) -> Iterator[str]:
     """The address of a page started with `arguments` in `cwd`; the process ends with the block.
 
@@ -33,7 +37,7 @@ def serve(
     port = free_port()
     command = [sys.executable, str(ROOT / "app.py"), "--device", "cpu", *arguments]
     command += [] if by_variable else ["--port", str(port)]
-    variables = {"GRADIO_SERVER_PORT": str(port)} if by_variable else {}
+    variables = (variables or {}) | ({"GRADIO_SERVER_PORT": str(port)} if by_variable else {})
     with started(command, port, cwd, variables, seconds) as address:
         yield address
 

@@ -3,78 +3,21 @@
 import hashlib
 import io
 import json
-import threading
-import time
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import os
+import tarfile
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
 from PIL import Image
 from torchvision.datasets import CIFAR10
 
+from tests.hub import MARK, hub
 from vitdemo import cifar10, data
 from vitdemo.errors import DataError, Stopped
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
-
-MARK = "resolve/main/"
-
-
-class Hub(BaseHTTPRequestHandler):
-    """Files by name, with ETag and ranges as the Hub gives them; `limit` ends an answer early."""
-
-    files: dict[str, bytes]
-    asked: list[str]
-    limit: int | None = None
-    pause = 0.0
-
-    def do_HEAD(self):
-        self.answer(body=False)
-
-    def do_GET(self):
-        self.answer(body=True)
-
-    def answer(self, body: bool) -> None:
-        content = self.files.get(self.path.partition(MARK)[2])
-        if content is None:
-            self.send_error(404)
-            return
-        start = int((self.headers.get("Range") or "bytes=0-")[6:].partition("-")[0])
-        self.asked.append(f"{self.command} {start}")
-        self.send_response(206 if start else 200)
-        self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
-        self.send_header("X-Repo-Commit", "0" * 40)
-        self.send_header("Accept-Ranges", "bytes")
-        self.send_header("Content-Length", str(len(content) - start))
-        if start:
-            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
-        self.end_headers()
-        if body:
-            end = len(content) if self.limit is None else start + self.limit
-            for at in range(start, min(end, len(content)), 2**20):
-                self.wfile.write(content[at : min(at + 2**20, end)])
-                time.sleep(self.pause)
-
-    def log_message(self, *words):
-        pass
-
-
-@contextmanager
-def hub(monkeypatch, files: dict[str, bytes], **options):
-    """A Hub with these files; gives the list of what it is asked for."""
-    asked = []
-    handler = type("Handler", (Hub,), {"files": files, "asked": asked, **options})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    try:
-        yield asked
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def parquet_bytes(pictures: np.ndarray, labels, order=None) -> bytes:
@@ -153,9 +96,9 @@ def test_a_wrong_label_is_refused(tmp_path, real):
 def test_a_broken_connection_goes_on_where_it_broke(monkeypatch, shuffled, tmp_path):
     name, content = cifar10.FILES[1], shuffled[cifar10.FILES[1]]
     with hub(monkeypatch, shuffled, limit=5 * 2**20), pytest.raises(Exception, match="peer closed"):
-        cifar10.download(name, tmp_path)
+        cifar10.parquet(name, tmp_path)
     with hub(monkeypatch, shuffled) as asked:
-        file = cifar10.download(name, tmp_path)
+        file = cifar10.parquet(name, tmp_path)
     assert asked[-1] == f"GET {5 * 2**20}"
     assert file.read_bytes() == content
 
@@ -168,18 +111,52 @@ def test_a_damaged_file_is_said_and_fetched_anew(tmp_path):
     assert not file.exists()
 
 
-def test_without_the_hub_its_own_site_is_asked(monkeypatch, tmp_path):
-    asked = []
+@pytest.fixture
+def own_site(monkeypatch, tmp_path):
+    """Gives a function that serves CIFAR-10's archive of these files from its own site."""
 
-    def refuse(self):
-        asked.append(self.root)
-        raise OSError("no route to host")
+    def serve(stack: ExitStack, contents: dict[str, bytes], **options) -> list[str]:
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+            for name, content in contents.items():
+                member = tarfile.TarInfo(f"{CIFAR10.base_folder}/{name}")
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+        archive = buffer.getvalue()
+        asked = stack.enter_context(hub(monkeypatch, {"archive": archive}, **options))
+        monkeypatch.setattr(CIFAR10, "url", f"{os.environ['HF_ENDPOINT']}/{MARK}archive")
+        monkeypatch.setattr(CIFAR10, "tgz_md5", hashlib.md5(archive).hexdigest())
+        return asked
 
-    monkeypatch.setattr(CIFAR10, "download", refuse)
+    return serve
+
+
+def test_without_the_hub_its_own_site_is_asked_and_gone_on_with(own_site, tmp_path):
+    contents = {"data_batch_1": np.random.default_rng(0).bytes(3 * 2**20)}
+
+    def stop_late(done, total):
+        if done > 2**20:
+            raise Stopped
+
     target = tmp_path / "data"
-    with hub(monkeypatch, {}), pytest.raises(DataError, match=r"Hub \(.*404.*site \(no route"):
+    with ExitStack() as stack:
+        asked = own_site(stack, contents)
+        with pytest.raises(Stopped):
+            data.open_source(target, on_bytes=stop_late)
+        assert data.is_absent(target)
         data.open_source(target)
-    assert len(asked) == 1 and not target.exists()
+    assert asked[-1] == f"GET {2 * 2**20}"
+    assert [file.name for file in target.iterdir()] == [CIFAR10.base_folder]
+    assert (target / CIFAR10.base_folder / "data_batch_1").read_bytes() == contents["data_batch_1"]
+
+
+def test_another_archive_is_refused_and_not_kept(own_site, monkeypatch, tmp_path):
+    with ExitStack() as stack:
+        own_site(stack, {"data_batch_1": b"something else"})
+        monkeypatch.setattr(CIFAR10, "tgz_md5", "0" * 32)
+        with pytest.raises(DataError, match=r"Hub \(.*404.*site \(it sent something else"):
+            data.open_source(tmp_path / "data")
+    assert not (tmp_path / "data").exists()
 
 
 def test_the_tables_hold_each_official_place_once():

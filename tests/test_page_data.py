@@ -1,7 +1,5 @@
 """Counts, colours and means of the data set, the download, and a recipe's augmentation."""
 
-import threading
-
 import numpy as np
 import pytest
 import torch
@@ -13,7 +11,7 @@ from vitdemo.augment import Augmentation, draw_flip, flip
 from vitdemo.data import CIFAR10_MEAN, CIFAR10_STD, Pictures
 from vitdemo.errors import DataError, RunError
 from vitdemo.inputs import square_crop, to_uint8
-from vitdemo.page.data import classes, download, patches
+from vitdemo.page.data import classes, patches
 from vitdemo.page.data.augmentation import augmentations
 from vitdemo.recipes import RECIPES, get_recipe
 from vitdemo.training import augment
@@ -82,35 +80,6 @@ def test_cifar10_has_its_known_counts_and_colours(cifar10):
 def test_without_a_data_set_the_way_out_is_named(tmp_path):
     with pytest.raises(DataError, match=r"train\.py download"):
         classes.overview(Workbench([], tmp_path / "none", CPU))
-
-
-def test_of_two_downloads_at_once_the_second_is_told(tmp_path, monkeypatch):
-    workbench, begun, go_on = Workbench([], tmp_path, CPU), threading.Event(), threading.Event()
-
-    def slow(root, download):
-        begun.set()
-        go_on.wait(10)
-        raise DataError("no network")
-
-    monkeypatch.setattr(data, "open_source", slow)
-    errors = []
-
-    def first():
-        try:
-            download(workbench)
-        except DataError as error:
-            errors.append(str(error))
-
-    thread = threading.Thread(target=first)
-    thread.start()
-    begun.wait(10)
-    with pytest.raises(DataError, match="downloaded already"):
-        download(workbench)
-    go_on.set()
-    thread.join()
-    with pytest.raises(DataError, match="no network"):  # the way is free again
-        download(workbench)
-    assert errors == ["no network"]
 
 
 @pytest.mark.parametrize("cut", [[4, 0, 6], []])

@@ -5,12 +5,20 @@ import pytest
 import timm
 import torch
 from PIL import Image
-from safetensors.torch import save_file
+from safetensors.torch import save, save_file
 
 import app
-from vitdemo import attention
+from tests.hub import hub
+from vitdemo import attention, timm_models
+from vitdemo.class_maps import maps
 from vitdemo.errors import ModelError, RunError
-from vitdemo.timm_models import timm_run
+from vitdemo.export import all_maps
+from vitdemo.inside.diagram import diagram
+from vitdemo.inside.head_ablation import head_effects
+from vitdemo.inside.logit_lens import logit_lens
+from vitdemo.inside.residual_stream import residual_stream
+from vitdemo.page.look import side
+from vitdemo.timm_models import SUGGESTIONS, download, known_weights, licence, timm_run
 from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
@@ -95,12 +103,93 @@ def test_a_model_of_the_zoo_has_no_evaluation():
         ("timm:deit_tiny_patch16_224=nowhere.bin", "'nowhere.bin' does not exist"),
         ("timm:resnet18", "Cannot explain ResNet"),
         ("timm:vit_base_patch16_siglip_224", "cannot be shown"),
-        ("timm:vit_small_patch14_reg4_dinov2", "no classes"),
     ],
 )
 def test_what_cannot_be_shown_is_refused_in_a_sentence(text, words):
     with pytest.raises(ModelError, match=words):
         timm_run(text)
+
+
+LABELLESS = "timm:vit_small_patch14_reg4_dinov2.lvd142m"
+
+
+@pytest.fixture(scope="module")
+def labelless():
+    run = timm_run(LABELLESS, pretrained=False)
+    return run, Workbench([], None, CPU, [run])
+
+
+def test_a_model_without_labels_has_maps_but_no_answer(labelless):
+    run, workbench = labelless
+    assert run.classes == () and run.spec.image_size == 224  # not 518: 37 x 37 patches
+    assert workbench.answers(picture()) == ([], [])
+    assert workbench.answer(run, picture()).probabilities.shape == (0,)
+    look = workbench.look(run, picture())
+    assert look.head_maps(12).shape == (6, 16, 16)
+    assert look.prefix_names[1:] == tuple(f"register {i}" for i in (1, 2, 3, 4))
+    arrays = all_maps(workbench, run, picture())
+    assert sorted(arrays) == ["attention", "heads", "rollout", "seen"]
+    assert "head" not in [part.kind for part in diagram(workbench, run)]
+    panels, problems = side.side_by_side(
+        workbench, [run.name], picture(), depth=1.0, kind="rollout"
+    )
+    assert problems == [] and panels[0].lines == ["trained without labels: no classes"]
+
+
+@pytest.mark.parametrize("ask", [logit_lens, residual_stream, head_effects, maps])
+def test_what_needs_a_class_says_that_there_is_none(labelless, ask):
+    run, workbench = labelless
+    with pytest.raises(RunError, match="trained without labels: it has no classes"):
+        ask(workbench, run, picture())
+
+
+def test_each_suggestion_is_a_model_that_can_be_shown():
+    for suggestion in SUGGESTIONS:
+        run = timm_run(f"timm:{suggestion.name}")
+        assert licence(run) == "apache-2.0"
+
+
+def test_a_download_is_used_and_stays_for_the_next_process(monkeypatch, tmp_path):
+    monkeypatch.setattr(timm_models, "HF_HOME", str(tmp_path))
+    torch.manual_seed(0)
+    model = timm.create_model("test_vit")
+    run = timm_run("timm:test_vit.r160_in1k")
+    assert known_weights(run) is None
+    with hub(monkeypatch, {"model.safetensors": save(model.state_dict())}) as asked:
+        assert download(run).weights == known_weights(run)
+        assert download(run).weights is None  # there is nothing left to fetch
+    assert [line for line in asked if line.startswith("GET")] == ["GET 0"]
+    loaded = Workbench([], None, CPU, [run]).model(timm_run(run.name))
+    assert torch.equal(loaded.head.weight, model.head.weight)
+
+
+def test_without_a_network_the_way_out_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(timm_models, "HF_HOME", str(tmp_path))
+    with hub(monkeypatch, {}), pytest.raises(ModelError, match=r"404.*network, or start with --mo"):
+        download(timm_run("timm:test_vit.r160_in1k"))
+
+
+def test_a_model_is_added_for_all_or_for_one_visit():
+    who = ["a"]
+    workbench = Workbench([], None, CPU, visitor=lambda: who[0])
+    one, two = (timm_run(f"timm:{name}", pretrained=False) for name in ("test_vit", "test_vit2"))
+    workbench.add(one, for_all=True)
+    workbench.add(two, for_all=False)
+    workbench.add(two, for_all=False)
+    assert workbench.timm_models == (one, two)
+    who[0] = "b"
+    assert workbench.timm_models == (one,)
+    workbench.remove(two.name, for_all=False)
+    workbench.remove(one.name, for_all=True)
+    assert workbench.timm_models == ()
+    who[0] = "a"
+    assert workbench.timm_models == (two,)
+
+
+def test_models_are_preset_by_a_variable(monkeypatch, capsys):
+    monkeypatch.setenv("VITDEMO_MODELS", "test_vit, timm:nonsense")
+    assert app.main(["--device", "cpu"]) == 2
+    assert "timm has no model 'nonsense'" in capsys.readouterr().err
 
 
 def test_the_command_line_refuses_it_too(capsys):

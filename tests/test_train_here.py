@@ -15,7 +15,7 @@ from vitdemo.jobs.gain import gain
 from vitdemo.jobs.options import OPTIONS, values_of
 from vitdemo.jobs.state import AT_WORK, Job
 from vitdemo.metrics.intervals import difference_interval
-from vitdemo.page.components.trainings import wanted
+from vitdemo.page.components.task_list import wanted
 from vitdemo.page.training import live
 from vitdemo.page.training.here import check_who, points_guessed, switch
 

@@ -168,8 +168,10 @@ def maps(
         checked: ask of the slow ones, too, what they depend on: twice their time again.
         on_step: called as (done, total) while a slow one works; it may raise to end it.
 
-    Raises `RunError` for a class that the model does not have, or for twice the same.
+    Raises `RunError` for a class that the model does not have, for twice the same, and for a model
+    without classes.
     """
+    run.check_classes()
     model = workbench.model(run)
     seen, pixels = workbench.input(run.preprocessing, image)
     probabilities = workbench.answer(run, image).probabilities

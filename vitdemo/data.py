@@ -23,6 +23,7 @@ from torchvision.datasets.folder import IMG_EXTENSIONS, make_dataset
 
 from vitdemo import cifar10
 from vitdemo.cifar10 import CLASSES as CIFAR10_CLASSES
+from vitdemo.downloads import OnBytes
 from vitdemo.errors import DataError, ImageError, Stopped
 from vitdemo.inputs import load_image, square_crop, to_uint8, visible_square
 
@@ -99,7 +100,7 @@ def open_source(
     root: Path | str | None = None,
     *,
     download: bool = True,
-    on_bytes: cifar10.OnBytes | None = None,
+    on_bytes: OnBytes | None = None,
 ) -> Source:
     """Find the data set in `root`; an absent or empty `root` gets CIFAR-10, downloaded.
 
@@ -138,7 +139,7 @@ def _holds_something_else(root: Path) -> bool:
     return any(entry.name not in (CIFAR10.filename, cifar10.PARTS) for entry in root.iterdir())
 
 
-def _download_cifar10(root: Path, on_bytes: cifar10.OnBytes | None) -> None:
+def _download_cifar10(root: Path, on_bytes: OnBytes | None) -> None:
     """From the Hub, and where that cannot be reached from CIFAR-10's own site, which is slow."""
     try:
         cifar10.fetch(root, on_bytes)
@@ -146,8 +147,10 @@ def _download_cifar10(root: Path, on_bytes: cifar10.OnBytes | None) -> None:
         raise
     except Exception as unreached:  # httpx, huggingface_hub, disk: all end in the same way out
         try:
-            CIFAR10(str(root), download=True)
-        except Exception as error:  # urllib, ssl, tarfile
+            cifar10.fetch_from_its_site(root, on_bytes)
+        except Stopped:
+            raise
+        except Exception as error:  # httpx, tarfile, torchvision's own
             _remove_empty(root / cifar10.PARTS, root)
             raise DataError(
                 f"CIFAR-10 could not be downloaded into '{root}', neither from the Hugging Face "

@@ -14,6 +14,7 @@ from PIL import Image
 
 from vitdemo import attention
 from vitdemo.runs import Run
+from vitdemo.traced import Traced
 from vitdemo.workbench import Workbench
 
 README = "README.txt"
@@ -32,21 +33,28 @@ MEANING = {
 
 
 def all_maps(workbench: Workbench, run: Run, image: Image.Image) -> dict[str, np.ndarray]:
-    """Every map of `run`'s model on an RGB image, by the names in `MEANING`. Raises `RunError`."""
+    """Every map of `run`'s model on an RGB image, by the names in `MEANING`; of a model without
+    classes those alone that need none. Raises `RunError`."""
     look = workbench.look(run, image)
-    model, (_, pixels) = workbench.model(run), workbench.input(run.preprocessing, image)
-    target = int(look.logits.argmax())
     steps = attention.rollout_steps(
         look.attention[:, None], num_prefix_tokens=look.num_prefix_tokens
     )  # (L, 1, N, N)
-    relevance = attention.relevance(model, pixels, target)  # (1, N, N)
-    return {
+    found = {
         "seen": look.seen,
-        "logits": look.logits.float().cpu().numpy(),
-        "probabilities": look.logits.float().softmax(0).cpu().numpy(),
         "attention": look.attention.float().cpu().numpy(),
         "heads": np.stack([look.head_maps(layer + 1) for layer in range(look.layers)]),
         "rollout": look.answer_maps(steps[:, 0]),
+    }
+    return found | _of_classes(workbench, look, image) if run.classes else found
+
+
+def _of_classes(workbench: Workbench, look: Traced, image: Image.Image) -> dict[str, np.ndarray]:
+    run, target = look.run, int(look.logits.argmax())
+    model, (_, pixels) = workbench.model(run), workbench.input(run.preprocessing, image)
+    relevance = attention.relevance(model, pixels, target)  # (1, N, N)
+    return {
+        "logits": look.logits.float().cpu().numpy(),
+        "probabilities": look.logits.float().softmax(0).cpu().numpy(),
         "relevance": look.answer_maps(attention.without_itself(relevance))[0],
         "class_index": np.array(target),
         "classes": np.array(run.classes),

@@ -41,8 +41,9 @@ T = TypeVar("T")
 class Answer:
     """What one model predicts for one picture.
 
-    `seen` (S, S, 3) uint8 is the crop at the model's resolution, `probabilities` (C,) float32,
-    `grid` the rows and columns of its patches, None for a model without patches.
+    `seen` (S, S, 3) uint8 is the crop at the model's resolution, `probabilities` (C,) float32 (of
+    a model without classes: (0,)), `grid` the rows and columns of its patches, None for a model
+    without patches.
     """
 
     run: Run
@@ -54,8 +55,8 @@ class Answer:
 class Workbench:
     """The runs in `roots`, the data set in `data_root` (None: the default), models on `device`.
 
-    `timm_models` are models of timm's that are shown beside the runs. `visitor` tells who is
-    asking, by a name that nobody else has; None: nobody in particular.
+    `timm_models` are models of timm's that are shown beside the runs; more come with `add`.
+    `visitor` tells who is asking, by a name that nobody else has; None: nobody in particular.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Workbench:
         timm_models: Sequence[TimmRun] = (),
         visitor: Callable[[], str | None] = lambda: None,
     ):
-        self.timm_models = tuple(timm_models)
+        self._added: dict[str | None, tuple[TimmRun, ...]] = {None: tuple(timm_models)}
         self.roots = roots
         self.data_root = data_root
         self.device = device
@@ -117,6 +118,25 @@ class Workbench:
             self._own_roots[visitor] = Path(folder)
         return self._own_roots[visitor]
 
+    @property
+    def timm_models(self) -> tuple[TimmRun, ...]:
+        """Those for all, then those of who is asking now."""
+        own = self._added.get(self._visitor() or "", ())
+        return (*self._added[None], *own)
+
+    def add(self, model: TimmRun, *, for_all: bool) -> None:
+        """Show `model` beside the runs: to all, or to who is asking now, as long as this process
+        runs. One that is there already stays."""
+        if model.name not in [known.name for known in self.timm_models]:
+            who = None if for_all else self._visitor()
+            self._added[who] = (*self._added.get(who, ()), model)
+
+    def remove(self, name: str, *, for_all: bool) -> None:
+        """Show the model `name` of timm's no longer."""
+        who = None if for_all else self._visitor()
+        kept = self._added.get(who, ())
+        self._added[who] = tuple(model for model in kept if model.name != name)
+
     def everything(self) -> tuple[list[Run], list[str]]:
         """`runs`, and timm's models."""
         found, problems = self.runs()
@@ -129,7 +149,7 @@ class Workbench:
         return known
 
     def run(self, name: str) -> Run:
-        """A run or a model of timm's. Raises `RunError` naming those there are."""
+        """A run, or a model of timm's. Raises `RunError` naming those there are."""
         found, _ = self.everything()
         for run in found:
             if run.name == name:
@@ -177,7 +197,7 @@ class Workbench:
         seen, pixels = self.input(run.preprocessing, image)
         known = self.cache.get((_trace, run, seen))  # one pass is enough
         logits = self._logits(model, run, seen, pixels) if known is None else known.logits  # (C,)
-        probabilities = logits.float().softmax(0).cpu().numpy()
+        probabilities = logits.float().softmax(0).cpu().numpy()[: len(run.classes)]
         if not np.isfinite(probabilities).all():
             raise RunError(f"'{run.name}' answers with NaN: its training diverged.")
         grid = tuple(model.patch_embed.grid_size) if is_vision_transformer(model) else None
@@ -215,9 +235,14 @@ class Workbench:
                 self._passes -= 1
 
     def answers(self, image: Image.Image) -> tuple[list[Answer], list[str]]:
-        """Every trained model's answer, and a sentence for each model that cannot be loaded."""
+        """Every trained model's answer, and a sentence for each model that cannot be loaded.
+
+        A model without classes has none.
+        """
         found, problems = [], []
         for run in self.trained_runs():
+            if not run.classes:
+                continue
             try:
                 found.append(self.answer(run, image))
             except VitdemoError as error:

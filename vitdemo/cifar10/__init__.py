@@ -16,14 +16,16 @@ import io
 import lzma
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 from torchvision.datasets import CIFAR10
+from torchvision.datasets.utils import check_integrity, extract_archive
 
 from vitdemo.cifar10.pickled import batch_bytes, meta_bytes
+from vitdemo.downloads import OnBytes, download, download_from_hub
 from vitdemo.errors import DataError
 
 CLASSES = (
@@ -36,12 +38,8 @@ BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
 EACH = 10_000  # pictures of a batch
 SHAPE = (32, 32, 3)
 PARTS = ".cifar10-parts"  # below the root, until the data set is whole: a download goes on there
-TIMEOUT = 20  # seconds without a byte
-CHUNK = 2**20
 DIGEST_BYTES = 4  # enough to tell all 60,000 apart
 HERE = Path(__file__).parent
-
-OnBytes = Callable[[int, int], None]  # (done, total) of one file; may raise to end the download
 
 
 def fetch(root: Path, on_bytes: OnBytes | None = None) -> None:
@@ -52,7 +50,7 @@ def fetch(root: Path, on_bytes: OnBytes | None = None) -> None:
     raise without a network.
     """
     parts = root / PARTS
-    files = [download(name, parts, on_bytes) for name in FILES]
+    files = [parquet(name, parts, on_bytes) for name in FILES]
     whole = parts / CIFAR10.base_folder
     shutil.rmtree(whole, ignore_errors=True)
     whole.mkdir()
@@ -61,50 +59,26 @@ def fetch(root: Path, on_bytes: OnBytes | None = None) -> None:
     shutil.rmtree(parts)
 
 
-def download(name: str, folder: Path, on_bytes: OnBytes | None = None) -> Path:
-    """A file of the Hub's data set, below `folder`; a part of it that is there is gone on with.
+def fetch_from_its_site(root: Path, on_bytes: OnBytes | None = None) -> None:
+    """As `fetch`, from CIFAR-10's own site, which is slow. Raises `OSError` where what it sends is
+    not the official archive."""
+    parts = root / PARTS
+    parts.mkdir(parents=True, exist_ok=True)
+    archive = parts / CIFAR10.filename
+    download(CIFAR10.url, archive, words="CIFAR-10 from its own site", on_bytes=on_bytes)
+    if not check_integrity(str(archive), CIFAR10.tgz_md5):
+        archive.unlink()  # so that the next try fetches it whole
+        raise OSError("it sent something else than the official archive")
+    extract_archive(str(archive), str(parts))
+    os.replace(parts / CIFAR10.base_folder, root / CIFAR10.base_folder)
+    shutil.rmtree(parts)
 
-    (`hf_hub_download` of huggingface_hub 1.0 and later begins anew, whatever is there.)
-    """
-    # Late: a training that has its data needs none of these.
-    import httpx
-    from huggingface_hub import get_hf_file_metadata, hf_hub_url
-    from tqdm.auto import tqdm
 
-    endpoint = os.environ.get("HF_ENDPOINT")
-    remote = get_hf_file_metadata(
-        hf_hub_url(REPOSITORY, name, repo_type="dataset", endpoint=endpoint), timeout=TIMEOUT
-    )
-    folder.mkdir(parents=True, exist_ok=True)
-    whole = folder / f"{name.partition('/')[2]}-{remote.etag}"  # another version begins anew
-    part = whole.with_name(f"{whole.name}.part")
-    if whole.exists():
-        return whole
-    done = part.stat().st_size if part.exists() else 0
-    stream = httpx.stream(
-        "GET",
-        remote.location,
-        headers={"Range": f"bytes={done}-"} if done else {},
-        follow_redirects=True,
-        timeout=TIMEOUT,
-    )
-    with stream as answer:
-        answer.raise_for_status()
-        done = done if answer.status_code == httpx.codes.PARTIAL_CONTENT else 0
-        bar = {"unit": "B", "unit_scale": True, "desc": f"CIFAR-10 from the Hub, {whole.stem[:5]}"}
-        with (
-            part.open("ab" if done else "wb") as file,
-            tqdm(total=remote.size, initial=done, **bar) as shown,
-        ):
-            for chunk in answer.iter_bytes(CHUNK):
-                file.write(chunk)
-                shown.update(len(chunk))
-                if on_bytes is not None:
-                    on_bytes(file.tell(), remote.size)
-    if part.stat().st_size != remote.size:
-        raise OSError(f"the connection ended after {part.stat().st_size:,} of {remote.size:,} B")
-    os.replace(part, whole)
-    return whole
+def parquet(name: str, folder: Path, on_bytes: OnBytes | None = None) -> Path:
+    """A file of the Hub's data set, in `folder`; a part of it that is there is gone on with."""
+    words = f"CIFAR-10 from the Hub, {Path(name).name.partition('-')[0]}"
+    options = {"repo_type": "dataset", "words": words, "on_bytes": on_bytes}
+    return download_from_hub(REPOSITORY, name, folder, **options)
 
 
 def rows(file: Path) -> Iterator[tuple[np.ndarray, int]]:

@@ -88,6 +88,7 @@ def _transformer(model: nn.Module, macs: Mapping[str, int], image_size: int) -> 
     tokens = len(prefix) + rows * columns
     stem = {"image": image_size, "side": side, "rows": rows, "columns": columns, "width": width}
     own = ("cls_token", "dist_token", "reg_token", "pos_embed", "norm_pre")
+    own_heads = ("head", "head_dist")
     answer = "the class token" if reads_class_token(model) else "the mean of the patches"
     return [
         part("patches" if patches_stand_alone(model) else "stem", ["patch_embed"], **stem),
@@ -108,14 +109,14 @@ def _transformer(model: nn.Module, macs: Mapping[str, int], image_size: int) -> 
             hidden=block.mlp.fc2.in_features,
         ),
         part("norm", ["norm", "fc_norm"], width=width),
-        part("head", ["head", "head_dist"], answer=answer, width=width, classes=C),
+        *([part("head", own_heads, answer=answer, width=width, classes=C)] if C else []),
     ]
 
 
 def classifier_size(model: nn.Module) -> int:
-    """The number of classes; of a distilled model, of each of its two classifiers."""
+    """The number of classes; of a distilled model, of each of its two classifiers; 0: none."""
     found = classifier(model)
-    return (found[0] if isinstance(found, tuple) else found).out_features
+    return getattr(found[0] if isinstance(found, tuple) else found, "out_features", 0)
 
 
 def _own(model: nn.Module, name: str) -> int:

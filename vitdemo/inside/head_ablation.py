@@ -75,6 +75,7 @@ def head_effects(
     `instead` is one of `INSTEAD`; the mean is over test pictures, or over the picture's own tokens
     where there are none that the run knows.
     """
+    run.check_classes()
     look = workbench.look(run, image)
     means, pictures = head_means(workbench, run, image, instead)
     without = ablation.logits_without_each(workbench.model(run), look.tokens[:, None], means)

@@ -32,7 +32,8 @@ class Lens:
 
 @torch.inference_mode()
 def logit_lens(workbench: Workbench, run: Run, image: Image.Image) -> Lens:
-    """Raises `RunError` for a model without attention, or one that answers with NaN."""
+    """Raises `RunError` for a model without attention or classes, or one that answers with NaN."""
+    run.check_classes()
     look = workbench.look(run, image)
     found = lens.logit_lens(workbench.model(run), look.tokens[:, None])
     answers, patches = (numpy(x[:, 0]) for x in found)

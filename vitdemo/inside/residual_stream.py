@@ -39,8 +39,9 @@ class Stream:
 
 @torch.inference_mode()
 def residual_stream(workbench: Workbench, run: Run, image: Image.Image) -> Stream:
-    """Raises `RunError` for a model without attention, one that answers with NaN, and one whose
-    last norm or classifier cannot be taken apart."""
+    """Raises `RunError` for a model without attention or classes, one that answers with NaN, and
+    one whose last norm or classifier cannot be taken apart."""
+    run.check_classes()
     look, model = workbench.look(run, image), workbench.model(run)
     check_finite(run, numpy(look.logits))
     classes = look.logits.topk(min(CLASSES, len(look.logits))).indices.tolist()

@@ -39,7 +39,7 @@ THEME = gr.themes.Soft(
 OWN = {file.with_suffix(".css") for file in COMPONENTS.glob("*.html")}  # of one component alone
 CSS = sorted({*Path(__file__).parent.rglob("*.css")} - OWN)
 JS = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
-PAGE_WIDE = [Path(__file__).parent / name for name in ("stream.js", "names.js")]
+PAGE_WIDE = [Path(__file__).parent / name for name in ("stream.js", "waiting.js", "names.js")]
 SCRIPTS = [*(file.read_text(encoding="utf-8") for file in PAGE_WIDE), head_script()]
 HEAD = "".join(f"<script>{script}</script>" for script in SCRIPTS)
 
@@ -48,9 +48,12 @@ def build_page(
     workbench: Workbench,
     jobs: Jobs | None = None,
     lesson_folders: Sequence[Path] = (FOLDER / LANGUAGE,),
+    *,
+    alone: bool = True,
 ) -> gr.Blocks:
     """The whole page over `workbench`, with trainings in it where `jobs` are given.
 
+    `alone`: it serves this machine alone, so who looks may download whatever model they name.
     `launch` takes THEME, CSS (paths), JS and HEAD.
     """
     with Page(title="vitdemo", delete_cache=(3600, 3600), fill_width=True) as page:
@@ -60,7 +63,7 @@ def build_page(
         panel = LessonPanel(elem_id="lesson")  # beside all tabs, wherever it stands here
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as page_tabs:
             with gr.Tab("Look", id="look") as tab:
-                opener = look.build(page, tab, page_tabs, workbench)
+                opener = look.build(page, tab, page_tabs, workbench, alone=alone)
             with gr.Tab("Lessons", id="lessons") as tab:
                 lessons.build(page, tab, panel, opener, lesson_folders)
             with gr.Tab("Training progress", id="training") as tab:

@@ -3,6 +3,7 @@
 import base64
 import copy
 import functools
+import inspect
 import math
 import re
 import tempfile
@@ -171,18 +172,30 @@ class Stops:
 
 
 def for_people(handler: Callable) -> Callable:
-    """Turn a `VitdemoError` of a handler into the page's own message; outputs stay as they were."""
+    """Turn a `VitdemoError` of a handler, which may be a generator, into the page's own message;
+    outputs stay as they were."""
 
     @functools.wraps(handler)
     def wrapped(*args):
-        try:
+        with _told():
             return handler(*args)
-        except VitdemoError as error:
-            # The message is drawn as HTML: a file's name, or train/<class>/, must stay words.
-            words = escape(str(error), quote=False)
-            raise gr.Error(words, duration=8, print_exception=False) from error
 
-    return wrapped
+    @functools.wraps(handler)
+    def generator(*args):
+        with _told():
+            yield from handler(*args)
+
+    return generator if inspect.isgeneratorfunction(handler) else wrapped
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except VitdemoError as error:
+        # The message is drawn as HTML: a file's name, or train/<class>/, must stay words.
+        words = escape(str(error), quote=False)
+        raise gr.Error(words, duration=8, print_exception=False) from error
 
 
 def picked_numbers(pick: object, *limits: int) -> tuple[int, ...]:

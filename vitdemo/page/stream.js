@@ -31,6 +31,7 @@
   function passes(message, own) {
     const text = message.match(/^data:\s*(.*)$/m)?.[1];
     const found = text ? JSON.parse(text) : {};
+    if (found.event_id) document.dispatchEvent(new CustomEvent("vitdemo:queue", { detail: found }));
     if (found.msg === "process_completed" && !own.open.delete(found.event_id)) own.early.add(found.event_id);
     return found.msg !== "close_stream" || own.sent + own.open.size === 0;
   }

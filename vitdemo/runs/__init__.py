@@ -130,6 +130,14 @@ class Run:
         """`elapsed` up to now."""
         return self.elapsed[-1] if self.history else self.seconds_before
 
+    def check_classes(self) -> None:
+        """Raises `RunError` for a model without classes, of which no class can be asked."""
+        if not self.classes:
+            raise RunError(
+                f"'{self.name}' was trained without labels: it has no classes to ask about. See "
+                "what it attends to, in 'Attention', and its heads, in 'Inside'."
+            )
+
     @cached_property
     def evaluation(self) -> Evaluation:
         """Raises `RunError` where it is missing, damaged or of other classes."""

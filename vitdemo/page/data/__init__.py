@@ -1,13 +1,17 @@
 """The Data tab: what the models learn from, one section a file, drawn when it is opened."""
 
-import threading
+from collections.abc import Iterator
+from functools import partial
 
 import gradio as gr
 
 from vitdemo import data
-from vitdemo.errors import DataError
+from vitdemo.downloads import OnBytes
+from vitdemo.errors import DataError, Stopped, VitdemoError
 from vitdemo.page.components.article import Article
+from vitdemo.page.components.task_list import Row, TaskList, wanted
 from vitdemo.page.data import augmentation, classes, patches, similar
+from vitdemo.page.fetching import Fetching
 from vitdemo.page.kit import for_people
 from vitdemo.page.look.tab import Look
 from vitdemo.page.sections import Sections
@@ -23,9 +27,14 @@ SECTIONS = {  # id of its tab: its title and its file
     "data-augmentation": ("Augmentation", augmentation),
     "data-similar": ("Similar pictures", similar),
 }
-PRIVATE = {"api_visibility": "private"}
-# One at a time for all who look; nobody else waits for it.
-DOWNLOAD_QUEUE = {"concurrency_id": "download", "concurrency_limit": 1}
+CIFAR10, ACTIONS = "CIFAR-10", ("get", "stop")
+WHENCE = (
+    "From the Hugging Face Hub, or where that cannot be reached from CIFAR-10's own site, which is "
+    "slow. What is here stays when it is stopped: the next download goes on there."
+)
+# Nobody else waits for it.
+DOWNLOAD_QUEUE = {"concurrency_id": "download of the data set", "concurrency_limit": 20}
+STOPPED = "Stopped. What has come stays: the next download goes on there."
 DOWNLOADED = "The data set is here. Reload the page to have its pictures in Look, too."
 
 
@@ -33,50 +42,60 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look) -> None:
     """Lay out and wire the `tab`; it draws from the picture in Look, where its pictures open."""
     gr.Markdown(INTRO)
     missing = Article(elem_id="data-missing")
-    fetch = gr.Button(
-        "Download CIFAR-10 (170 MB)", visible=False, size="sm", elem_id="data-download"
-    )
+    fetch = TaskList(elem_id="data-download")
     opened = gr.Textbox(next(iter(SECTIONS)), visible="hidden", label="open section of Data")
-    sections, tabs = Sections([opened]), {}
+    sections, tabs, fetching = Sections([opened]), {}, Fetching()
     with gr.Tabs(elem_id="data-sections"):
         for name, (title, section) in SECTIONS.items():
             with gr.Tab(title, id=name) as tabs[name]:
                 section.build(sections, workbench, look)
 
-    def state():
-        """Why there is no data set, and whether it can be had from here."""
+    def state() -> tuple[str, list[Row]]:
+        """Why there is no data set, and the download where it can be had from here."""
         try:
             workbench.source()
         except DataError as error:
-            return str(error), gr.update(visible=data.is_absent(workbench.data_root))
-        return "", gr.update(visible=False)
+            is_absent = data.is_absent(workbench.data_root)
+            return str(error), [row(fetching)] if is_absent else []
+        return "", []
 
     @for_people
-    def get(progress=gr.Progress(track_tqdm=True)):  # noqa: B008 (gradio reads the default)
-        progress(0, desc="Downloading CIFAR-10")
-        download(workbench)
-        return DOWNLOADED
+    def act(event: gr.EventData) -> Iterator[tuple]:
+        if wanted(event, ACTIONS)[0] == "stop":
+            fetching.stop(CIFAR10)
+            yield gr.skip(), gr.skip()
+            return
+        if fetching.progress(CIFAR10):
+            raise DataError("The data set is being downloaded already.")
+        try:
+            for _ in fetching.follow(CIFAR10, partial(download, workbench)):
+                yield gr.skip(), [row(fetching)]
+        except Stopped:
+            yield STOPPED, [row(fetching)]
+        except VitdemoError:
+            yield state()
+            raise
+        else:
+            yield DOWNLOADED, []
 
-    shown = tab.select(state, outputs=[missing, fetch], show_progress="hidden", **PRIVATE)
-    fetched = fetch.click(get, outputs=missing, **PRIVATE, **DOWNLOAD_QUEUE)
-    fetched.success(lambda: gr.update(visible=False), outputs=fetch, **PRIVATE)
+    private = {"api_visibility": "private", "show_progress": "hidden"}
+    shown = tab.select(state, outputs=[missing, fetch], **private)
+    several = {"trigger_mode": "multiple", **DOWNLOAD_QUEUE}
+    fetched = fetch.act(act, None, [missing, fetch], **private, **several)
     sections.draw_on(shown.success, sections.all)
     sections.draw_on(fetched.success, sections.all)
     sections.wire(tabs)
 
 
-_downloading = threading.Lock()
+def row(fetching: Fetching) -> Row:
+    """The download as it stands."""
+    if now := fetching.progress(CIFAR10):
+        stop = [("stop", "Stop")]
+        return Row(CIFAR10, "downloading", now.words, min(now.share, 0.999), stop)
+    return Row(CIFAR10, "", "170 MB", 1.0, [("get", "Download")], WHENCE)
 
 
-def download(workbench: Workbench) -> None:
-    """Fetch CIFAR-10 to where the page looks for data; torchvision's tqdm tells how far it is.
-
-    One download at a time, whoever asks. Raises `DataError` where one is under way, where there
-    is no network, or where the folder holds something else.
-    """
-    if not _downloading.acquire(blocking=False):
-        raise DataError("The data set is being downloaded already: look again in a minute.")
-    try:
-        data.open_source(workbench.data_root, download=True)
-    finally:
-        _downloading.release()
+def download(workbench: Workbench, on_bytes: OnBytes) -> None:
+    """Fetch CIFAR-10 to where the page looks for data. Raises `DataError` where there is no
+    network, or where the folder holds something else."""
+    data.open_source(workbench.data_root, download=True, on_bytes=on_bytes)

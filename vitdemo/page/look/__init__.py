@@ -11,6 +11,7 @@ from vitdemo.errors import ImageError
 from vitdemo.export import save_maps
 from vitdemo.page.kit import MODEL_QUEUE, QUIET, offer_download
 from vitdemo.page.look import class_maps, inside, permalink, perturb, side
+from vitdemo.page.look.more_models import MoreModels
 from vitdemo.page.look.tab import FIRST_SECTION, Look
 from vitdemo.workbench import Workbench
 
@@ -38,11 +39,14 @@ SECTIONS = {
 }
 
 
-def build(page: gr.Blocks, tab: gr.Tab, page_tabs: gr.Tabs, workbench: Workbench) -> Look:
-    """Lay out and wire the `tab`, one of `page_tabs`."""
+def build(
+    page: gr.Blocks, tab: gr.Tab, page_tabs: gr.Tabs, workbench: Workbench, *, alone: bool
+) -> Look:
+    """Lay out and wire the `tab`, one of `page_tabs`; see `build_page`."""
     with gr.Row(elem_id="look", equal_height=False):
         with gr.Column(elem_id="look-at", scale=0, min_width=260):
             look = Look(workbench, page_tabs)
+            more = MoreModels(look, alone=alone)
         with gr.Column(elem_id="look-into", min_width=300):
             look.lay_out_choices()
             with gr.Tabs(elem_id="sections", overflow_behavior="wrap") as look.sections:
@@ -61,6 +65,7 @@ def build(page: gr.Blocks, tab: gr.Tab, page_tabs: gr.Tabs, workbench: Workbench
             with gr.Accordion("What is this?", open=False):
                 gr.Markdown(WHAT)
     look.connect_all(page)
+    more.wire()
     tab.select(look.renewed, look.model, look.model, **QUIET)
     copy.click(permalink.tell_copied, look.section, js=permalink.COPY, api_visibility="private")
     return look

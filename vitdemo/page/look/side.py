@@ -150,6 +150,7 @@ def _class_panel(
     workbench: Workbench, answer: Answer, image: Image.Image, method: str, target: str | None
 ) -> Panel:
     run = answer.run
+    run.check_classes()
     if target is not None and target not in run.classes:
         raise RunError(f"'{run.name}' does not know the class '{target}'.")
     index = run.classes.index(target) if target else int(answer.probabilities.argmax())
@@ -162,13 +163,15 @@ def _class_panel(
 def column(answer: Answer, values: np.ndarray, title: str, caption: str) -> Panel:
     """One map of a model, and what it predicts."""
     run, (indices, shares) = answer.run, top_k(answer.probabilities, 3)
-    likely = zip(indices, shares, strict=True)
+    likely = ", ".join(
+        f"{run.classes[i]} {100 * p:.1f} %" for i, p in zip(indices, shares, strict=True)
+    )
     return Panel(
         title,
         values,
         answer.seen,
         f"{run.name}: {title}",
         head=run.name,
-        lines=[", ".join(f"{run.classes[i]} {100 * p:.1f} %" for i, p in likely)],
+        lines=[likely or "trained without labels: no classes"],
         caption=caption,
     )

@@ -42,6 +42,7 @@ FOCUS = """() => requestAnimationFrame(() => {
   if (map.getBoundingClientRect().top > window.innerHeight) map.scrollIntoView();
   document.querySelector('#tabs [role=tab]').focus({ preventScroll: true });
 })"""
+LABEL = "true class"  # of a picture, in what Pillow keeps beside its pixels
 WITHOUT_WEIGHTS = "The weights of {name} are not here, so what follows is of the models that are."
 
 
@@ -138,9 +139,20 @@ class Look(Sections):
             still = "" if before is None else " Still shown: the picture before."
             return self.refused(f"That picture could not be shown. {error}{still}")
         image = picture.square_of(shown)
+        image.info[LABEL] = shown.label
         # The chosen model first: its answer is then known from the same pass.
         chosen = self.answer_of_model(image, *values)
         return [shown, image, Answered(*self.workbench.answers(image), shown.label), *chosen]
+
+    @for_people
+    def answer_again(self, *values) -> list:
+        """The values of `everything` for the same picture: the models are others."""
+        image = values[1 + len(self.settings)]
+        if image is None:
+            return [gr.skip()] * len(self.everything)
+        chosen = self.answer_of_model(image, *values)
+        answered = Answered(*self.workbench.answers(image), image.info.get(LABEL))
+        return [gr.skip(), gr.skip(), answered, *chosen]
 
     def refused(self, sentence: str) -> list:
         """The sentence in the picture's place; all else stays."""
@@ -225,6 +237,11 @@ class Look(Sections):
         for event in (page.load, self.offers.others):
             event(self.offered, None, self.offers, **private, **LIGHT_QUEUE)
         permalink.write_when_changed(self.linked)
+
+    def answer_again_on(self, listen: Callable) -> None:
+        """On the event `listen` ask all models of the same picture again."""
+        quiet = {"api_visibility": "private", "show_progress": "hidden"}
+        listen(self.answer_again, self.asking, self.everything, **quiet, **MODEL_QUEUE)
 
     def visit_on(self, listen: Callable) -> None:
         """On the event `listen` show the view that a script visits."""

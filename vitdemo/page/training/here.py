@@ -18,7 +18,7 @@ from vitdemo.page.components.article import Article
 from vitdemo.page.components.curves import Curves
 from vitdemo.page.components.film_view import FilmView, Screening
 from vitdemo.page.components.run_choice import RunChoice, renewed_runs
-from vitdemo.page.components.trainings import Trainings, wanted
+from vitdemo.page.components.task_list import TaskList, wanted
 from vitdemo.page.kit import LIGHT_QUEUE, LONG_QUEUE, MODEL_QUEUE, QUIET, for_people
 from vitdemo.page.look.picture import TRUE_CLASS
 from vitdemo.page.look.tab import Look
@@ -36,6 +36,7 @@ ALONE = "Nothing (no guess)"
 PROBING = "What it costs is being measured on this machine …"
 BUSY = " Another training is at work: this one begins after it."
 GUESS = "What will it gain beside that run?"
+NONE = "No training has been started in this page yet."
 POINTS = "points of validation accuracy, as +2.5"
 NO_FILM = (
     "Each training that is started here keeps the weights of its epochs: what it makes of Look's "
@@ -84,7 +85,7 @@ class Panel:
                 )
         self.cost = Article(elem_id="cost")
         self.start = gr.Button("Start", variant="primary", elem_id="start-training")
-        self.list = Trainings(elem_id="trainings")
+        self.list = TaskList(elem_id="trainings", empty=NONE)
         self.curves = Curves(elem_id="live")
         self.of = RunChoice([], label="Look's picture under", elem_id="film-of", min_width=220)
         self.film = FilmView(elem_id="film")

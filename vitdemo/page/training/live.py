@@ -17,7 +17,7 @@ from vitdemo.jobs.state import (
     Job,
 )
 from vitdemo.metrics import signed
-from vitdemo.page.components.trainings import Row
+from vitdemo.page.components.task_list import Row
 from vitdemo.runs import Run, read_history
 from vitdemo.runs.steps import read_steps
 from vitdemo.workbench import Workbench, final_accuracy

@@ -1,11 +1,14 @@
-"""The trainings of the page: state, progress, and buttons that change it; discarding asks first.
+"""Things that take their time (trainings, downloads), a line each: state, progress, and buttons.
 
-    view = Trainings(elem_id="trainings")
-    view.act(handler, ...)     # handler(event: gr.EventData, ...): `wanted(event)`
+    view = TaskList(elem_id="trainings", empty="No training has been started yet.")
+    view.act(handler, ...)     # handler(event: gr.EventData, ...): `wanted(event, actions)`
 
-A handler returns `Row`s, the newest first. The value that reaches the script is a list of them:
+A handler returns `Row`s. The value that reaches the script is a list of them:
 
-    [{"name", "state", "words", "note", "done": 0..1, "actions": [[what, label], ...]}, ...]
+    [{"name", "title", "state", "words", "note", "done": 0..1,
+      "actions": [[what, label], ...]}, ...]
+
+A bar is drawn where `done` is less than 1. The action "discard" asks first.
 """
 
 from collections.abc import Sequence
@@ -20,7 +23,8 @@ from vitdemo.page.components import Drawing, sent
 
 @dataclass(frozen=True)
 class Row:
-    """One training: `words` say how it stands, `note` what it gained beside what was guessed."""
+    """One task: `words` say how it stands, `note` what more there is to say of it; it is shown by
+    its `title`, or else its `name`."""
 
     name: str
     state: str
@@ -28,19 +32,23 @@ class Row:
     done: float
     actions: Sequence[tuple[str, str]]
     note: str = ""
+    title: str = ""
 
 
-class Trainings(Drawing):
+class TaskList(Drawing):
     """See the module. Its event: `act`."""
 
     EVENTS = (*gr.HTML.EVENTS, EventListener("act"))  # listed, so that `gr.on` takes it
+
+    def __init__(self, value: Sequence[Row] | None = None, *, empty: str = "", **options):
+        super().__init__(value, empty=empty, **options)
 
     def postprocess(self, value: Sequence[Row] | None) -> list[dict]:
         return [asdict(row) for row in value or ()]
 
 
 def wanted(event: gr.EventData, actions: Sequence[str]) -> tuple[str, str]:
-    """(action, name of the training) that a browser asks for. Raises `JobError`."""
+    """(action, name of the task) that a browser asks for. Raises `JobError`."""
     data = sent(event)
     action, name = data.get("action"), data.get("name")
     if action not in actions or not isinstance(name, str):

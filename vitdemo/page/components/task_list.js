@@ -1,10 +1,10 @@
-// Trainings, a line each. A line is drawn anew only where it changed, so that a pointer or the
+// Tasks, a line each. A line is drawn anew only where it changed, so that a pointer or the
 // keyboard on a button of it stays there.
 const { make, newest } = vitdemo;
 const list = element.querySelector("ul");
 const wish = newest();
 const lines = new Map(); // name -> {text: of its value, item}
-let asking = null; // the training of which it is asked whether to discard it
+let asking = null; // the task of which it is asked whether to discard it
 
 function act(action, name) {
   asking = null;
@@ -17,12 +17,12 @@ function button(text, label, clicked) {
   return made;
 }
 
-function buttons({ name, actions }) {
+function buttons({ name, title, actions }) {
   if (asking === name)
     return [make("span", { className: "words", text: "Its folder goes for good." }),
-      button("Discard it", `Discard ${name} for good`, () => act("discard", name)),
-      button("Keep it", `Keep ${name}`, () => { asking = null; draw(); })];
-  return actions.map(([action, label]) => button(label, `${label}: ${name}`, () => {
+      button("Discard it", `Discard ${title || name} for good`, () => act("discard", name)),
+      button("Keep it", `Keep ${title || name}`, () => { asking = null; draw(); })];
+  return actions.map(([action, label]) => button(label, `${label}: ${title || name}`, () => {
     if (action !== "discard") return act(action, name);
     asking = name;
     draw();
@@ -31,18 +31,18 @@ function buttons({ name, actions }) {
 }
 
 function drawn(row) {
-  const line = make("div", { className: "line" }, make("strong", { text: row.name }),
+  const line = make("div", { className: "line" }, make("strong", { text: row.title || row.name, title: row.title ? row.name : null }),
     make("span", { className: `state ${row.state}`, text: row.state }), make("span", { className: "words", text: row.words }),
     make("div", { className: "buttons" }, ...buttons(row)));
   const percent = Math.round(100 * row.done);
-  const bar = make("div", { className: "bar", role: "progressbar", "aria-label": `Progress of ${row.name}`,
+  const bar = make("div", { className: "bar", role: "progressbar", "aria-label": `Progress of ${row.title || row.name}`,
     "aria-valuenow": percent, "aria-valuemin": 0, "aria-valuemax": 100 }, make("i", { style: `width: ${percent}%` }));
   return make("li", {}, line, row.note ? make("p", { className: "note", text: row.note }) : null, row.done < 1 ? bar : null);
 }
 
 function draw() {
   const rows = props.value || [];
-  element.querySelector(".none").hidden = rows.length > 0;
+  element.querySelector(".none").textContent = rows.length ? "" : props.empty;
   const items = rows.map((row) => {
     const text = JSON.stringify([row, asking === row.name]);
     const before = lines.get(row.name);

@@ -1,0 +1,106 @@
+"""Models of timm's that are downloaded at a click, from a server here with random weights."""
+
+import os
+import re
+from contextlib import ExitStack
+
+import pytest
+import timm
+import torch
+from playwright.sync_api import expect
+from safetensors.torch import save
+
+from tests.browser.doing import wait_until_drawn
+from tests.hub import hub
+from tests.serving import serve
+
+TINY = "timm:deit_tiny_patch16_224.fb_in1k"
+
+
+@pytest.fixture(scope="module")
+def patch():
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
+@pytest.fixture(scope="module")
+def weights() -> bytes:
+    torch.manual_seed(0)
+    return save(timm.create_model("deit_tiny_patch16_224").state_dict())
+
+
+@pytest.fixture(scope="module")
+def start(patch, weights, shown_runs, tmp_path_factory):
+    """start(*arguments) -> the address of a page for which a Hub has DeiT-Tiny's weights under
+    every name, in about five seconds."""
+    with hub(patch, {"model.safetensors": weights}, pause=0.2), ExitStack() as pages:
+
+        def start(*arguments: str, offline: bool = False) -> str:
+            variables = {
+                "HF_ENDPOINT": os.environ["HF_ENDPOINT"],
+                "HF_HUB_OFFLINE": str(int(offline)),
+                "HF_HOME": str(tmp_path_factory.mktemp("hub")),
+            }
+            known = "--runs", str(shown_runs)
+            return pages.enter_context(serve(*known, *arguments, variables=variables))
+
+        yield start
+
+
+def open_panel(page):
+    page.locator("#answers .card").first.wait_for()
+    page.get_by_role("button", name="More models").click()
+    page.locator("#offered-models li").first.wait_for()
+
+
+def line(page, title):
+    return page.locator("#offered-models li").filter(has_text=re.compile(f"^{title}"))
+
+
+def test_a_model_is_added_stopped_gone_on_with_and_removed(open_page, start):
+    address = start()
+    page = open_page(address)
+    open_panel(page)
+    own = line(page, "DeiT-Tiny")
+    expect(own).to_contain_text("23 MB, apache-2.0")
+    before = page.locator("#answers .card").count()
+    own.get_by_role("button", name="Add: DeiT-Tiny").click()
+    expect(own).to_contain_text(re.compile(r"\d+ of 23 MB, [\d.]+ MB/s, \d+ s left"))
+    own.get_by_role("button", name="Stop").click()
+    expect(own.get_by_role("button", name="Add")).to_be_visible()
+    own.get_by_role("button", name="Add").click()
+    expect(own.locator(".state")).to_have_text("here")
+    wait_until_drawn(page, run=TINY)
+    expect(page.locator("#model select")).to_have_value(TINY)
+    expect(page.locator("#answers .card")).to_have_count(before + 1)
+    other = open_page(address)  # it is there for all who look
+    expect(other.locator("#answers .card")).to_have_count(before + 1)
+    own.get_by_role("button", name="Remove").click()
+    expect(page.locator("#answers .card")).to_have_count(before)
+    expect(page.locator("#model select")).not_to_have_value(TINY)
+    expect(own).to_contain_text("downloaded before")
+
+
+def test_what_cannot_be_had_is_said_and_what_is_no_model_too(open_page, start):
+    page = open_page(start(offline=True))
+    open_panel(page)
+    line(page, "DINO, ").get_by_role("button", name="Add").click()
+    said = page.get_by_text("could not be downloaded").first
+    expect(said).to_contain_text("check the network")
+    expect(line(page, "DINO, ").get_by_text("Add", exact=True)).to_be_visible()
+    page.locator("#model-name").get_by_role("textbox").fill("nonsense")
+    page.locator("#add-model").click()
+    expect(page.get_by_text("timm has no model 'nonsense'").first).to_be_visible()
+
+
+def test_on_a_page_for_others_it_is_theirs_who_asked(open_page, start):
+    address = start("--host", "0.0.0.0")
+    page = open_page(address)
+    open_panel(page)
+    expect(page.locator("#model-name")).to_be_hidden()
+    line(page, "DeiT-Tiny").get_by_role("button", name="Add").click()
+    expect(line(page, "DeiT-Tiny").locator(".state")).to_have_text("here")
+    expect(page.locator(f"#model option[value='{TINY}']")).to_have_count(1)
+    other = open_page(address)
+    other.locator("#answers .card").first.wait_for()
+    expect(other.locator(f"#model option[value='{TINY}']")).to_have_count(0)

@@ -1,0 +1,38 @@
+// Who waits for more than a second in the queue of questions is told their place in it.
+(() => {
+  const SHOWN_AFTER = 1000;
+  const FORGOTTEN_AFTER = 60000; // without news: whoever asked has left it
+  const waiting = new Map(); // event id -> {since, heard, rank, eta}
+  let timer = null;
+
+  function words({ rank, eta }) {
+    const place = rank ? `${rank} ${rank === 1 ? "question is" : "questions are"} before yours` : "yours is the next question";
+    return `Many are asking: ${place}${eta >= 1 ? `, about ${Math.ceil(eta)} s` : ""}.`;
+  }
+
+  function draw() {
+    const now = Date.now();
+    for (const [id, one] of waiting) if (now - one.heard > FORGOTTEN_AFTER) waiting.delete(id);
+    const late = [...waiting.values()].filter(({ since }) => now - since > SHOWN_AFTER);
+    let line = document.querySelector(".vd-waiting");
+    if (late.length && !line) {
+      line = Object.assign(document.createElement("p"), { className: "vd-waiting", role: "status" });
+      document.querySelector(".gradio-container").append(line);
+    }
+    const text = late.length ? words(late.reduce((a, b) => (a.rank > b.rank ? a : b))) : "";
+    if (line && line.textContent !== text) line.textContent = text;
+    if (!waiting.size) {
+      clearInterval(timer);
+      timer = null;
+    }
+  }
+
+  document.addEventListener("vitdemo:queue", ({ detail }) => {
+    const { msg, event_id: id, rank, rank_eta: eta } = detail;
+    const now = Date.now();
+    if (msg !== "estimation") waiting.delete(id);
+    else waiting.set(id, { since: waiting.get(id)?.since ?? now, heard: now, rank: rank ?? 0, eta });
+    if (waiting.size) timer ??= setInterval(draw, 500);
+    draw();
+  });
+})();
