@@ -35,3 +35,21 @@ def test_there_is_never_a_pile_of_streams(open_page, page_url):
         wait_until_drawn(page, run=name)
         page.wait_for_timeout(500)
         assert len(streams) <= 1
+
+
+def test_who_waits_is_told_their_place(page):
+    tell = "detail => document.dispatchEvent(new CustomEvent('vitdemo:queue', { detail }))"
+    estimation = {"msg": "estimation", "event_id": "one", "rank": 3, "rank_eta": 4.2}
+    page.evaluate(tell, estimation)
+    line = page.locator(".vd-waiting")
+    expect(line).to_have_count(0)  # not before a second has gone
+    expect(line).to_have_text("Many are asking: 3 questions are before yours, about 5 s.")
+    page.evaluate(tell, estimation | {"rank": 0, "rank_eta": None})
+    expect(line).to_have_text("Many are asking: yours is the next question.")
+    page.evaluate(tell, {"msg": "process_starts", "event_id": "one"})
+    expect(line).to_be_hidden()
+    page.evaluate("window.told = []; document.addEventListener('vitdemo:queue', e => told.push(e))")
+    choose_model(page, "timm")
+    wait_until_drawn(page, run="timm")
+    kinds = page.evaluate("told.map((event) => event.detail.msg)")
+    assert {"estimation", "process_starts", "process_completed"} <= set(kinds)
