@@ -45,7 +45,8 @@ def all_maps(workbench: Workbench, run: Run, image: Image.Image) -> dict[str, np
         "heads": np.stack([look.head_maps(layer + 1) for layer in range(look.layers)]),
         "rollout": look.answer_maps(steps[:, 0]),
     }
-    return found | _of_classes(workbench, look, image) if run.classes else found
+    found |= _of_classes(workbench, look, image) if run.classes else {}
+    return {name: found[name] for name in MEANING if name in found}
 
 
 def _of_classes(workbench: Workbench, look: Traced, image: Image.Image) -> dict[str, np.ndarray]:

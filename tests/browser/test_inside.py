@@ -58,6 +58,19 @@ def test_a_layer_of_the_lens_is_chosen_by_keyboard_and_moves_the_slider(inside):
     assert patches(inside) == before
 
 
+@pytest.mark.parametrize(
+    ("part", "questions"), [("Position embeddings", 0), ("One head, number by number", 1)]
+)
+def test_a_layer_asks_only_the_open_part_and_that_only_if_it_has_layers(inside, part, questions):
+    asked = []
+    open_part(inside, part)
+    inside.wait_for_timeout(500)
+    inside.on("request", lambda r: "/queue/join" in r.url and asked.append(r.url))
+    inside.locator("#layer input[type=range]").press("ArrowLeft")
+    inside.wait_for_timeout(1000)
+    assert len(asked) == questions
+
+
 def test_each_patch_has_a_short_name_that_the_legend_explains(inside):
     cells = set(inside.locator("#lens-patches .vd-patches td").all_inner_texts())
     legend = inside.locator("#lens-patches .classes i").all_inner_texts()

@@ -52,5 +52,6 @@ def test_who_waits_is_told_their_place(page):
     for name in ("vit", "timm"):  # the first may be chosen already
         choose_model(page, name)
         wait_until_drawn(page, run=name)
-    kinds = page.evaluate("told.map((event) => event.detail.msg)")
-    assert {"estimation", "process_starts", "process_completed"} <= set(kinds)
+    kinds = ["estimation", "process_starts", "process_completed"]
+    heard = "kinds => kinds.every((kind) => told.some((event) => event.detail.msg === kind))"
+    page.wait_for_function(heard, arg=kinds)

@@ -84,15 +84,15 @@ class Sections:
         self.all.append(section)
         choices = [c for c in inputs if isinstance(c, FormComponent | RunChoice)]
         if changed := choices if by is None else by:
-            events = [self.asked_by(component) for component in changed]
+            events = [self.asked_by(component, section.where) for component in changed]
             self.draw_on(partial(gr.on, events), [section])
 
     def draw_on(self, listen: Callable, sections: Sequence[Section]) -> None:
         """Draw those of `sections` that are open on the event `listen`, as a button's `click`."""
         self._redrawn.append((listen, sections))
 
-    def asked_by(self, component: Component) -> Callable:
-        """The event of a person's change of `component`."""
+    def asked_by(self, component: Component, where: Sequence[str]) -> Callable:
+        """The event of a person's change of `component` that asks the section at `where`."""
         return component.input
 
     def inputs_of(self, sections: Sequence[Section]) -> list[Component]:

@@ -17,16 +17,16 @@ function figure(panel) {
   const canvas = make("canvas");
   const image = make("img", { src: panel.seen.url, alt: panel.alt });
   paint(canvas, panel.values, panel.grid, { signed: panel.signed });
-  const stage = make("div", { className: "stage" }, image, canvas);
+  const overlay = make("div", { className: "vd-overlay" }, image, canvas);
   const save = make("button", { type: "button", text: "PNG", "aria-label": `Save as PNG: ${panel.alt}` });
-  save.addEventListener("click", () => saveOver(image, [canvas], stage.getBoundingClientRect(), panel.alt));
+  save.addEventListener("click", () => saveOver(image, [canvas], overlay.getBoundingClientRect(), panel.alt));
   const more = make("details", {}, make("summary", { text: "Numbers" }));
   more.addEventListener("toggle", () => more.childElementCount === 1 && more.append(...numbers(panel)));
   const title = make("strong", { text: panel.title });
   if (panel.badge) title.append(make("span", { className: "badge", text: panel.badge, title: panel.badge_title }));
   const caption = make("figcaption", {}, title, ...panel.lines.map((text) => make("p", { text })),
     panel.caption ? make("p", { className: "quiet", text: panel.caption }) : null, make("div", { className: "tools" }, save, more));
-  return make("figure", {}, panel.head ? make("h4", { text: panel.head }) : null, stage, caption);
+  return make("figure", {}, panel.head ? make("h4", { text: panel.head }) : null, overlay, caption);
 }
 
 function draw() {

@@ -33,8 +33,8 @@ COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
 # The address as the page opened with it; and the view that is visited, since what a person changed
 # just before may write the address in between.
 ADDRESS, VISITED = "window.location.search", "vitdemo.visited"
-# The browser alone answers a change of layer, but for sections that ask a model about it.
-MOVED = "(section, moves) => [section === 'heads' ? moves : moves + 1]"
+# The browser alone answers a change of layer, but for an open section that asks a model about it.
+MOVED = "(moves, ...open) => [WHERE.every((name, i) => name === open[i]) ? moves + 1 : moves]"
 # The keyboard goes where the picture went; on a phone, where the map lies below, so does the page.
 FOCUS = """() => requestAnimationFrame(() => {
   window.scrollTo(0, 0);
@@ -59,7 +59,7 @@ class Look(Sections):
         self.workbench, self.page_tabs = workbench, page_tabs
         self.picture = gr.State(None, time_to_live=picture.KEPT_SECONDS)
         self.section = gr.Textbox(FIRST_SECTION, visible="hidden", label="section")
-        self.moves = gr.Number(0, visible="hidden", label="moves of the layer")
+        self.moves: dict[tuple[str, ...], gr.Number] = {}  # of the layer, while a section is open
         self.given = Picture(elem_id="picture")
         self.offers = Offers(elem_id="offers")
         self.answered = Answers(elem_id="answers")
@@ -84,8 +84,13 @@ class Look(Sections):
         names = ("fusion", "discard", "residual", "first")
         self.linked |= dict(zip(names, self.settings, strict=True))
 
-    def asked_by(self, component: Component) -> Callable:
-        return self.moves.change if component is self.layer else super().asked_by(component)
+    def asked_by(self, component: Component, where: Sequence[str]) -> Callable:
+        if component is not self.layer:
+            return super().asked_by(component, where)
+        key = tuple(where)
+        if key not in self.moves:
+            self.moves[key] = gr.Number(0, visible="hidden", label="moves of the layer")
+        return self.moves[key].change
 
     def depth(self, name: str | None) -> int:
         """The number of layers with attention of the run `name`; 0 where it has none."""
@@ -231,7 +236,9 @@ class Look(Sections):
         gr.on(settings, self.view_of, [*self.always, *self.settings], self.view, **last)
         self.view.layer(None, None, self.layer, js=LAYER, **private)
         self.layer.change(None, self.layer, None, js=SET_LAYER, **private)
-        self.layer.input(None, [self.section, self.moves], self.moves, js=MOVED, **private)
+        for where, moves in self.moves.items():
+            moved = MOVED.replace("WHERE", str(list(where)))
+            self.layer.input(None, [moves, *self.choosers], moves, js=moved, **private)
         begun = self.follow(ADDRESS, page.load, self.restore, self.begin)
         begun.success(None, js=permalink.ARRIVE)
         for event in (page.load, self.offers.others):
