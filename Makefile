@@ -5,6 +5,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# The long files of browser tests come first, as they are collected: none is left for the end
+TWO := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: app test unit format clean
 
@@ -14,11 +16,11 @@ app: $(VENV)/.app
 test: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest $(TWO) $(ARGS)
 
 # What needs no browser
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/browser $(ARGS)
+	$(BIN)/python -m pytest $(TWO) --ignore tests/browser $(ARGS)
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
