@@ -48,8 +48,9 @@ def test_a_matrix_without_errors_is_drawn(values):
 
 def test_the_picture_has_twice_a_screens_pixels():
     figure = draw()
-    width, height = figure.get_size_inches()
-    assert Image.open(io.BytesIO(png(figure))).size == (round(width * DPI), round(height * DPI))
+    wanted = DPI * figure.get_size_inches()
+    size = Image.open(io.BytesIO(png(figure))).size
+    assert np.abs(wanted - size).max() <= 1  # matplotlib's versions round differently
 
 
 def test_many_classes_have_no_numbers():

@@ -93,6 +93,6 @@ def test_a_student_comes_to_agree_with_its_teacher():
             answers = trainer.model(trainer.preprocessing(pixels)).argmax(1)
         return (answers == predicted).float().mean()
 
-    assert agreement() <= 0.5
+    untrained = agreement()
     list(trainer.fit())
-    assert agreement() > 0.7
+    assert agreement() > max(0.7, untrained + 0.1)
