@@ -20,6 +20,7 @@ from vitdemo.page import CSS, HEAD, JS, THEME, build_page
 from vitdemo.page.kit import visitor
 from vitdemo.timm_models import PREFIX, VARIABLE, timm_run
 from vitdemo.training import pick_device
+from vitdemo.training.devices import give_back_memory
 from vitdemo.workbench import Workbench
 
 MOST_WAITING = 500  # questions; a Space on ZeroGPU would take one at a time
@@ -42,6 +43,7 @@ def main(argv: list[str] | None = None) -> int:
     if args.allow_training or alone:
         jobs = Jobs(roots[-1], args.data, device.type, for_all=args.allow_training)
         jobs.watch()
+    give_back_memory()
     workbench = Workbench(roots, args.data, device, timm_models, visitor=visitor)
     page = build_page(workbench, jobs, [FOLDER / LANGUAGE, *args.lessons], alone=alone)
     page.queue(max_size=MOST_WAITING)

@@ -1,5 +1,7 @@
 """Models of timm's by name: with random weights here, since nothing is downloaded in a test."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import timm
@@ -143,10 +145,12 @@ def test_what_needs_a_class_says_that_there_is_none(labelless, ask):
         ask(workbench, run, picture())
 
 
-def test_each_suggestion_is_a_model_that_can_be_shown():
+def test_each_suggestion_can_be_shown_and_is_there_when_a_space_starts():
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
     for suggestion in SUGGESTIONS:
         run = timm_run(f"timm:{suggestion.name}")
         assert licence(run) == "apache-2.0"
+        assert f"\n  - timm/{suggestion.name} {timm_models.WEIGHTS}\n" in readme
 
 
 def test_a_download_is_used_and_stays_for_the_next_process(monkeypatch, tmp_path):

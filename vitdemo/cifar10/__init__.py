@@ -16,13 +16,14 @@ import io
 import lzma
 import os
 import shutil
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 from torchvision.datasets import CIFAR10
-from torchvision.datasets.utils import check_integrity, extract_archive
+from torchvision.datasets.utils import check_integrity
 
 from vitdemo.cifar10.pickled import batch_bytes, meta_bytes
 from vitdemo.downloads import OnBytes, download, download_from_hub
@@ -69,7 +70,10 @@ def fetch_from_its_site(root: Path, on_bytes: OnBytes | None = None) -> None:
     if not check_integrity(str(archive), CIFAR10.tgz_md5):
         archive.unlink()  # so that the next try fetches it whole
         raise OSError("it sent something else than the official archive")
-    extract_archive(str(archive), str(parts))
+    with tarfile.open(archive) as packed:
+        if hasattr(tarfile, "data_filter"):  # Python 3.10.12 and later: nothing outside the folder
+            packed.extraction_filter = tarfile.data_filter
+        packed.extractall(parts)
     os.replace(parts / CIFAR10.base_folder, root / CIFAR10.base_folder)
     shutil.rmtree(parts)
 

@@ -10,6 +10,7 @@ from torch import nn
 from vitdemo.errors import VitdemoError
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+LARGE = 2**20  # bytes of an array that is given back at once
 COMPILE_MODES = ("off", "default", "reduce-overhead", "max-autotune")
 
 
@@ -81,12 +82,25 @@ def keep_memory() -> None:
     fills with zeros each time: our ConvNet trains 276 pictures a second of processor time in place
     of 245, at a batch of 512 on a core of an EPYC (Genoa; 2026-11-22).
     """
+    _set_malloc({_MMAP_THRESHOLD: 2**31 - 1, _TRIM_THRESHOLD: 2**31 - 1})
+
+
+def give_back_memory() -> None:
+    """Let this process give freed arrays back to the system at once; where glibc is.
+
+    For a page, which answers for long in many threads: large arrays, kept in each thread's own
+    heap, else break it up, and it grows (MEASURED).
+    """
+    _set_malloc({_MMAP_THRESHOLD: LARGE})
+
+
+def _set_malloc(options: dict[int, int]) -> None:
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):  # another C library, or another system
         return
-    for option in (_MMAP_THRESHOLD, _TRIM_THRESHOLD):
-        mallopt(option, 2**31 - 1)
+    for option, value in options.items():
+        mallopt(option, value)
 
 
 def choose_compile(device: torch.device, wanted: str = "auto") -> str:
