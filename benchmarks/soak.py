@@ -4,7 +4,7 @@ other from each of a few people.
     python benchmarks/soak.py --questions 5000
 
 The memory is the server's resident set. What the page keeps on purpose is full after the first
-pictures (512 MB of answers), so growth counts from there. docs/how-fast.md states what it measured.
+pictures (512 MB of answers), so growth counts from there. benchmarks/LOG.md has what it measured.
 """
 
 import argparse

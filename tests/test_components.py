@@ -1,6 +1,8 @@
 """What goes to the browser and what comes back: small values, files, and nothing believed."""
 
 import base64
+import os
+import time
 from pathlib import Path
 
 import gradio as gr
@@ -14,6 +16,7 @@ from vitdemo.attention.packed import unpack
 from vitdemo.errors import ImageError
 from vitdemo.figures import DIVERGING, SEQUENTIAL
 from vitdemo.inputs import load_image
+from vitdemo.page import components
 from vitdemo.page.components import FOLDER, colours, served
 from vitdemo.page.components.answers import Answered, Answers, notes
 from vitdemo.page.components.article import Article
@@ -44,6 +47,24 @@ def test_what_cannot_be_kept_is_told_and_leaves_nothing(cache, monkeypatch):
     with pytest.raises(gr.Error, match="No space left on device"):
         served(Maps(), "numbers", "a.bin", lambda: b"123")
     assert not [path for path in cache.rglob("*") if path.is_file()]
+
+
+def test_of_too_many_files_the_oldest_go_but_none_that_a_browser_may_still_fetch(
+    cache, monkeypatch
+):
+    monkeypatch.setattr(components, "MOST_BYTES", 25)
+    monkeypatch.setattr(components, "LOOK_EVERY", 1)
+
+    def make(name: str, age: float) -> Path:
+        path = Path(served(Maps(), "numbers", name, lambda: b"0123456789")["path"])
+        os.utime(path, (time.time() - age,) * 2)
+        return path
+
+    oldest, older, old = (make(name, age) for name, age in (("a", 3000), ("b", 2000), ("c", 1000)))
+    young = [make(name, 0) for name in "def"]
+    assert [path.exists() for path in (oldest, older, old)] == [False] * 3
+    assert all(path.exists() for path in young)  # more than is allowed, but just made
+    assert make("a", 0).read_bytes() == b"0123456789"  # made anew when it is asked for again
 
 
 def look_of(root: Path, spec, image: Image.Image):

@@ -89,7 +89,7 @@ def give_back_memory() -> None:
     """Let this process give freed arrays back to the system at once; where glibc is.
 
     For a page, which answers for long in many threads: large arrays, kept in each thread's own
-    heap, else break it up, and it grows (MEASURED).
+    heap, else break it up, and it grows (benchmarks/LOG.md).
     """
     _set_malloc({_MMAP_THRESHOLD: LARGE})
 

@@ -9,9 +9,12 @@ what several scripts draw with; a style without a template beside it is the page
 import base64
 import hashlib
 import io
+import itertools
 import os
 import tempfile
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import gradio as gr
@@ -25,7 +28,13 @@ from vitdemo.attention.packed import pack
 from vitdemo.figures import DIVERGING, SEQUENTIAL, colour_table
 
 FOLDER = Path(__file__).parent
+# Bytes of what browsers have fetched: each picture of a class leaves 5 MB, which gradio's cache lets
+# lie for an hour or two.
+MOST_BYTES = 2 * 2**30
+FETCHED_WITHIN = 300  # seconds: younger files stay in any case
+LOOK_EVERY = 64  # files between two looks at how many bytes there are
 NO_ROOM = "The server cannot keep what it is to show: whoever runs it has to make room."
+_written = itertools.count(1)  # files
 SHARED = ("shared.js", "matrices.js", "table.js", "pictures.js", "grid.js")
 
 
@@ -68,8 +77,9 @@ class Drawing(gr.HTML):
 def served(component: Component, folder: str, name: str, content: Callable[[], bytes]) -> dict:
     """What `content()` gives as a file that the browser may fetch, for a component's value.
 
-    It lies in `folder` of gradio's cache, where old files go in their time. The same name is the
-    same content: it is made once, however many ask. Raises `gr.Error` where it cannot be written.
+    It lies in `folder` of gradio's cache, where old files go in their time, and sooner where there
+    are many (`make_room`). The same name is the same content: it is made once, however many ask.
+    Raises `gr.Error` where it cannot be written.
     """
     path = Path(component.GRADIO_CACHE) / folder / name
     try:
@@ -77,9 +87,26 @@ def served(component: Component, folder: str, name: str, content: Callable[[], b
     except FileNotFoundError:
         try:
             _put(path, content())
+            if next(_written) % LOOK_EVERY == 0:
+                make_room(path.parent)
         except OSError as error:
             raise gr.Error(f"{NO_ROOM} ({error.strerror})") from error
     return {"path": str(path), "orig_name": name, "meta": {"_type": "gradio.FileData"}}
+
+
+def make_room(folder: Path) -> None:
+    """Delete the oldest files of `folder` until it holds `MOST_BYTES` at most."""
+    found = []
+    for file in folder.iterdir():
+        with suppress(FileNotFoundError):  # gradio deletes, too
+            state = file.stat()
+            found.append((state.st_mtime, state.st_size, file))
+    too_many = sum(size for _, size, _ in found) - MOST_BYTES
+    for changed, size, file in sorted(found):
+        if too_many <= 0 or time.time() - changed < FETCHED_WITHIN:
+            return
+        file.unlink(missing_ok=True)
+        too_many -= size
 
 
 def _put(path: Path, content: bytes) -> None:
