@@ -28,7 +28,7 @@ from vitdemo.attention.packed import pack
 from vitdemo.figures import DIVERGING, SEQUENTIAL, colour_table
 
 FOLDER = Path(__file__).parent
-# Bytes of what browsers have fetched: each picture of a class leaves 5 MB, which gradio's cache lets
+# Bytes of what browsers have fetched: each picture leaves 5 MB, which gradio's own cache lets
 # lie for an hour or two.
 MOST_BYTES = 2 * 2**30
 FETCHED_WITHIN = 300  # seconds: younger files stay in any case
