@@ -3,10 +3,12 @@
 import asyncio
 import functools
 import gc
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import gradio as gr
 import pytest
+from gradio import route_utils
 from gradio.state_holder import SessionState
 
 from vitdemo.errors import VitdemoError
@@ -86,3 +88,26 @@ def test_what_is_skipped_is_not_built_anew_and_the_answer_is_as_gradios(monkeypa
     gc.collect()  # event loops that gradio made and left open, while this test is there to bear it
     assert answers[0] == answers[1] and answers[1][1] == gr.skip()
     assert len(built) - before == 1  # the one whose label changed
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_old_files_go_while_others_are_made(tmp_path, monkeypatch):
+    """gradio's own round over its sets of names would end here with a RuntimeError."""
+    with Page() as page:
+        picture = gr.Image()
+    remove = os.remove
+
+    def remove_while_another_is_made(file):
+        remove(file)
+        names.add(f"{file}.new")
+
+    monkeypatch.setattr(route_utils.os, "remove", remove_while_another_is_made)
+    for names in (picture.temp_files, page.upload_file_set):
+        files = [tmp_path / f"{number}.png" for number in range(8)]
+        for file in files:
+            file.touch()
+        names.update(map(str, [*files, tmp_path / "gone.png"]))
+        route_utils.delete_files_created_by_app(page, age=None)
+        assert not any(file.exists() for file in files)
+        assert not names.intersection(map(str, [*files, tmp_path / "gone.png"]))
+    gc.collect()  # event loops that gradio made and left open, while this test is there to bear it

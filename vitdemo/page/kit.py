@@ -5,6 +5,7 @@ import copy
 import functools
 import inspect
 import math
+import os
 import re
 import tempfile
 import threading
@@ -40,13 +41,38 @@ KEPT_SECONDS = 6 * 3600  # what a person has chosen, in a State
 Choice = str | tuple[str, str]  # of a radio or a dropdown: its value, or (label, value)
 
 
+class FileNames(set):
+    """Names of files that gradio deletes in their time (`delete_files_created_by_app`).
+
+    gradio goes over them while it adds others, which ends its hourly round for good with "Set
+    changed size during iteration", and it keeps the names of files that are gone. Here it goes over
+    a copy, and what is gone is forgotten.
+    """
+
+    def __iter__(self):
+        for name in frozenset(self):  # copied at once: its own iterator is not asked
+            if os.path.lexists(name):
+                yield name
+            else:
+                self.discard(name)
+
+
 class Page(gr.Blocks):
-    """`gr.Blocks` in which what a handler skips costs nothing.
+    """`gr.Blocks` in which what a handler skips costs nothing, and old files go (`FileNames`).
 
     gradio's own builds a component anew, with its configuration, for each output that is
     `gr.skip()`: a quarter of the work of a new picture, which has an output for all that any
     section may draw and draws the open one.
     """
+
+    def __exit__(self, *raised):
+        super().__exit__(*raised)
+        self.upload_file_set = FileNames()
+        self.temp_file_sets = [self.upload_file_set]
+        for block in self.blocks.values():
+            if isinstance(block, Component):
+                block.temp_files = FileNames(block.temp_files)
+                self.temp_file_sets.append(block.temp_files)
 
     async def postprocess_data(self, block_fn, predictions, state):
         outputs = block_fn.outputs
