@@ -12,7 +12,7 @@ from gradio import route_utils
 from gradio.state_holder import SessionState
 
 from vitdemo.errors import VitdemoError
-from vitdemo.page.kit import Page, limited, picked_numbers, renewed
+from vitdemo.page.kit import KEPT_EVENTS, Page, limited, picked_numbers, renewed
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,18 @@ def test_what_is_skipped_is_not_built_anew_and_the_answer_is_as_gradios(monkeypa
     gc.collect()  # event loops that gradio made and left open, while this test is there to bear it
     assert answers[0] == answers[1] and answers[1][1] == gr.skip()
     assert len(built) - before == 1  # the one whose label changed
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_the_queue_keeps_the_latest_events_alone():
+    with Page() as page:
+        gr.Textbox()
+    for queued in (page, page.queue(max_size=5)):
+        events = queued._queue.event_ids_to_events
+        events.update((str(number), None) for number in range(KEPT_EVENTS + 5))
+        assert len(events) == KEPT_EVENTS
+        assert str(KEPT_EVENTS + 4) in events and "4" not in events
+    gc.collect()  # event loops that gradio made and left open, while this test is there to bear it
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

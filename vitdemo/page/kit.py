@@ -18,6 +18,7 @@ import gradio as gr
 import torch
 from gradio.components import Component
 from gradio.context import LocalContext
+from gradio.utils import LRUCache
 
 from vitdemo.errors import Stopped, VitdemoError
 from vitdemo.inputs import MAX_BYTES
@@ -36,6 +37,7 @@ QUIET = {
     **LIGHT_QUEUE,
 }
 KEPT_SECONDS = 6 * 3600  # what a person has chosen, in a State
+KEPT_EVENTS = 2000  # more than may wait (app.py) or run
 
 
 Choice = str | tuple[str, str]  # of a radio or a dropdown: its value, or (label, value)
@@ -58,7 +60,8 @@ class FileNames(set):
 
 
 class Page(gr.Blocks):
-    """`gr.Blocks` in which what a handler skips costs nothing, and old files go (`FileNames`).
+    """`gr.Blocks` in which what a handler skips costs nothing, old files go (`FileNames`), and
+    questions that were answered are forgotten.
 
     gradio's own builds a component anew, with its configuration, for each output that is
     `gr.skip()`: a quarter of the work of a new picture, which has an output for all that any
@@ -73,6 +76,12 @@ class Page(gr.Blocks):
             if isinstance(block, Component):
                 block.temp_files = FileNames(block.temp_files)
                 self.temp_file_sets.append(block.temp_files)
+
+    def queue(self, *arguments, **options):
+        """As gradio's, which keeps every event with its request for as long as the page runs."""
+        queued = super().queue(*arguments, **options)
+        self._queue.event_ids_to_events = LRUCache(KEPT_EVENTS)
+        return queued
 
     async def postprocess_data(self, block_fn, predictions, state):
         outputs = block_fn.outputs
