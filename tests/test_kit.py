@@ -91,6 +91,33 @@ def test_what_is_skipped_is_not_built_anew_and_the_answer_is_as_gradios(monkeypa
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(("kind", "left"), [(Page, 0), (gr.Blocks, 4)])
+def test_a_component_that_is_built_anew_takes_the_place_of_the_one_before(kind, left):
+    """And gradio's own keeps all of them, without which `Page.preprocess_data` were not needed."""
+    with kind() as page:
+        slider = gr.Slider(1, 5)
+        slider.change(lambda value: value, slider, slider)
+    (event,) = page.fns.values()
+    state = SessionState(page)
+
+    async def ask(times: int) -> None:
+        for maximum in range(6, 6 + times):
+            (value,) = await page.preprocess_data(event, [2], state)
+            assert value == 2
+            answer = gr.update(maximum=maximum, value=2)
+            (update,) = await page.postprocess_data(event, answer, state)
+            assert update["maximum"] == maximum
+        assert state[slider._id].maximum == maximum
+
+    with ThreadPoolExecutor(1) as thread:  # this one may have a loop, of tests in a browser
+        thread.submit(asyncio.run, ask(1)).result()
+        before = len(state.blocks_config.blocks)
+        thread.submit(asyncio.run, ask(4)).result()
+    assert len(state.blocks_config.blocks) - before == left
+    gc.collect()  # event loops that gradio made and left open, while this test is there to bear it
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_the_queue_keeps_the_latest_events_alone():
     with Page() as page:
         gr.Textbox()

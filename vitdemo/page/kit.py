@@ -83,6 +83,14 @@ class Page(gr.Blocks):
         self._queue.event_ids_to_events = LRUCache(KEPT_EVENTS)
         return queued
 
+    async def preprocess_data(self, block_fn, inputs, state, *more, **options):
+        """As gradio's, which would keep a component that was built anew a second time, by the
+        number that it was built with, for as long as the visit lasts."""
+        for block in block_fn.inputs if state else ():
+            if held := state.blocks_config.blocks.get(block._id):
+                held._id = block._id
+        return await super().preprocess_data(block_fn, inputs, state, *more, **options)
+
     async def postprocess_data(self, block_fn, predictions, state):
         outputs = block_fn.outputs
         if not isinstance(predictions, list | tuple) or len(predictions) != len(outputs):
