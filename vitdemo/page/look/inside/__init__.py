@@ -1,5 +1,7 @@
 """The section "Inside" of Look: what happens between the pixels and the answer, in nine parts."""
 
+import json
+
 import gradio as gr
 
 from vitdemo.page.kit import QUIET
@@ -29,6 +31,11 @@ PARTS = {
     "diagram": ("The model", diagram),
 }
 
+# In the browser: two changes at once, as a link makes them, overtake each other on their way to the
+# server and back
+SHOW = f"""chosen => {json.dumps(list(PARTS))}.map(
+    name => ({{__type__: "update", visible: name === chosen}}))"""
+
 
 def build(look: Look) -> None:
     """Lay out the parts, of which the chosen one is shown and draws.
@@ -46,8 +53,5 @@ def build(look: Look) -> None:
             part.build(look)
         columns.append(column)
 
-    def show(chosen):
-        return [gr.update(visible=name == chosen) for name in PARTS]
-
-    chosen.change(show, chosen, columns, **QUIET)
+    chosen.change(None, chosen, columns, js=SHOW, **QUIET)
     look.draw_on(chosen.input, look.within("inside"))
