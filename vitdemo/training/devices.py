@@ -2,6 +2,8 @@
 
 import ctypes
 import os
+import threading
+import time
 from collections.abc import Callable
 
 import torch
@@ -11,6 +13,7 @@ from vitdemo.errors import VitdemoError
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 LARGE = 2**20  # bytes of an array that is given back at once
+TRIM_SECONDS = 10.0
 COMPILE_MODES = ("off", "default", "reduce-overhead", "max-autotune")
 
 
@@ -86,21 +89,42 @@ def keep_memory() -> None:
 
 
 def give_back_memory() -> None:
-    """Let this process give freed arrays back to the system at once; where glibc is.
+    """Let this process give memory back to the system soon after it is freed; where glibc is.
 
-    For a page, which answers for long in many threads: large arrays, kept in each thread's own
-    heap, else break it up, and it grows (benchmarks/LOG.md).
+    For a page, which answers for long in many threads: large arrays at once, and every
+    `TRIM_SECONDS` the holes between small ones, which else spread over each thread's own heap
+    (benchmarks/LOG.md; a round takes 30 ms, in which nobody waits).
     """
     _set_malloc({_MMAP_THRESHOLD: LARGE})
+    threading.Thread(target=_trim_on_and_on, name="trim", daemon=True).start()
+
+
+def _trim_on_and_on() -> None:
+    while trim_memory():
+        time.sleep(TRIM_SECONDS)
+
+
+def trim_memory() -> bool:
+    """Give all pages back that hold nothing any more; False where there is no glibc to do it."""
+    trim = _of_libc("malloc_trim")
+    if trim is not None:
+        trim(0)
+    return trim is not None
 
 
 def _set_malloc(options: dict[int, int]) -> None:
+    mallopt = _of_libc("mallopt")
+    if mallopt is not None:
+        for option, value in options.items():
+            mallopt(option, value)
+
+
+def _of_libc(name: str) -> Callable | None:
+    """A function of the C library; None where it has none of that name."""
     try:
-        mallopt = ctypes.CDLL(None).mallopt
+        return getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):  # another C library, or another system
-        return
-    for option, value in options.items():
-        mallopt(option, value)
+        return None
 
 
 def choose_compile(device: torch.device, wanted: str = "auto") -> str:
