@@ -2,7 +2,9 @@
 
 import base64
 import os
+import re
 import time
+from inspect import signature
 from pathlib import Path
 
 import gradio as gr
@@ -81,6 +83,17 @@ def test_no_template_holds_a_value(part):
     """gradio runs what a template gives as JavaScript: `${...}` of a name would be run."""
     text = part.read_text(encoding="utf-8")
     assert "${" not in text and "{{" not in text and "`" not in text and "\\" not in text
+
+
+@pytest.mark.parametrize("script", sorted(FOLDER.glob("*.js")), ids=lambda path: path.stem)
+def test_no_script_quotes_what_gradio_would_take_for_an_event(script):
+    # gradio takes a quoted name for an event where its HTML has no such attribute. It asks for each
+    # parameter of its constructor, and copies what it gets, with the component, at every opening.
+    kept = vars(gr.HTML(""))
+    asked_for = [name for name in signature(gr.HTML.__init__).parameters if name not in kept]
+    assert "every" in asked_for
+    text = script.read_text("utf-8")
+    assert not [name for name in asked_for if re.search(f"[\"'`]{name}[\"'`]", text)]
 
 
 def test_signed_colours_are_purple_against_white_and_orange_for():

@@ -361,7 +361,7 @@ def test_every_models_answer_stands_below_on_demand(errors):
     first = errors.locator("#errors-pictures .pictures button").first
     expect(first).to_contain_text(re.compile(r"(<b>ant|bee|fly) → (<b>ant|bee)\s*\d+\.\d %"))
     expect(first.locator("small")).to_have_count(0)
-    errors.locator("#errors-pictures .every input").check()
+    errors.locator("#errors-pictures .wanted input").check()
     expect(first.locator("small")).to_have_count(2)
     expect(first.locator("small").nth(1)).to_contain_text("second: ")
 
