@@ -1,5 +1,6 @@
-"""Start `app.py` as a person does, in a process of its own, and wait until it answers."""
+"""Start `app.py` in a process of its own, and wait until it answers."""
 
+import multiprocessing
 import os
 import socket
 import subprocess
@@ -8,12 +9,16 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import BinaryIO
+from unittest.mock import patch
 
 ROOT = Path(__file__).parents[1]
+# A proxy of the machine must not stand between a test and its own page.
+ENVIRONMENT = {"NO_PROXY": "127.0.0.1,localhost", "HF_HUB_OFFLINE": "1"}
 
 
 def free_port() -> int:
@@ -32,14 +37,49 @@ def serve(
 ) -> Iterator[str]:
     """The address of a page started with `arguments` in `cwd`; the process ends with the block.
 
-    `by_variable` gives the port as gradio's own GRADIO_SERVER_PORT in place of `--port`.
+    With `variables` of its environment, or where `by_variable` gives the port as gradio's own
+    GRADIO_SERVER_PORT in place of `--port`, it is started as a person does. All others are forked
+    from a process that has imported `app` already, which saves five seconds of a core each.
     """
     port = free_port()
-    command = [sys.executable, str(ROOT / "app.py"), "--device", "cpu", *arguments]
-    command += [] if by_variable else ["--port", str(port)]
+    options = ["--device", "cpu", *arguments]
+    options += [] if by_variable else ["--port", str(port)]
     variables = (variables or {}) | ({"GRADIO_SERVER_PORT": str(port)} if by_variable else {})
-    with started(command, port, cwd, variables, seconds) as address:
-        yield address
+    if variables:
+        command = [sys.executable, str(ROOT / "app.py"), *options]
+        with started(command, port, cwd, variables, seconds) as address:
+            yield address
+    else:
+        with forked(options, port, cwd, seconds) as address:
+            yield address
+
+
+@contextmanager
+def forked(options: list[str], port: int, cwd: Path, seconds: float) -> Iterator[str]:
+    """The address that `app.main(options)` answers on, within `seconds`."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["app"])
+    # Python before 3.11.10 does not tell it where this process finds its modules.
+    with patch.dict(os.environ, ENVIRONMENT | {"PYTHONPATH": str(ROOT)}):
+        forkserver.ensure_running()
+    with tempfile.NamedTemporaryFile() as log:
+        process = context.Process(target=_main, args=(options, str(cwd), log.name))
+        process.start()
+        try:
+            yield _wait(port, lambda: process.exitcode, seconds, log)
+        finally:
+            process.terminate()
+            process.join(timeout=30)
+
+
+def _main(options: list[str], cwd: str, log: str) -> None:
+    import app
+
+    os.chdir(cwd)
+    with open(log, "ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.exit(app.main(options))
 
 
 @contextmanager
@@ -57,29 +97,27 @@ def started(
     command: list[str], port: int, cwd: Path, variables: dict[str, str], seconds: float
 ) -> Iterator[str]:
     """The address that `command` answers on, within `seconds`; it ends with the block."""
-    # A proxy of the machine must not stand between a test and its own page.
-    environment = os.environ | {"NO_PROXY": "127.0.0.1,localhost", "HF_HUB_OFFLINE": "1"}
-    environment |= variables
+    environment = os.environ | ENVIRONMENT | variables
     with tempfile.TemporaryFile() as log:  # a pipe that nobody reads would stop the page
         process = subprocess.Popen(command, cwd=cwd, env=environment, stdout=log, stderr=log)
         try:
-            address = f"http://127.0.0.1:{port}/"
-            _wait(address, process, seconds, log)
-            yield address
+            yield _wait(port, process.poll, seconds, log)
         finally:
             process.terminate()
             process.wait(timeout=30)
 
 
-def _wait(address: str, process: subprocess.Popen, seconds: float, log: BinaryIO) -> None:
+def _wait(port: int, ended: Callable[[], int | None], seconds: float, log: BinaryIO) -> str:
+    """The address of what answers on `port`. Raises `RuntimeError` where nothing does."""
+    address = f"http://127.0.0.1:{port}/"
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if process.poll() is not None:
+        if ended() is not None:
             log.seek(0)
             raise RuntimeError(f"The server left: {log.read().decode()}")
         try:
             with urllib.request.urlopen(address, timeout=5):
-                return
+                return address
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             time.sleep(0.2)
     raise RuntimeError(f"The server did not answer within {seconds} s")
