@@ -5,7 +5,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-TWO := -n 2 --dist loadfile
+# The browser tests come first, as they are collected: a page is the longest to wait for
+TWO := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: app test unit format clean
 

@@ -25,7 +25,7 @@ def test_a_table_of_speed_names_machine_and_versions(monkeypatch, capsys):
     name, batch, mode, rate, share, *_ = [cell.strip() for cell in row.strip("|").split("|")]
     assert (name, batch, mode) == ("`tiny`", "8", "off")
     assert float(rate.replace(",", "")) > 0
-    assert 0 < float(share.removesuffix(" %")) < 100
+    assert 0 <= float(share.removesuffix(" %")) < 100  # a busy machine rounds to 0.0
 
 
 def test_the_usual_loop_is_timed_beside_ours(monkeypatch, capsys):

@@ -47,7 +47,8 @@ def browser():
 @pytest.fixture(scope="session")
 def visitor(browser):
     """One visitor of all pages, whose browser keeps the scripts that it has compiled."""
-    return browser.new_context()
+    # Chromium without a window has nobody who could allow it.
+    return browser.new_context(permissions=["clipboard-read", "clipboard-write"])
 
 
 @pytest.fixture

@@ -87,7 +87,6 @@ def test_a_file_holds_the_numbers_as_they_are_sorted(view):
 
 
 def test_markdown_is_copied(view):
-    view.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     view.get_by_role("button", name="Copy as Markdown").click()
     expect(view.get_by_role("status").last).to_have_text("Copied.")
     copied = view.page.evaluate("navigator.clipboard.readText()").splitlines()
