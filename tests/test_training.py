@@ -565,13 +565,17 @@ def test_processes_see_between_them_what_one_sees(mixup):
     assert parts[0].share == whole.share / 2 == 4
 
 
-def test_resnet_trains_on_channels_last():
-    trainer = make_trainer(replace(PLAIN, model=ModelSpec("resnet18", 8)))
+CONV_STEM = ModelSpec("vit", options={"embed_dim": 24, "depth": 1, "num_heads": 2, "stem": "conv"})
+
+
+@pytest.mark.parametrize("model", [ModelSpec("resnet18", 8), CONV_STEM])
+def test_convolutions_train_on_channels_last(model):
+    trainer = make_trainer(replace(PLAIN, model=model))
     trainer._draw_epoch()
-    inputs, _ = trainer._batch(0)
-    assert inputs.is_contiguous(memory_format=torch.channels_last)
-    weight = trainer.model.layer1[0].conv1.weight
-    assert weight.is_contiguous(memory_format=torch.channels_last)
+    pixels, _ = trainer._batch(0)
+    assert trainer._inputs(pixels).is_contiguous(memory_format=torch.channels_last)
+    convolution = next(m for m in trainer.model.modules() if isinstance(m, torch.nn.Conv2d))
+    assert convolution.weight.is_contiguous(memory_format=torch.channels_last)
 
 
 CONVNET = replace(

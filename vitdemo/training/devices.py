@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from vitdemo.errors import VitdemoError
+from vitdemo.models.vit import ConvEmbed
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 LARGE = 2**20  # bytes of an array that is given back at once
@@ -57,9 +58,11 @@ def memory_format(model: nn.Module) -> torch.memory_format:
     """The layout of pictures that suits `model`, where it is.
 
     Convolutions in bfloat16 are faster on pixels whose channels lie together: ResNet-18 trains 60.6
-    pictures a second in place of 56.7 on two cores of an EPYC (Genoa).
+    pictures a second in place of 56.7 on two cores of an EPYC (Genoa). So is the pool of a conv
+    stem: a step of a ViT of width 192 with one takes 291 in place of 241 pictures a second, half of
+    its patches dropped, on a core of an EPYC (Turin).
     """
-    convolutional = any(isinstance(module, nn.BatchNorm2d) for module in model.modules())
+    convolutional = any(isinstance(m, (nn.BatchNorm2d, ConvEmbed)) for m in model.modules())
     on_mps = next(model.parameters()).device.type == "mps"
     return torch.channels_last if convolutional and not on_mps else torch.contiguous_format
 
