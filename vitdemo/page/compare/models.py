@@ -86,6 +86,9 @@ _RESNET = Reported("96.0", "ResNet-18, 7 minutes on an A100", "KellerJordan/cifa
 _AIRBENCH = Reported(
     "94.0", "the same network, 8 epochs of 50,000, six views", "KellerJordan/cifar10-airbench"
 )
+_AIRBENCH_WIDE = Reported(
+    "95.0", "the same widths, 15 epochs of 50,000, six views", "KellerJordan/cifar10-airbench"
+)
 _VIT_SMALL = Reported("98.4 to 98.8", "ViT-S/16 at 224 px, 3 epochs", "model cards on Hugging Face")
 _VIT_CIFAR = Reported(
     "90.92", "6.3 M parameters, AutoAugment, 2 h 14 on a V100", "omihub777/ViT-CIFAR"
@@ -114,7 +117,12 @@ REPORTED: dict[str, tuple[Reported, ...]] = {  # by recipe
         Reported("95.04", "CCT-7/3x2, 300 epochs", "SHI-Labs/Compact-Transformers"),
         Reported("96.53", "CCT-7/3x1, 300 epochs", "SHI-Labs/Compact-Transformers"),
     ),
+    "vit-conv-stem-cpu": (
+        Reported("91.45", "CCT-4/3x2, 0.48 M, 200 epochs", "SHI-Labs/Compact-Transformers"),
+        Reported("95.04", "CCT-7/3x2, 300 epochs", "SHI-Labs/Compact-Transformers"),
+    ),
     "conv-baseline": (_AIRBENCH, _RESNET),
+    "conv-wide": (_AIRBENCH_WIDE, _RESNET),
     "resnet18": (_RESNET,),
     "resnet18-cpu": (_RESNET,),
     "finetune-two-stage": (Reported("94.98", "ViT-S/8 at 32 px, 20,000 pictures", _STUDENTS),),
