@@ -137,7 +137,7 @@ RECIPES: dict[str, dict] = {
     },
     "vit-conv-stem-cpu": {
         "base": "vit-small-cpu",
-        "summary": "a small ViT from scratch with two convolution-and-pool stages before the tokens",
+        "summary": "vit-small-cpu, wider, with two convolution-and-pool stages before the tokens",
         "model": vit(192, 6, 3, init="mimetic", stem="conv"),
         "note": "CCT's 3x2 stem (Hassani et al. 2021), of which 91.45 % is reported elsewhere with "
         "0.48 M parameters after 200 epochs. Not measured here yet.",
