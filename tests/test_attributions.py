@@ -1,35 +1,35 @@
 """`vitdemo.attributions` against references that share no code with it.
 
 Attention, features and their gradients come out of timm's own unfused pass on a copy with hooks, or
-from finite differences; the maps are then worked again in plain loops in float64, on random weights
-of several kinds of model. captum's own GradCam, FeatureAblation and IntegratedGradients, on copies,
-are the second references for the ResNet and the pixel methods.
+from finite differences; the maps are then worked again in numpy in float64, on random weights of
+several kinds of model. captum's own GradCam, FeatureAblation and IntegratedGradients, on copies,
+are the references for convolutional models and the pixel methods.
 """
 
 import copy
 import threading
+from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from captum.attr import FeatureAblation, IntegratedGradients, LayerGradCam
 from torch import nn
+from torch.testing import assert_close
 
 from tests.test_attention import (
-    build_ours,
     build_timm,
-    finite_differences,
-    matmul,
+    by_finite_differences,
     pictures,
-    reference_pass,
     reference_relevance,
     reference_rollout,
     snapshot,
     timm_unfused,
 )
 from vitdemo import attributions
-from vitdemo.attention.gradient_maps import gradient_rollout, token_grad_cam
+from vitdemo.attention.gradient_maps import gradient_rollout
 from vitdemo.attributions import (
     METHODS,
     MOST_GAP,
@@ -37,22 +37,20 @@ from vitdemo.attributions import (
     attribute_many,
     completeness_gap,
     contrast,
+    contrast_many,
     methods_for,
 )
 from vitdemo.models.convnet import ConvNet
 from vitdemo.models.resnet import build_resnet18
 
-KINDS = {  # name: (model, prefix tokens, whether the answer is read from the patches)
-    "class token": (lambda: build_timm(), 1, False),
-    "distilled": (lambda: build_timm("deit_tiny_distilled_patch16_224"), 2, False),
-    "registers": (lambda: build_timm(reg_tokens=4, no_embed_class=True), 5, False),
-    "average pooled": (lambda: build_timm(class_token=False, global_pool="avg"), 0, True),
-    "pooled registers": (
-        lambda: build_timm(class_token=False, reg_tokens=2, global_pool="avg"),
-        2,
-        True,
-    ),
-    "pooled beside a class token": (lambda: build_timm(global_pool="avg"), 1, True),
+AVERAGED = {"class_token": False, "global_pool": "avg"}
+KINDS = {  # name: (what differs, prefix tokens, whether the answer is read from the patches)
+    "class token": ({}, 1, False),
+    "distilled": ({"name": "deit_tiny_distilled_patch16_224"}, 2, False),
+    "registers": ({"reg_tokens": 4, "no_embed_class": True}, 5, False),
+    "average pooled": (AVERAGED, 0, True),
+    "pooled registers": ({"reg_tokens": 2, **AVERAGED}, 2, True),
+    "pooled beside a class token": ({"global_pool": "avg"}, 1, True),
 }
 ON_TOKENS = ["relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]
 ON_PIXELS = ["integrated_gradients", "occlusion"]
@@ -63,29 +61,17 @@ def kind(request):
     return request.param
 
 
-class Narrow(nn.Module):
+class Narrow(nn.Sequential):
     """torchvision's ResNet by its names, 8 channels wide: the real one takes seconds a map."""
 
     def __init__(self):
-        super().__init__()
-        self.conv1, self.bn1, self.relu = (
-            nn.Conv2d(3, 8, 3, padding=1),
-            nn.BatchNorm2d(8),
-            nn.ReLU(),
-        )
-        self.maxpool, self.avgpool, self.fc = (
-            nn.Identity(),
-            nn.AdaptiveAvgPool2d(1),
-            nn.Linear(8, 5),
-        )
+        parts = OrderedDict(conv1=nn.Conv2d(3, 8, 3, padding=1), bn1=nn.BatchNorm2d(8))
+        parts |= OrderedDict(relu=nn.ReLU(), maxpool=nn.Identity())
         for number, stride in enumerate((1, 2, 2, 2), start=1):
             conv = nn.Conv2d(8, 8, 3, stride=stride, padding=1)
-            setattr(self, f"layer{number}", nn.Sequential(conv, nn.BatchNorm2d(8), nn.ReLU()))
-
-    def forward(self, x):
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
-        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        return self.fc(self.avgpool(x).flatten(1))
+            parts[f"layer{number}"] = nn.Sequential(conv, nn.BatchNorm2d(8), nn.ReLU())
+        parts |= OrderedDict(avgpool=nn.AdaptiveAvgPool2d(1), flat=nn.Flatten(), fc=nn.Linear(8, 5))
+        super().__init__(parts)
 
 
 def build_convolutional(model_class=Narrow):
@@ -97,87 +83,59 @@ def build_convolutional(model_class=Narrow):
 
 
 def build(kind):
-    return KINDS[kind][0]().double()
+    return build_timm(**KINDS[kind][0]).double()
 
 
 def reference_readout(matrix, kind):
-    """(B, N, N) nested lists -> (B, P): the mean row of the tokens that the heads read."""
+    """(B, N, N) -> (B, P): the mean row of the tokens that the heads read."""
     _, prefix, averaged = KINDS[kind]
     heads = 2 if kind == "distilled" else 1
-    rows = []
-    for picture in matrix.tolist():
-        read = picture[prefix:] if averaged else picture[:heads]
-        rows.append([sum(row[j] for row in read) / len(read) for j in range(prefix, len(picture))])
-    return torch.tensor(rows, dtype=torch.float64)
+    rows = matrix[:, prefix:] if averaged else matrix[:, :heads]
+    return rows[:, :, prefix:].mean(dim=1)
 
 
 def reference_gradient_rollout(attention, gradients):
-    """I + (mean over heads of G * A)+, rows divided by their sum, multiplied up; plain loops.
+    """I + (mean over heads of G * A)+, rows divided by their sum, multiplied up.
 
     What comes to a token from itself by skips alone is left out.
     """
     results = []
-    B, H, N, _ = attention[0].shape
-    for b in range(B):
-        result, skipped = [[float(i == j) for j in range(N)] for i in range(N)], [1.0] * N
+    for b in range(len(attention[0])):
+        N = attention[0].shape[-1]
+        result, skipped = np.eye(N), np.ones(N)
         for weights, gradient in zip(attention, gradients, strict=True):
-            a, g, matrix = weights[b].tolist(), gradient[b].tolist(), []
-            for i in range(N):
-                mean = [sum(g[h][i][j] * a[h][i][j] for h in range(H)) / H for j in range(N)]
-                row = [(i == j) + max(value, 0.0) for j, value in enumerate(mean)]
-                matrix.append([value / sum(row) for value in row])
-                skipped[i] /= sum(row)
-            result = matmul(matrix, result)
-        for i in range(N):
-            result[i][i] -= skipped[i]
-        results.append(result)
-    return torch.tensor(results, dtype=torch.float64)
+            heads = (weights[b] * gradient[b]).double().numpy()  # (H, N, N)
+            matrix = np.eye(N) + (sum(heads) / len(heads)).clip(min=0)
+            totals = np.array([sum(row) for row in matrix])
+            result, skipped = np.diag(1 / totals) @ matrix @ result, skipped / totals
+        results.append(result - np.diag(skipped))
+    return torch.tensor(np.stack(results))
 
 
 def reference_grad_cam(model, images, target, prefix):
-    """Features and gradients of `blocks[-1].norm1` by a hook on a copy; the map in plain loops."""
+    """Features and gradients of `blocks[-1].norm1` by a hook on a copy, then in numpy."""
     model, kept = copy.deepcopy(model), []
     model.blocks[-1].norm1.register_forward_hook(lambda module, args, out: kept.append(out))
-    logits = model(images)
-    score = logits[torch.arange(len(images)), target].sum()
+    score = model(images)[[0, 1], target].sum()
     (gradient,) = torch.autograd.grad(score, kept[0])
     maps = []
-    for x, g in zip(kept[0][:, prefix:].tolist(), gradient[:, prefix:].tolist(), strict=True):
-        weights = [sum(column) / len(column) for column in zip(*g, strict=True)]
-        own = [sum(w * v for w, v in zip(weights, token, strict=True)) for token in x]
-        maps.append([max(value, 0.0) for value in own])
-    return torch.tensor(maps, dtype=torch.float64)
+    for x, g in zip(kept[0][:, prefix:], gradient[:, prefix:], strict=True):  # each (P, D)
+        maps.append((x.detach().numpy() @ g.numpy().mean(axis=0)).clip(min=0))
+    return torch.tensor(np.stack(maps))
 
 
-def reference_on_tokens(method, model, images, target, kind):
-    if method == "grad_cam":
-        return reference_grad_cam(model, images, target, KINDS[kind][1])
+def reference_on_tokens(model, images, target, kind):
+    """The maps (B, P) of every method on tokens, by name."""
+    prefix = KINDS[kind][1]
     attention, gradients = timm_unfused(model, images, target)
-    N = attention[0].shape[-1]
-    matrix = {
-        "relevance": lambda: reference_relevance(attention, gradients).sub(torch.eye(N)),
-        "gradient_rollout": lambda: reference_gradient_rollout(attention, gradients),
-        "attention": lambda: attention[-1].mean(dim=1),
-        "rollout": lambda: reference_rollout(
-            torch.stack(attention), "mean", 0.0, True, 0, KINDS[kind][1]
-        ),
-    }[method]()
-    return reference_readout(matrix, kind)
-
-
-@torch.no_grad()
-def reference_occlusion(model, images, target, rows, columns):
-    """One picture, one patch at a time, cut out by slices."""
-    maps = torch.zeros(len(images), rows, columns, dtype=torch.float64)
-    high, wide = images.shape[2] // rows, images.shape[3] // columns
-    for b in range(len(images)):
-        whole = model(images[b : b + 1]).log_softmax(1)[0, target[b]]
-        for r in range(rows):
-            for c in range(columns):
-                holed = images[b : b + 1].clone()
-                holed[:, :, r * high : (r + 1) * high, c * wide : (c + 1) * wide] = 0
-                maps[b, r, c] = whole - model(holed).log_softmax(1)[0, target[b]]
-    return maps
+    matrices = {
+        "relevance": reference_relevance(attention, gradients) - torch.eye(attention[0].shape[-1]),
+        "gradient_rollout": reference_gradient_rollout(attention, gradients),
+        "attention": attention[-1].mean(dim=1),
+        "rollout": reference_rollout(torch.stack(attention), "mean", 0.0, True, 0, prefix),
+    }
+    maps = {name: reference_readout(matrix, kind) for name, matrix in matrices.items()}
+    return maps | {"grad_cam": reference_grad_cam(model, images, target, prefix)}
 
 
 def log_probability(model):
@@ -185,64 +143,62 @@ def log_probability(model):
     return nn.Sequential(copy.deepcopy(model), nn.LogSoftmax(dim=1))
 
 
-def reference_integrated_gradients(model, images, target, rows, columns):
-    """captum's, on a copy and a picture at a time, summed by slices; of many steps."""
-    integral, maps = IntegratedGradients(log_probability(model)), []
-    for image, label in zip(images, target, strict=True):
-        pixels = integral.attribute(
-            image[None], target=int(label), n_steps=300, internal_batch_size=100
-        )[0].sum(0)
-        cut = [band.chunk(columns, dim=1) for band in pixels.chunk(rows, dim=0)]
-        maps.append(torch.tensor([[float(cell.sum()) for cell in line] for line in cut]))
-    return torch.stack(maps).double()
+def reference_on_pixels(model, images, target, side):
+    """captum's maps, of many steps, on cells of `side` pixels that are numbered here."""
+    rows = images.shape[2] // side
+    cell = torch.arange(rows * rows).view(rows, rows)
+    cell = cell.repeat_interleave(side, 0).repeat_interleave(side, 1)[None, None]
+    asked, score = dict(inputs=images, target=target), log_probability(model)
+    holes = FeatureAblation(score).attribute(**asked, feature_mask=cell)
+    integral = IntegratedGradients(score).attribute(**asked, n_steps=300, internal_batch_size=200)
+    return {
+        "occlusion": holes[:, 0, ::side, ::side].detach(),  # one pixel of each cell
+        "integrated_gradients": F.avg_pool2d(integral.sum(1), side) * side**2,
+    }
 
 
 # --- every method against its reference ---
 
 
-@pytest.mark.parametrize("method", ON_TOKENS)
-def test_method_on_tokens_equals_the_reference(method, kind):
+def test_methods_on_tokens_equal_the_references(kind):
     model = build(kind)
     images, target = pictures(model, batch=2).double(), torch.tensor([4, 1])
-    expected = reference_on_tokens(method, model, images, target, kind)
-    result = attribute(method, model, images, target)
-    assert result.shape == (2, 4, 4)
-    torch.testing.assert_close(result.flatten(1), expected, atol=1e-5, rtol=1e-5)
-    assert result.std() > 1e-4  # else little is tested
+    expected = reference_on_tokens(model, images, target, kind)
+    found = attribute_many(ON_TOKENS, model, images, target)
+    for name in ON_TOKENS:
+        assert found[name].shape == (2, 4, 4)
+        assert_close(found[name].flatten(1), expected[name], atol=1e-5, rtol=1e-5)
+        assert found[name].std() > 1e-4  # else little is tested
 
 
-@pytest.mark.parametrize("method", ["relevance", "gradient_rollout"])
-def test_where_no_gradient_comes_back_no_patch_is_shown(method, kind):
+def test_where_no_gradient_comes_back_no_patch_is_shown(kind):
     model = build(kind)
     for head in (model.head, getattr(model, "head_dist", model.head)):
         torch.nn.init.zeros_(head.weight)
-    result = attribute(method, model, pictures(model, batch=2).double(), 1)
-    assert torch.equal(result, torch.zeros(2, 4, 4).double())
+    images = pictures(model, batch=2).double()
+    for found in attribute_many(["relevance", "gradient_rollout"], model, images, 1).values():
+        assert torch.equal(found, torch.zeros(2, 4, 4).double())
 
 
-@pytest.mark.parametrize("method", ON_PIXELS)
-def test_method_on_pixels_equals_the_reference(method, kind):
-    model = build(kind)
-    images, target = pictures(model, batch=2).double(), torch.tensor([4, 1])
-    reference = globals()[f"reference_{method}"]
-    expected = reference(model, images, target, 4, 4)
-    result = attribute(method, model, images, target)
-    torch.testing.assert_close(result, expected, atol=closeness(method, expected), rtol=1e-5)
-    assert result.std() > 1e-2
+@pytest.mark.parametrize("which", ["registers", "average pooled", "cnn"])
+def test_methods_on_pixels_equal_the_references(which):
+    if which == "cnn":
+        model, images = build_convolutional(), torch.randn(2, 3, 16, 16).double()
+    else:
+        model = build(which)
+        images = pictures(model, batch=2).double()
+    target = torch.tensor([4, 1])
+    expected = reference_on_pixels(model, images, target, side=2 if which == "cnn" else 8)
+    found = attribute_many(ON_PIXELS, model, images, target)
+    for name in ON_PIXELS:
+        near = closeness(name, expected[name])
+        assert_close(found[name], expected[name], atol=near, rtol=1e-5)
+        assert which == "cnn" or found[name].std() > 1e-2
 
 
 def closeness(method, expected):
     """Integrated Gradients stop where they add up within 1 %; the rest is exact."""
     return 0.03 * float(expected.abs().max()) if method == "integrated_gradients" else 1e-5
-
-
-@pytest.mark.parametrize("method", ON_PIXELS)
-def test_method_on_pixels_of_a_resnet_equals_the_reference(method):
-    resnet = build_convolutional()
-    images, target = torch.randn(2, 3, 16, 16).double(), torch.tensor([4, 1])
-    expected = globals()[f"reference_{method}"](resnet, images, target, 8, 8)
-    result = attribute(method, resnet, images, target)
-    torch.testing.assert_close(result, expected, atol=closeness(method, expected), rtol=1e-5)
 
 
 def convnet():
@@ -258,24 +214,12 @@ def test_grad_cam_of_a_convolutional_model_equals_captum(model_class, last, side
     resnet = build_convolutional(model_class)
     images, target = torch.randn(2, 3, 16, 16).double(), torch.tensor([4, 1])
     own = copy.deepcopy(resnet)  # captum hooks it
-    expected = LayerGradCam(own, getattr(own, last)).attribute(
-        images, target, relu_attributions=True
-    )
+    captums = LayerGradCam(own, getattr(own, last))
+    expected = captums.attribute(images, target, relu_attributions=True)
     result = attribute("grad_cam", resnet, images, target)
     assert result.shape == (2, side, side)
-    torch.testing.assert_close(result, expected[:, 0].detach())
+    assert_close(result, expected[:, 0].detach())
     assert result.max() > 0
-
-
-def test_occlusion_equals_captum():
-    model = build("class token")
-    images = pictures(model, batch=2).double()
-    cell = attributions.cells(32, 32, (4, 4), images.device)[None, None]
-    expected = FeatureAblation(log_probability(model)).attribute(
-        images, target=2, feature_mask=cell
-    )
-    corners = expected[:, 0, ::8, ::8].detach()  # one pixel of each patch
-    torch.testing.assert_close(attribute("occlusion", model, images, 2), corners)
 
 
 @pytest.mark.parametrize("family", ["vit", "cnn"])
@@ -287,69 +231,32 @@ def test_integrated_gradients_add_up(family):
         rise = model(images).log_softmax(1) - model(torch.zeros_like(images)).log_softmax(1)
     change = (rise * weights).sum(1)
     gap = completeness_gap(model, images, found, weights)
-    torch.testing.assert_close(gap, ((found.sum((1, 2)) - change) / change).abs())
+    assert_close(gap, ((found.sum((1, 2)) - change) / change).abs())
     assert gap.max() < MOST_GAP
     assert completeness_gap(model, images, 2 * found, weights).min() > 0.9
+    mean_colour = torch.zeros_like(images)  # adds up to nothing, and misses nothing of it
+    found = attribute("integrated_gradients", model, mean_colour, 0)
+    assert completeness_gap(model, mean_colour, found, weights).tolist() == [0] * 4
 
 
 def test_steps_double_until_it_adds_up():
     model, images = subject("vit", batch=1)
-    steps = []
-    for scale in (0.01, 3.0):  # near the start the score is nearly straight
-        calls = []
-        attribute(
-            "integrated_gradients",
-            model,
-            scale * images,
-            1,
-            on_step=lambda *c, to=calls: to.append(c),
-        )
-        steps.append(calls[-1][0])
-    assert steps[0] == 32 < steps[1]
-
-
-def test_a_picture_of_the_mean_colour_adds_up_to_nothing():
-    model, _ = subject("vit")
-    images, weights = torch.zeros(1, 3, 32, 32).double(), torch.eye(5)[:1].double()
-    found = attribute("integrated_gradients", model, images, 0)
-    assert completeness_gap(model, images, found, weights).tolist() == [0]
+    calls = {0.01: [], 3.0: []}  # near the start the score is nearly straight
+    for scale, to in calls.items():
+        asked = ("integrated_gradients", model, scale * images, 1)
+        attribute(*asked, on_step=lambda *call, to=to: to.append(call))
+    assert calls[0.01][-1][0] == 32 < calls[3.0][-1][0]
 
 
 def test_gradient_methods_equal_finite_differences():
-    model = build_ours(depth=2, image_size=8, embed_dim=12, num_heads=2).double()
-    images, target = pictures(model, batch=2).double(), torch.tensor([3, 1])
-    _, attention = reference_pass(model, images)
-    gradients = finite_differences(model, images, target)
+    model, images, target, attention, gradients = by_finite_differences()
     results = attribute_many(["relevance", "gradient_rollout"], model, images, target)
-    for name, reference in (
-        ("relevance", reference_relevance),
-        ("gradient_rollout", reference_gradient_rollout),
-    ):
+    references = (reference_relevance, reference_gradient_rollout)
+    for found, reference in zip(results.values(), references, strict=True):
         expected = reference(attention, gradients)[:, 0, 1:].unflatten(1, (2, 2))
-        torch.testing.assert_close(results[name], expected, atol=1e-6, rtol=1e-5)
+        assert_close(found, expected, atol=1e-6, rtol=1e-5)
         backwards = reference(attention, gradients[::-1])[:, 0, 1:].unflatten(1, (2, 2))
         assert not torch.allclose(backwards, expected, rtol=0.02)  # a public fault must show here
-
-
-def test_feature_gradients_equal_finite_differences():
-    """dy/dx of the last `norm1`, by adding to its bias, which moves all tokens at once."""
-    model = build_ours(depth=2, image_size=8, embed_dim=12, num_heads=2).double()
-    images = pictures(model, batch=1).double()
-    found = attributions.attention.class_gradients(model, images, 3)
-    bias = model.blocks[-1].norm1.bias
-    with torch.no_grad():
-        for d in range(12):
-            values = []
-            for step in (1e-5, -1e-5):
-                moved = copy.deepcopy(model)
-                moved.blocks[-1].norm1.bias[d] += step
-                values.append(float(moved(images)[0, 3]))
-            slope = (values[0] - values[1]) / 2e-5
-            assert slope == pytest.approx(float(found.feature_gradients[0, :, d].sum()), abs=1e-6)
-    assert bias.grad is None
-
-
-# --- worked by hand ---
 
 
 def test_gradient_rollout_by_hand():
@@ -357,17 +264,9 @@ def test_gradient_rollout_by_hand():
     gradients = [torch.tensor([[[[2.0, 6.0], [-4.0, 1.0]], [[2.0, -2.0], [9.0, -1.0]]]])]
     # means over heads: [[1, 1], [-2, -0.5]]; with I and without what is negative: [[2, 1], [0, 1]]
     expected = torch.tensor([[[2 / 3, 1 / 3], [0.0, 1.0]]])
-    torch.testing.assert_close(gradient_rollout(attention, gradients), expected)
+    assert_close(gradient_rollout(attention, gradients), expected)
     expected -= torch.diag(torch.tensor([1 / 3, 1.0]))  # the skip connection's part
-    torch.testing.assert_close(gradient_rollout(attention, gradients, skips=False), expected)
-
-
-def test_token_grad_cam_by_hand():
-    features = torch.tensor([[[9.0, 9.0], [1.0, 2.0], [3.0, -1.0]]])  # the first is a class token
-    gradients = torch.tensor([[[9.0, 9.0], [1.0, 0.0], [3.0, 4.0]]])
-    # weights: mean over the two patches, (2, 2); maps: 2*1 + 2*2 and 2*3 - 2*1
-    assert token_grad_cam(features, gradients, 1).tolist() == [[6.0, 4.0]]
-    assert token_grad_cam(features, -gradients, 1).tolist() == [[0.0, 0.0]]
+    assert_close(gradient_rollout(attention, gradients, skips=False), expected)
 
 
 # --- what must hold of all of them ---
@@ -383,46 +282,36 @@ def subject(family, batch=1):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_picture_has_its_own_map(family):
-    model, images = subject(family, batch=3)
-    target, order = torch.tensor([2, 0, 4]), torch.tensor([2, 0, 1])
-    names = [method.name for method in methods_for(model)]
-    straight = attribute_many(names, model, images, target)
-    shuffled = attribute_many(names, model, images[order], target[order])
-    for name in names:
-        torch.testing.assert_close(shuffled[name], straight[name][order])
-        alone = attribute(name, model, images[1:2], 0)
-        torch.testing.assert_close(alone[0], straight[name][1])
-
-
-@pytest.mark.parametrize("family", FAMILIES)
 def test_the_class_matters_where_it_is_said_to(family):
     model, images = subject(family)
-    for method in methods_for(model):
-        first, second = (attribute(method.name, model, images, target) for target in (0, 1))
-        assert torch.equal(first, second) is not method.class_specific
-        assert bool((first < 0).any()) is method.signed
+    names = [method.name for method in methods_for(model)]
+    first, second = (attribute_many(names, model, images, target) for target in (0, 1))
+    for name in names:
+        same = torch.equal(first[name], second[name])
+        assert same is not METHODS[name].class_specific
+        assert bool((first[name] < 0).any()) is METHODS[name].signed
 
 
 def test_together_as_alone():
     model = build("registers")
-    images = pictures(model).double()
+    images = pictures(model, batch=2).double()
     together = attribute_many(METHODS, model, images, 1)
     assert list(together) == list(METHODS)
     for name, values in together.items():
-        torch.testing.assert_close(attribute(name, model, images, 1), values)
+        assert_close(attribute(name, model, images, 1), values)
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_works_where_gradients_are_off(mode):
+def test_works_where_gradients_are_off():
     model = build_timm()
-    expected = attribute_many(METHODS, model, pictures(model), 2)
-    with mode():
-        found = attribute_many(METHODS, model, pictures(model), torch.tensor([2, 2, 2]))
-        difference = contrast("grad_cam", model, pictures(model), 2, 3)
-    for name in METHODS:
-        torch.testing.assert_close(found[name], expected[name])
-    assert not difference.requires_grad and not any(v.requires_grad for v in found.values())
+    images = pictures(model, batch=2)
+    expected = attribute_many(METHODS, model, images, 2)
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            found = attribute_many(METHODS, model, pictures(model, 2), torch.tensor([2, 2]))
+            difference = contrast("grad_cam", model, pictures(model, 2), 2, 3)
+        for name in METHODS:
+            assert_close(found[name], expected[name])
+        assert not any(values.requires_grad for values in (difference, *found.values()))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -432,7 +321,7 @@ def test_the_model_is_left_as_it_was(family):
     before, weights = snapshot(model), copy.deepcopy(model.state_dict())
     attribute_many([method.name for method in methods_for(model)], model, images, 1)
     assert snapshot(model) == before
-    torch.testing.assert_close(model.state_dict(), weights, atol=0, rtol=0)
+    assert_close(model.state_dict(), weights, atol=0, rtol=0)
     assert not images.requires_grad and images.grad is None
 
 
@@ -446,19 +335,17 @@ def test_threads_on_one_model_get_their_own_maps():
         start.wait(timeout=10)
         for _ in range(3):
             found = attribute_many(METHODS, model, batches[index], 1)
-            torch.testing.assert_close(found, alone[index])
+            assert_close(found, alone[index])
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(work, range(2)))
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_picture_of_one_colour(method):
+def test_pictures_of_one_colour():
     model = build_timm()
-    for colour in (0.0, 2.5):
-        values = attribute(method, model, torch.full((1, 3, 32, 32), colour), 1)
+    images = torch.tensor([0.0, 2.5]).view(2, 1, 1, 1).expand(2, 3, 32, 32)
+    for values in attribute_many(METHODS, model, images, 1).values():
         assert values.isfinite().all()
-    assert METHODS[method].name == method
 
 
 def test_pixels_that_the_cells_do_not_divide():
@@ -470,21 +357,21 @@ def test_pixels_that_the_cells_do_not_divide():
     assert counts.sum() == 100 and counts.min() >= 1
     total = attribute("integrated_gradients", model, images, 0).sum()
     pixels = IntegratedGradients(log_probability(model)).attribute(images, target=0, n_steps=200)
-    torch.testing.assert_close(total, pixels.sum(), atol=0, rtol=0.02)
+    assert_close(total, pixels.sum(), atol=0, rtol=0.02)
 
 
 # --- contrast ---
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_contrast_is_the_difference_of_two_maps(method):
+def test_contrast_is_the_difference_of_two_maps():
     model = build("class token")
     images = pictures(model, batch=2).double()
-    first, second = (attribute(method, model, images, target) for target in (3, 1))
-    result = contrast(method, model, images, 3, torch.tensor([1, 1]))
-    near = closeness(method, first - second)
-    torch.testing.assert_close(result, first - second, atol=near, rtol=1e-5)
-    torch.testing.assert_close(contrast(method, model, images, 1, 3), -result)
+    first, second = (attribute_many(METHODS, model, images, target) for target in (3, 1))
+    found = contrast_many(METHODS, model, images, 3, torch.tensor([1, 1]))
+    for name in METHODS:
+        expected = first[name] - second[name]
+        assert_close(found[name], expected, atol=closeness(name, expected), rtol=1e-5)
+        assert_close(contrast(name, model, images, 1, 3), -found[name])
 
 
 def test_contrast_of_a_linear_method_takes_one_run():

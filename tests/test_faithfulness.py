@@ -1,12 +1,13 @@
 """`vitdemo.faithfulness` against curves worked one picture at a time, and tokens really removed.
 
-The references share no code with it: patches are painted by slices, dropped tokens are checked
-both against a sequence that is cut by hand and against attention whose keys are masked.
+The references share no code with it: patches are painted by slices, and dropped tokens are checked
+against a sequence that is cut by hand.
 """
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.testing import assert_close
 
 from tests.test_attention import build_ours, build_timm, pictures
 from tests.test_attributions import KINDS, build, build_convolutional
@@ -26,12 +27,8 @@ from vitdemo.faithfulness import (
 from vitdemo.models import ModelSpec, build_model
 
 GRID = (4, 4)
+NOTHING, WHOLE = torch.zeros(1, 16, dtype=torch.bool), torch.ones(1, 16, dtype=torch.bool)
 OVERLAPPING = dict(patch_size=4, embed_dim=24, depth=1, num_heads=2, stem="conv")
-
-
-@pytest.fixture(params=KINDS)
-def kind(request):
-    return request.param
 
 
 def some_map(seed=0):
@@ -59,22 +56,10 @@ def reference_curves(model, image, target, values, fill):
     return torch.tensor([deletion, insertion], dtype=torch.float64)
 
 
-@torch.no_grad()
-def masked_answer(model, image, gone):
-    """Logits with the keys of the patches `gone` masked out, in a pass of its own."""
-    prefix, averages = model.num_prefix_tokens, getattr(model, "global_pool", "token") == "avg"
-    x = model.norm_pre(model._pos_embed(model.patch_embed(image)))
-    hidden = torch.zeros(x.shape[1], dtype=torch.bool)
-    hidden[[prefix + patch for patch in gone]] = True
-    for block in model.blocks:
-        B, N, D = x.shape
-        H = block.attn.num_heads
-        q, k, v = block.attn.qkv(block.norm1(x)).view(B, N, 3, H, D // H).permute(2, 0, 3, 1, 4)
-        scores = (q @ k.mT / (D // H) ** 0.5).masked_fill(hidden, -torch.inf)
-        x = x + block.attn.proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
-        x = x + block.mlp(block.norm2(x))
-    kept = x[:, ~hidden] if averages else x  # what is gone must not be averaged either
-    return model.forward_head(model.norm(kept))
+def asked(make=lambda: build("class token")):
+    """(model, one picture, a map), all in float64."""
+    model = make()
+    return model, pictures(model, batch=1).double(), some_map()
 
 
 # --- painting ---
@@ -88,119 +73,85 @@ def test_curves_equal_the_reference(fill, make):
     pixels = torch.zeros_like(image) if fill == "mean" else blur(image)
     expected = reference_curves(model, image, 2, values, pixels)
     found = measure(model, image, 2, {"own": values}, fill=fill, random_orders=1)
-    torch.testing.assert_close(found.deletion["own"], expected[0])
-    torch.testing.assert_close(found.insertion["own"], expected[1])
-    centre = reference_curves(model, image, 2, tie_broken(centredness(*GRID)), pixels)
-    torch.testing.assert_close(found.deletion[CENTRE], centre[0])
-
-
-def tie_broken(values):
-    """The same order without ties, as `ranking` draws it."""
-    return -ranking(values.flatten()).view(values.shape).double()
+    assert_close(found.deletion["own"], expected[0])
+    assert_close(found.insertion["own"], expected[1])
+    places = ranking(centredness(*GRID).flatten())  # the same order without ties
+    centre = reference_curves(model, image, 2, -places.double(), pixels)
+    assert_close(found.deletion[CENTRE], centre[0])
 
 
 @torch.no_grad()
-def test_the_ends_of_both_curves():
-    model = build("registers")
-    image = pictures(model, batch=1).double()
+def test_the_ends_of_both_curves_and_its_opposites():
+    model, image, values = asked(lambda: build("registers"))
     whole = model(image).softmax(1)[0, 3]
     empty = model(torch.zeros_like(image)).softmax(1)[0, 3]
-    found = measure(model, image, 3, {"own": some_map()})
-    ends = found.deletion["own"][[0, -1]], found.insertion["own"][[-1, 0]]
-    for pair in ends:
-        torch.testing.assert_close(pair, torch.stack([whole, empty]))
-    torch.testing.assert_close(found.random_deletion[:, 0], whole.expand(100))
+    found = measure(model, image, 3, {"own": values, "reverse": -values})
+    for curve in (found.deletion["own"], found.insertion["own"].flip(0)):
+        assert_close(curve[[0, -1]], torch.stack([whole, empty]))
+    assert_close(found.random_deletion[:, 0], whole.expand(100))
     assert found.shares.tolist() == [k / 16 for k in range(17)]
-
-
-def test_insertion_is_deletion_of_the_reverse():
-    model, values = build("class token"), some_map()
-    image = pictures(model, batch=1).double()
-    found = measure(model, image, 3, {"own": values, "reverse": -values}, fill="drop")
-    torch.testing.assert_close(found.insertion["own"], found.deletion["reverse"].flip(0))
+    assert_close(found.insertion["own"], found.deletion["reverse"].flip(0))
 
 
 def test_against_another_class_follows_the_two_alone():
-    model, values = build("class token"), some_map()
-    image = pictures(model, batch=1).double()
-    found = measure(model, image, 3, {"own": values}, against=1)
+    model, image, values = asked()
+    found = measure(model, image, 3, {"own": values}, against=1, random_orders=2)
     with torch.no_grad():
         pair = model(image)[0, [3, 1]].softmax(0)
-    torch.testing.assert_close(found.deletion["own"][0], pair[0])
+    assert_close(found.deletion["own"][0], pair[0])
 
 
 def test_fewer_steps_are_points_of_the_whole_curve():
-    model, values = build_timm(), some_map()
-    image = pictures(model, batch=1)
-    whole = measure(model, image, 3, {"own": values}, fill="drop")
-    few = measure(model, image, 3, {"own": values}, fill="drop", steps=4)
-    torch.testing.assert_close(few.deletion["own"], whole.deletion["own"][::4])
-    torch.testing.assert_close(few.random_insertion, whole.random_insertion[:, ::4])
+    model, image, values = asked()
+    whole, few, most = (
+        measure(model, image, 3, {"own": values}, fill="drop", steps=steps, random_orders=10)
+        for steps in (None, 4, 99)
+    )
+    assert_close(few.deletion["own"], whole.deletion["own"][::4])
+    assert_close(few.random_insertion, whole.random_insertion[:, ::4])
     assert few.shares.tolist() == [0, 0.25, 0.5, 0.75, 1]
-    most = measure(model, image, 3, {"own": values}, fill="drop", steps=99)
     assert len(most.shares) == 17
 
 
 def test_random_curves_follow_their_orders():
-    model = build("class token")
-    image = pictures(model, batch=1).double()
-    found = measure(model, image, 3, {"own": some_map()}, random_orders=4, seed=5)
-    orders = random_rankings(4, 16, seed=5)
-    for i, places in enumerate(orders):
+    model, image, values = asked()
+    found = measure(model, image, 3, {"own": values}, random_orders=4, seed=5)
+    for i, places in enumerate(random_rankings(4, 16, seed=5)):
         curves = reference_curves(model, image, 3, -places.double(), torch.zeros_like(image))
-        torch.testing.assert_close(found.random_deletion[i], curves[0])
-        torch.testing.assert_close(found.random_insertion[i], curves[1])
+        assert_close(found.random_deletion[i], curves[0])
+        assert_close(found.random_insertion[i], curves[1])
 
 
 # --- dropped tokens ---
 
 
+@pytest.mark.parametrize("which", [*KINDS, "ours"])
 @torch.no_grad()
-def test_dropped_tokens_equal_masked_keys(kind):
-    model = build(kind)
-    image = pictures(model, batch=1).double()
+def test_dropped_tokens_equal_a_shortened_sequence(which):
+    model, image, _ = asked(lambda: build_ours().double() if which == "ours" else build(which))
     sets = torch.rand(12, 16, generator=torch.Generator().manual_seed(0)) < 0.6
-    logits = answers(model, image, sets, GRID, "drop")
+    logits, prefix = answers(model, image, sets, GRID, "drop"), model.num_prefix_tokens
     for stays, own in zip(sets, logits, strict=True):
-        expected = masked_answer(model, image, (~stays).nonzero()[:, 0].tolist())[0]
-        torch.testing.assert_close(own, expected)
+        x = model._pos_embed(model.patch_embed(image))
+        x = x[:, [*range(prefix), *(prefix + stays.nonzero()[:, 0])]]
+        for block in model.blocks:
+            x = block(x)
+        assert_close(own, model.forward_head(model.norm(x))[0])
     assert logits.std(dim=0).min() > 1e-3
+    assert_close(answers(model, image, WHOLE, GRID, "drop"), model(image))
 
 
-@torch.no_grad()
-def test_dropped_tokens_equal_a_shortened_sequence():
-    model = build_ours().double()
-    image = pictures(model, batch=1).double()
-    stays = torch.tensor([0, 3, 5, 6, 15])
-    x = model._pos_embed(model.patch_embed(image))
-    x = torch.stack([x[0, 0], *(x[0, 1 + int(p)] for p in stays)])[None]
-    for block in model.blocks:
-        x = block(x)
-    expected = model.head(model.norm(x)[:, 0])
-    sets = torch.zeros(1, 16, dtype=torch.bool)
-    sets[0, stays] = True
-    torch.testing.assert_close(answers(model, image, sets, GRID, "drop"), expected)
-
-
-@torch.no_grad()
-def test_all_tokens_are_the_model_itself(kind):
-    model = build(kind)
-    image = pictures(model, batch=1).double()
-    whole = torch.ones(1, 16, dtype=torch.bool)
-    torch.testing.assert_close(answers(model, image, whole, GRID, "drop"), model(image))
-
-
+@pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_no_patch_leaves_the_class_token_or_the_heads_leaning(kind):
     model = build(kind)
     first, second = pictures(model, batch=2).double().split(1)
-    none = torch.zeros(1, 16, dtype=torch.bool)
-    found = answers(model, first, none, GRID, "drop")
+    found = answers(model, first, NOTHING, GRID, "drop")
     assert found.isfinite().all()
-    torch.testing.assert_close(found, answers(model, second, none, GRID, "drop"))
+    assert_close(found, answers(model, second, NOTHING, GRID, "drop"))
     if KINDS[kind][2]:
         zero = torch.zeros(1, model.embed_dim, dtype=torch.float64)
-        torch.testing.assert_close(found, model.head(model.fc_norm(zero)))
+        assert_close(found, model.head(model.fc_norm(zero)))
 
 
 # --- what the score must say ---
@@ -209,17 +160,15 @@ def test_no_patch_leaves_the_class_token_or_the_heads_leaning(kind):
 def test_a_true_map_beats_random_and_its_reverse_does_not():
     """A model that counts bright patches: the truth is the brightness itself."""
     model = BrightPatches()
-    image = torch.zeros(1, 3, 32, 32)
-    for patch in (5, 6, 9):
-        image = painted(image, [patch], torch.ones_like(image))
+    image = painted(torch.zeros(1, 3, 32, 32), [5, 6, 9], torch.ones(1, 3, 32, 32))
     truth = F.avg_pool2d(image[0, 0][None], 8)[0]
     found = measure(model, image, 1, {"true": truth, "false": -truth})
-    deletion = {name: float(area(found.shares, c)) for name, c in found.deletion.items()}
-    insertion = {name: float(area(found.shares, c)) for name, c in found.insertion.items()}
-    low, high = band(area(found.shares, found.random_deletion))[1:]
-    assert deletion["true"] < low < high < deletion["false"]
-    low, high = band(area(found.shares, found.random_insertion))[1:]
-    assert insertion["false"] < low < high < insertion["true"]
+    for own, random, less, more in (
+        (found.deletion, found.random_deletion, "true", "false"),
+        (found.insertion, found.random_insertion, "false", "true"),
+    ):
+        low, high = band(area(found.shares, random))[1:]
+        assert area(found.shares, own[less]) < low < high < area(found.shares, own[more])
 
 
 class BrightPatches(torch.nn.Module):
@@ -233,10 +182,9 @@ class BrightPatches(torch.nn.Module):
 
 
 def test_a_picture_of_the_mean_colour_gives_flat_curves():
-    model = build_timm()
-    found = measure(model, torch.zeros(1, 3, 32, 32), 3, {"own": some_map()})
+    found = measure(build_timm(), torch.zeros(1, 3, 32, 32), 3, {"own": some_map()})
     for curve in (found.deletion["own"], found.insertion["own"], found.random_deletion[7]):
-        torch.testing.assert_close(curve, curve[:1].expand_as(curve), atol=1e-5, rtol=1e-4)
+        assert_close(curve, curve[:1].expand_as(curve), atol=1e-5, rtol=1e-4)
 
 
 # --- orders ---
@@ -274,7 +222,7 @@ def test_resampled_keeps_its_own_grid_and_widens_a_smaller_one():
     assert resampled(maps, GRID) is maps
     wide = resampled(maps, (8, 8))
     assert wide.shape == (1, 8, 8)
-    torch.testing.assert_close(wide[0, 0, 0], maps[0, 0, 0])
+    assert_close(wide[0, 0, 0], maps[0, 0, 0])
 
 
 # --- areas, bands, blur ---
@@ -292,7 +240,7 @@ def test_area_and_band_by_hand():
 
 def test_blur_keeps_a_flat_picture_and_takes_stripes_away():
     flat = torch.full((1, 3, 32, 16), 0.7)
-    torch.testing.assert_close(blur(flat), flat)
+    assert_close(blur(flat), flat)
     stripes = torch.ones(1, 3, 32, 32)
     stripes[..., ::2] = -1
     assert blur(stripes).abs().max() < 0.2
@@ -303,13 +251,9 @@ def test_blur_keeps_a_flat_picture_and_takes_stripes_away():
 
 @pytest.mark.parametrize("fill", faithfulness.FILLS)
 def test_progress_and_cancel(fill):
-    model, calls, few = build_timm(), [], {"steps": 4, "random_orders": 40}
-    image = pictures(model, batch=1)
-
-    def listen(done, total):
-        calls.append((done, total))
-
-    measure(model, image, 1, {"own": some_map()}, fill=fill, on_step=listen, **few)
+    model, image, values = asked()
+    calls, few = [], {"fill": fill, "steps": 4, "random_orders": 20}
+    measure(model, image, 1, {"own": values}, on_step=lambda *call: calls.append(call), **few)
     done = [call[0] for call in calls]
     assert done == sorted(set(done)) and done[-1] == calls[0][1]
 
@@ -317,37 +261,31 @@ def test_progress_and_cancel(fill):
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        measure(model, image, 1, {"own": some_map()}, fill=fill, on_step=stop, **few)
+        measure(model, image, 1, {"own": values}, on_step=stop, **few)
 
 
 def test_each_set_of_patches_passes_once():
-    model, calls = build_timm(), []
-    image, own = pictures(model, batch=1), some_map()
-    twice = {"own": own, "same": own.clone()}
+    model, image, own = asked()
+    twice, calls = {"own": own, "same": own.clone()}, []
     measure(model, image, 1, twice, random_orders=2, on_step=lambda *call: calls.append(call))
     # own, centre, and an order and its reverse: 15 sets between the ends, there and back; the ends
     assert calls[-1][1] <= 2 * 2 * 15 + 2 * 15 + 2
 
 
 def test_bad_values_are_named():
-    model, image = build_timm(), torch.zeros(1, 3, 32, 32)
-    maps = {"own": some_map()}
-    with pytest.raises(ValueError, match=r"'noise'.*drop, mean, blur, road\."):
-        measure(model, image, 1, maps, fill="noise")
-    with pytest.raises(ValueError, match="Narrow has no token for each patch"):
-        measure(build_convolutional(), image, 1, maps, fill="drop")
+    plain, own = build_timm(), {"own": some_map()}
     stem = build_model(ModelSpec("vit", 16, options=OVERLAPPING), 5)
-    with pytest.raises(ValueError, match="VisionTransformer has no token for each patch alone"):
-        measure(stem, torch.zeros(1, 3, 16, 16), 1, maps, fill="drop")
-    with pytest.raises(ValueError, match=r"target 5 .* 0\.\.4"):
-        measure(model, image, 5, maps)
-    with pytest.raises(ValueError, match=r"target 9 .* 0\.\.4"):
-        measure(model, image, 1, maps, against=9)
-    with pytest.raises(ValueError, match="steps 0"):
-        measure(model, image, 1, maps, steps=0)
-    with pytest.raises(ValueError, match="one grid"):
-        measure(model, image, 1, {**maps, "other": torch.zeros(2, 2)})
-    with pytest.raises(ValueError, match="at least one map"):
-        measure(model, image, 1, {})
-    with pytest.raises(ValueError, match="NaN"):
-        measure(model, image, 1, {"own": torch.full(GRID, torch.nan)})
+
+    def refused(message, model=plain, target=1, maps=own, **settings):
+        with pytest.raises(ValueError, match=message):
+            measure(model, torch.zeros(1, 3, 32, 32), target, maps, **settings)
+
+    refused(r"'noise'.*drop, mean, blur, road\.", fill="noise")
+    refused("Narrow has no token for each patch", build_convolutional(), fill="drop")
+    refused("VisionTransformer has no token for each patch alone", stem, fill="drop")
+    refused(r"target 5 .* 0\.\.4", target=5)
+    refused(r"target 9 .* 0\.\.4", against=9)
+    refused("steps 0", steps=0)
+    refused("one grid", maps={**own, "other": torch.zeros(2, 2)})
+    refused("at least one map", maps={})
+    refused("NaN", maps={"own": torch.full(GRID, torch.nan)})

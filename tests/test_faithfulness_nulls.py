@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from scipy import stats
 
 from vitdemo.faithfulness import measure, shape_scores
-from vitdemo.faithfulness.nulls import LEVEL, random_rankings, rank_p, same_shape, staged_p
+from vitdemo.faithfulness.nulls import LEVEL, rank_p, same_shape, staged_p
 
 GRID, SIDE, TRIALS = (8, 8), 16, 500
 
@@ -59,17 +59,18 @@ def noise(seed, smooth=False):
     return F.conv2d(wide, (bell[:, None] * bell)[None, None])[0, 0]  # (8, 8), without an edge
 
 
-def p_values(model, smooth, trials=TRIALS):
-    """Of `trials` maps on pictures of their own: p against orders, and against their own shape."""
-    found = []
-    for seed in range(trials):
-        image, values = picture(seed), noise(seed, smooth)
-        settings = {"steps": 4, "seed": 1000 * seed}
-        measured = measure(model, image, 0, {"own": values}, **settings)
-        laid = shape_scores(model, image, 0, values, **settings)
-        score = measured.scores["own"]
-        found.append((rank_p(score, measured.random_scores), rank_p(score, laid)))
-    return np.array(found)  # (trials, 2)
+def both_p(model, image, target, values, seed=0):
+    """p of a map against random orders, and against its own shape laid elsewhere."""
+    measured = measure(model, image, target, {"own": values}, steps=4, seed=seed)
+    laid = shape_scores(model, image, target, values, steps=4, seed=seed)
+    score = measured.scores["own"]
+    return rank_p(score, measured.random_scores), rank_p(score, laid)
+
+
+def p_values(model, smooth):
+    """(TRIALS, 2) of maps that know nothing, each on a picture of its own."""
+    trials = ((picture(seed), noise(seed, smooth), 1000 * seed) for seed in range(TRIALS))
+    return np.array([both_p(model, image, 0, values, seed) for image, values, seed in trials])
 
 
 @pytest.fixture(scope="module")
@@ -131,10 +132,7 @@ def test_a_map_that_knows_is_told_apart(model):
             base = model.embed.bias.relu() @ model.head.weight.T  # of a patch of the mean colour
             own = model.embed(image).relu().permute(0, 2, 3, 1) @ model.head.weight.T - base
         truth = (own[..., target] - own[..., 1 - target])[0]  # (8, 8): what each patch adds
-        measured = measure(model, image, target, {"own": truth}, steps=4)
-        laid = shape_scores(model, image, target, truth, steps=4)
-        score = measured.scores["own"]
-        found.append((rank_p(score, measured.random_scores), rank_p(score, laid)))
+        found.append(both_p(model, image, target, truth))
     assert np.max(found, axis=0)[0] == pytest.approx(1 / 101)
     assert np.median(found, axis=0)[1] <= 0.1  # some that were hardly shifted are as good
 
@@ -170,15 +168,9 @@ def test_neighbours_stay_neighbours_and_the_edge_goes_on():
     values[3, 2:4] = 1
     for own in same_shape(values, 50):
         places = own.nonzero()
-        assert (
-            len(places) and (places.max(0).values - places.min(0).values).sum() == len(places) - 1
-        )
+        reach = places.max(0).values - places.min(0).values
+        assert len(places) and reach.sum() == len(places) - 1
     slope = torch.arange(5.0).expand(5, 5)
     for own in same_shape(slope, 50):
         steps = torch.cat([own.diff(dim=0).flatten(), own.diff(dim=1).flatten()]).unique()
         assert set(steps.tolist()) <= {-1.0, 0.0, 1.0}
-
-
-def test_half_of_the_orders_are_drawn():
-    orders = random_rankings(100, 7, seed=2)
-    assert torch.equal(orders[50:], 6 - orders[:50])
