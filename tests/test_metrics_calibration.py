@@ -20,9 +20,6 @@ def drawn_from(temperature, n=20_000, c=5, seed=0):
     return (temperature * logits).softmax(1).float().numpy(), labels.numpy()
 
 
-# --- reliability ---------------------------------------------------------------------------------
-
-
 def test_reliability_by_hand():
     # Of 4 bins, [0.5, 0.75) holds 0.7 right, 0.6 wrong, 0.6 right, 0.5 wrong; [0.75, 1] 0.8 right.
     found = calibration.reliability(PROBABILITIES, LABELS, bins=4)
@@ -40,47 +37,18 @@ def test_a_bin_holds_its_lower_edge_and_the_last_one_its_upper_one():
     probabilities = np.array([[0.5, 0.5], [0.9, 0.1]])
     found = calibration.reliability(probabilities, np.array([0, 1]), bins=2)
     assert found.count.tolist() == [0, 2] and found.error == pytest.approx(0.2)
-
-
-def test_two_pictures_one_class_and_certainty_fill_the_last_bin():
-    for probabilities, labels in [
-        (one_hot([1, 0], 2), np.array([0, 0])),
-        (np.ones((2, 1)), np.zeros(2, dtype=int)),
-    ]:
-        found = calibration.reliability(probabilities, labels)
+    for certain in (one_hot([1, 0], 2), np.ones((2, 1))):  # two classes, and one alone
+        labels = np.array([0, 0])
+        found = calibration.reliability(certain, labels)
         assert found.count.tolist() == [0] * 14 + [2]
-        assert found.error == 1 - accuracy(probabilities, labels)
+        assert found.error == 1 - accuracy(certain, labels)
 
 
-def test_no_bins_are_refused():
-    with pytest.raises(ValueError, match="bins must be 1 or more, not 0"):
-        calibration.reliability(PROBABILITIES, LABELS, bins=0)
-
-
-@pytest.mark.parametrize(
-    "function",
-    [calibration.reliability, calibration.negative_log_likelihood, calibration.fit_temperature],
-)
-def test_nan_is_refused_by_name(function):
-    with pytest.raises(ValueError, match="NaN or infinite"):
-        function(PROBABILITIES * np.nan, LABELS)
-
-
-# --- loss ----------------------------------------------------------------------------------------
-
-
-def test_loss_by_hand():
+def test_loss_by_hand_is_finite_where_a_probability_is_zero():
     wanted = -np.log([0.7, 0.3, 0.8, 0.6, 0.4]).mean()
-    found = calibration.negative_log_likelihood(PROBABILITIES, LABELS)
-    assert found == pytest.approx(wanted)
-
-
-def test_a_probability_of_zero_has_a_finite_loss():
+    assert calibration.negative_log_likelihood(PROBABILITIES, LABELS) == pytest.approx(wanted)
     loss = calibration.negative_log_likelihood(one_hot([1, 0], 2), np.array([0, 0]))
     assert loss == pytest.approx(-math.log(np.finfo(np.float32).tiny) / 2)
-
-
-# --- temperature ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.5])
@@ -91,41 +59,36 @@ def test_the_temperature_of_the_drawing_is_found(temperature):
 
 def test_a_temperature_improves_calibration_and_keeps_every_answer():
     probabilities, labels = drawn_from(2.5)
-    scaled = calibration.with_temperature(
-        probabilities, calibration.fit_temperature(*drawn_from(2.5, seed=1))
-    )
+    temperature = calibration.fit_temperature(*drawn_from(2.5, seed=1))
+    scaled = calibration.with_temperature(probabilities, temperature)
     assert calibration.reliability(probabilities, labels).error > 0.08
     assert calibration.reliability(scaled, labels).error < 0.02
     assert np.array_equal(scaled.argmax(axis=1), probabilities.argmax(axis=1))
-
-
-def test_temperature_one_changes_nothing_and_a_high_one_evens_out():
-    np.testing.assert_allclose(calibration.with_temperature(PROBABILITIES, 1), PROBABILITIES)
-    np.testing.assert_allclose(calibration.with_temperature(PROBABILITIES, 1e9), 1 / 3)
 
 
 def test_softmax_of_scaled_logits_by_hand():
     # T = 2 takes square roots: 0.5 : 0.4, over 0.9.
     found = calibration.with_temperature(np.array([[25 / 41, 16 / 41]]), 2)
     np.testing.assert_allclose(found, [[5 / 9, 4 / 9]])
+    np.testing.assert_allclose(calibration.with_temperature(PROBABILITIES, 1), PROBABILITIES)
+    np.testing.assert_allclose(calibration.with_temperature(PROBABILITIES, 1e9), 1 / 3)
 
 
 @pytest.mark.parametrize("temperature", [0, -1, math.nan, math.inf])
-def test_impossible_temperatures_are_refused(temperature):
+def test_impossible_temperatures_and_no_bins_are_refused(temperature):
     with pytest.raises(ValueError, match="temperature must be above 0"):
         calibration.with_temperature(PROBABILITIES, temperature)
+    with pytest.raises(ValueError, match="bins must be 1 or more, not 0"):
+        calibration.reliability(PROBABILITIES, LABELS, bins=0)
 
 
-@pytest.mark.parametrize("probabilities", [np.ones((3, 1)), np.full((3, 4), 0.25)])
-def test_where_no_temperature_matters_it_is_one(probabilities):
-    assert calibration.fit_temperature(probabilities, np.zeros(3, dtype=int)) == 1
-
-
-def test_the_search_ends_at_its_limits():
+def test_the_search_ends_at_its_limits_and_at_one_where_no_temperature_matters():
     low, high = calibration.TEMPERATURES
     sure = np.array([[0.9, 0.1], [0.2, 0.8]])
     assert calibration.fit_temperature(sure, np.array([0, 1])) == pytest.approx(low, rel=1e-3)
     assert calibration.fit_temperature(sure, np.array([1, 0])) == pytest.approx(high, rel=1e-3)
+    for even in (np.ones((3, 1)), np.full((3, 4), 0.25)):
+        assert calibration.fit_temperature(even, np.zeros(3, dtype=int)) == 1
 
 
 def test_two_sides_are_parted_where_their_gaps_differ_most():
@@ -133,12 +96,13 @@ def test_two_sides_are_parted_where_their_gaps_differ_most():
     sure = np.repeat([0.55, 0.65, 0.85, 0.95], 1000)  # two classes
     right = random.random(4000) < np.repeat([0.45, 0.55, 0.95, 0.99], 1000)
     shares = np.stack([sure, 1 - sure], axis=1)
-    low, high = calibration.two_sides(calibration.reliability(shares, np.where(right, 0, 1)))
+    found = calibration.reliability(shares, np.where(right, 0, 1))
+    low, high = calibration.two_sides(found)
     assert (low.high, high.low) == (high.low, low.high) and 0.65 < low.high < 0.85
     assert (low.count, high.count) == (2000, 2000)
     assert (low.confidence, high.confidence) == pytest.approx((0.6, 0.9))
     assert low.accuracy == right[:2000].mean() and high.accuracy == right[2000:].mean()
-    assert calibration.widest_gap(calibration.reliability(shares, np.where(right, 0, 1))).gap < 0
+    assert calibration.widest_gap(found).gap < 0
 
 
 def test_a_calibrated_model_has_no_sides():
@@ -147,9 +111,6 @@ def test_a_calibrated_model_has_no_sides():
     labels = np.where(random.random(4000) < sure, 0, 1)
     found = calibration.reliability(np.stack([sure, 1 - sure], axis=1), labels)
     assert calibration.two_sides(found) is None
-
-
-# --- what chance does ----------------------------------------------------------------------------
 
 
 def test_a_calibrated_model_stays_within_chance_19_times_in_20():
@@ -165,25 +126,14 @@ def test_a_calibrated_model_stays_within_chance_19_times_in_20():
         bands += list((low - 1e-9 <= accuracy) & (accuracy <= high + 1e-9))
     assert 0.85 <= np.mean(inside) <= 1
     assert 0.92 <= np.mean(bands) <= 0.99
+    over = drawn_from(2.5, n=2000)  # a model that is too sure leaves chance behind
+    assert calibration.reliability(*over).error > 2 * calibration.chance(over[0]).error
 
 
-def test_an_overconfident_model_leaves_chance_behind():
-    probabilities, labels = drawn_from(2.5, n=2000)
-    assert (
-        calibration.reliability(probabilities, labels).error
-        > 2 * calibration.chance(probabilities).error
-    )
-
-
-def test_chance_of_one_bin_is_the_binomials():
+def test_chance_of_one_bin_is_the_binomials_and_certainty_leaves_it_nothing():
     luck = calibration.chance(np.full((1000, 2), 0.5), bins=2, resamples=4000)
-    np.testing.assert_allclose(
-        luck.band[:, 1], stats.binom(1000, 0.5).ppf([0.025, 0.975]) / 1000, atol=3e-3
-    )
+    wanted = stats.binom(1000, 0.5).ppf([0.025, 0.975]) / 1000
+    np.testing.assert_allclose(luck.band[:, 1], wanted, atol=3e-3)
     assert np.isnan(luck.band[:, 0]).all()
-
-
-def test_certainty_leaves_nothing_to_chance():
     luck = calibration.chance(one_hot([1, 0], 2))
-    assert luck.error == 0
-    assert luck.band[:, 14].tolist() == [1, 1]
+    assert luck.error == 0 and luck.band[:, 14].tolist() == [1, 1]

@@ -5,11 +5,9 @@ import time
 import numpy as np
 import pytest
 
-from tests.test_metrics import LABELS, PROBABILITIES, draw, one_hot
+from tests.test_metrics import draw
 from vitdemo import metrics as ev
-from vitdemo.metrics import curves, intervals
-
-NAMES = ("precision", "recall", "f1")
+from vitdemo.metrics import intervals
 
 
 def resampled(metric, n, resamples=3000, seed=1):
@@ -34,7 +32,7 @@ def test_intervals_equal_those_of_drawing_pictures():
         return np.c_[values, np.mean(values, axis=1), weighted]
 
     wanted = resampled(table, 400)  # (2, 3, C + 2)
-    for row, name in enumerate(NAMES):
+    for row, name in enumerate(("precision", "recall", "f1")):
         got = np.c_[getattr(found, name), found.macro[name], found.weighted[name]]
         np.testing.assert_allclose(got, wanted[:, row], atol=0.02 if name != "f1" else 0.012)
 
@@ -47,23 +45,12 @@ def test_shares_of_pictures_have_wilsons_interval():
     assert np.isnan(found.precision[:, 2]).all()  # never predicted: nothing is known
 
 
-def test_weighted_recall_is_accuracy_draw_by_draw():
-    found = intervals.bootstrap(ev.confusion(*draw(3)))
-    np.testing.assert_allclose(found.weighted["recall"], found.accuracy, atol=0.005)
-
-
-def test_the_same_seed_gives_the_same_intervals():
-    matrix = ev.confusion(*draw(0))
-    first, again, other = (intervals.bootstrap(matrix, seed=seed).f1 for seed in (0, 0, 1))
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
-
-
-def test_many_classes_are_drawn_in_parts_with_the_same_result(monkeypatch):
+def test_the_same_seed_gives_the_same_intervals_drawn_at_once_or_in_parts(monkeypatch):
     matrix = ev.confusion(*draw(0, c=30))
-    whole = intervals.bootstrap(matrix)
+    first, other = (intervals.bootstrap(matrix, seed=seed).f1 for seed in (0, 1))
+    assert not np.array_equal(first, other)
     monkeypatch.setattr(intervals, "CELLS_AT_ONCE", 500)
-    assert np.array_equal(intervals.bootstrap(matrix).f1, whole.f1, equal_nan=True)
+    assert np.array_equal(intervals.bootstrap(matrix).f1, first, equal_nan=True)
 
 
 def test_ten_thousand_pictures_take_well_under_a_second():
@@ -76,42 +63,43 @@ def test_ten_thousand_pictures_take_well_under_a_second():
     assert min(seconds) < 0.5
 
 
-def test_class_never_predicted_scores_zero_in_every_draw():
-    found = intervals.bootstrap(np.array([[50, 0], [50, 0]]))
-    assert found.f1[:, 1].tolist() == [0, 0]
-    assert found.macro["precision"][1] < 0.35
-
-
-def test_class_without_pictures_is_nan_and_left_out_of_the_means():
-    matrix = np.array([[40, 10, 5], [10, 40, 0], [0, 0, 0]])
-    found = intervals.bootstrap(matrix)
-    assert np.isnan(found.recall).tolist() == [[False, False, True]] * 2
-    low, high = found.macro["recall"]
+def test_degenerate_classes():
+    never_predicted = intervals.bootstrap(np.array([[50, 0], [50, 0]]))
+    assert never_predicted.f1[:, 1].tolist() == [0, 0]  # in every draw
+    assert never_predicted.macro["precision"][1] < 0.35
+    unseen = intervals.bootstrap(np.array([[40, 10, 5], [10, 40, 0], [0, 0, 0]]))
+    assert np.isnan(unseen.recall).tolist() == [[False, False, True]] * 2
+    low, high = unseen.macro["recall"]  # the means leave it out
     assert 0.6 < low < (40 / 55 + 40 / 50) / 2 < high < 0.9
-
-
-def test_one_class_and_two_pictures():
     assert intervals.bootstrap(np.array([[7]])).macro["f1"].tolist() == [1, 1]
-    found = intervals.bootstrap(np.array([[1, 0], [1, 0]]))
-    np.testing.assert_allclose(found.accuracy, [0.095, 0.905], atol=1e-3)  # 1 of 2 right
-    assert found.f1[:, 1].tolist() == [0, 0]  # where the class was drawn
+    two_pictures = intervals.bootstrap(np.array([[1, 0], [1, 0]]))
+    np.testing.assert_allclose(two_pictures.accuracy, [0.095, 0.905], atol=1e-3)  # 1 of 2 right
+    assert two_pictures.f1[:, 1].tolist() == [0, 0]  # where the class was drawn
+
+
+EYE = np.eye(2, dtype=int)
 
 
 @pytest.mark.parametrize(
-    "matrix, options, message",
+    ("ask", "message"),
     [
-        (np.zeros((2, 2), int), {}, "0 pictures"),
-        (np.eye(2, dtype=int), {"resamples": 0}, "resamples must be 1 or more, not 0"),
-        (np.eye(2, dtype=int), {"level": 1}, "level must be between 0 and 1, not 1"),
-        (np.ones((2, 3), int), {}, r"\(C, C\), not \(2, 3\)"),
+        (lambda: intervals.bootstrap(0 * EYE), "0 pictures"),
+        (lambda: intervals.bootstrap(EYE, resamples=0), "resamples must be 1 or more, not 0"),
+        (lambda: intervals.bootstrap(EYE, level=1), "level must be between 0 and 1, not 1"),
+        (lambda: intervals.bootstrap(np.ones((2, 3), int)), r"\(C, C\), not \(2, 3\)"),
+        (lambda: intervals.wilson(3, 2), "no share"),
+        (lambda: intervals.wilson(-1, 2), "no share"),
+        (lambda: intervals.share_doubt(0, 0), "no share"),
+        (lambda: intervals.mean_interval(np.ones(1)), "1 pictures have no spread"),
+        (lambda: intervals.ranking_interval(np.eye(3)[:2], [0, 1], 2), "class 2 has no pictures"),
+        (lambda: intervals.difference_interval(0, 0, 0), "0 pictures"),
+        (lambda: intervals.difference_interval(-1, 0, 10), "pictures are not among 10"),
+        (lambda: intervals.difference_interval(6, 5, 10), "pictures are not among 10"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(matrix, options, message):
+def test_what_has_no_interval_is_refused(ask, message):
     with pytest.raises(ValueError, match=message):
-        intervals.bootstrap(matrix, **options)
-
-
-# --- one share -----------------------------------------------------------------------------------
+        ask()
 
 
 def test_all_right_may_still_be_wrong():
@@ -123,26 +111,12 @@ def test_all_right_may_still_be_wrong():
     assert wide > narrow
 
 
-@pytest.mark.parametrize("hits, n", [(3, 2), (-1, 2), (0, 0)])
-def test_impossible_shares_are_refused(hits, n):
-    if n:
-        with pytest.raises(ValueError, match="no share"):
-            intervals.wilson(hits, n)
-    with pytest.raises(ValueError, match="no share"):
-        intervals.share_doubt(hits, n)
-
-
 def test_the_mean_of_pictures_has_students_interval():
     # Standard error of 1, 2, 3, 4: sqrt(5/3) / 2; the 97.5 % point of t with 3 degrees: 3.18245.
     reach = 3.18245 * np.sqrt(5 / 3) / 2
     found = intervals.mean_interval(np.arange(1.0, 5.0))
     np.testing.assert_allclose(found, [2.5, 2.5 - reach, 2.5 + reach], rtol=1e-5)
     assert intervals.mean_interval(np.ones(3)) == (1, 1, 1)
-    with pytest.raises(ValueError, match="1 pictures have no spread"):
-        intervals.mean_interval(np.ones(1))
-
-
-# --- ranking -------------------------------------------------------------------------------------
 
 
 def test_ranking_intervals_equal_those_of_drawing_pictures():
@@ -163,32 +137,11 @@ def test_ranking_intervals_equal_those_of_drawing_pictures():
     np.testing.assert_allclose(precision, wanted[:, 1], atol=0.02)
 
 
-def test_the_interval_holds_the_metric():
-    probabilities, labels = draw(6, n=1000)
-    area, precision = intervals.ranking_interval(probabilities, labels, 0)
-    assert area[0] < ev.per_class(probabilities, labels).roc_auc[0] < area[1]
-    assert precision[0] < curves.average_precision(probabilities, labels)[0] < precision[1]
-
-
-def test_one_class_has_average_precision_but_no_area():
+def test_ranking_of_one_class_has_no_area_and_of_two_pictures_counts_draws_of_both():
     area, precision = intervals.ranking_interval(np.ones((4, 1)), np.zeros(4, int), 0)
-    assert np.isnan(area).all()
-    assert precision.tolist() == [1, 1]
-
-
-def test_two_pictures_rank_in_the_draws_that_hold_both():
-    area, precision = intervals.ranking_interval(one_hot([0, 1], 2), np.array([0, 1]), 0)
+    assert np.isnan(area).all() and precision.tolist() == [1, 1]
+    area, precision = intervals.ranking_interval(np.eye(2), np.array([0, 1]), 0)
     assert (area.tolist(), precision.tolist()) == ([1, 1], [1, 1])
-
-
-def test_ranking_refuses_nan_and_a_class_without_pictures():
-    with pytest.raises(ValueError, match="NaN"):
-        intervals.ranking_interval(PROBABILITIES * np.nan, LABELS, 0)
-    with pytest.raises(ValueError, match="class 2 has no pictures"):
-        intervals.ranking_interval(one_hot([0, 1], 3), np.array([0, 1]), 2)
-
-
-# --- a difference of two models ------------------------------------------------------------------
 
 
 def test_a_difference_by_hand():
@@ -196,6 +149,10 @@ def test_a_difference_by_hand():
     found = intervals.difference_interval(2, 12, 100)
     np.testing.assert_allclose(found, [-0.16994, -0.02614], atol=1e-4)
     assert intervals.difference_interval(0, 5, 5)[0] == -1  # stays within one
+    low, high = intervals.difference_interval(4, 0, 1000)  # McNemar: p = 0.125
+    assert low < 0 < 4 / 1000 < high
+    low, high = intervals.difference_interval(0, 0, 10)
+    assert -0.3 < low == -high < 0  # equal answers on ten pictures prove little
 
 
 @pytest.mark.parametrize(("won", "lost"), [(0.02, 0.02), (0.05, 0.15), (0.0, 0.01)])
@@ -204,21 +161,3 @@ def test_95_of_100_differences_are_in_their_interval(won, lost):
     drawn = np.random.default_rng(0).multinomial(300, shares, size=2000)
     ends = np.array([intervals.difference_interval(*row[:2], 300) for row in drawn])
     assert np.mean((ends[:, 0] <= won - lost) & (won - lost <= ends[:, 1])) > 0.94
-
-
-def test_few_pictures_that_differ_are_not_called_a_difference():
-    low, high = intervals.difference_interval(4, 0, 1000)  # McNemar: p = 0.125
-    assert low < 0 < 4 / 1000 < high
-    low, high = intervals.difference_interval(0, 0, 10)
-    assert -0.3 < low == -high < 0  # equal answers on ten pictures prove little
-
-
-def test_no_pictures_differ_in_nothing():
-    with pytest.raises(ValueError, match="0 pictures"):
-        intervals.difference_interval(0, 0, 0)
-
-
-@pytest.mark.parametrize("only", [(-1, 0), (6, 5)])
-def test_impossible_differences_are_refused(only):
-    with pytest.raises(ValueError, match="pictures are not among 10"):
-        intervals.difference_interval(*only, 10)

@@ -6,8 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tests.test_metrics import LABELS, PROBABILITIES, draw
+from tests.test_metrics import draw
 from vitdemo.metrics import accuracy, paired
+from vitdemo.metrics.paired import McNemar
 
 
 def answers(first_only, second_only, both=3, neither=2):
@@ -23,7 +24,7 @@ def coin(a, b):
     return float(sum(chance for chance in chances if chance <= chances[a]))
 
 
-@pytest.mark.parametrize("a, b", [(0, 0), (0, 1), (1, 0), (5, 5), (9, 2), (2, 9), (30, 14)])
+@pytest.mark.parametrize("a, b", [(0, 0), (0, 1), (5, 5), (9, 2), (2, 9), (30, 14)])
 def test_p_is_the_chance_of_a_split_as_uneven(a, b):
     test = paired.mcnemar(*answers(a, b))
     assert (test.both, test.first_only, test.second_only, test.n) == (3, a, b, a + b + 5)
@@ -37,12 +38,6 @@ def test_difference_is_that_of_the_accuracies():
     assert (test.first_accuracy, test.second_accuracy) == pytest.approx(right)
     assert test.difference == pytest.approx(right[0] - right[1])
     assert test.interval[0] < test.difference < test.interval[1]
-
-
-def test_the_same_model_twice_differs_in_nothing():
-    right = paired.is_right(PROBABILITIES, LABELS)
-    assert right.tolist() == [True, False, True, True, False]
-    assert paired.mcnemar(right, right) == paired.McNemar(3, 0, 0, 5, 1.0)
 
 
 def test_by_class_has_a_test_for_each_and_nan_for_one_without_pictures():
@@ -60,82 +55,52 @@ def test_answers_that_do_not_pair_are_refused(second):
         paired.mcnemar(np.ones(3, bool), second)
 
 
-def test_nan_is_refused_by_name():
-    with pytest.raises(ValueError, match="NaN or infinite"):
-        paired.is_right(PROBABILITIES * np.nan, LABELS)
+@pytest.mark.parametrize(
+    ("p", "adjusted"),
+    [
+        # Sorted: 0.005 * 4, 0.01 * 3, 0.03 * 2, 0.04 * 1 -> raised to what came before.
+        ([0.01, 0.04, 0.03, 0.005], [0.03, 0.06, 0.06, 0.02]),
+        ([0.4, math.nan, 0.9], [0.8, math.nan, 0.9]),
+        ([0.8, 0.9], [1, 1]),
+        ([], []),
+        ([math.nan], [math.nan]),
+    ],
+)
+def test_holm_by_hand(p, adjusted):
+    np.testing.assert_allclose(paired.holm(p), adjusted)
 
 
-# --- several tests at once -----------------------------------------------------------------------
-
-
-def test_holm_by_hand():
-    # Sorted: 0.005 * 4, 0.01 * 3, 0.03 * 2, 0.04 * 1 -> raised to what came before.
-    adjusted = paired.holm([0.01, 0.04, 0.03, 0.005])
-    np.testing.assert_allclose(adjusted, [0.03, 0.06, 0.06, 0.02])
-
-
-def test_holm_leaves_nan_out_and_stops_at_one():
-    adjusted = paired.holm([0.4, math.nan, 0.9])
-    np.testing.assert_array_equal(adjusted, [0.8, math.nan, 0.9])
-    assert paired.holm([0.8, 0.9]).tolist() == [1, 1]
-    assert paired.holm([]).tolist() == []
-    assert np.isnan(paired.holm([math.nan])).all()
-
-
-def test_holm_keeps_false_alarms_of_ten_classes_below_one_in_twenty():
-    p = np.random.default_rng(0).random((4000, 10))  # nothing differs
-    alarms = np.mean([paired.holm(row).min() < 0.05 for row in p])
-    assert 0.04 < alarms < 0.06
-    assert np.mean(p.min(axis=1) < 0.05) > 0.35  # uncorrected: 1 - 0.95 ** 10 = 0.40
-
-
-# --- in words ------------------------------------------------------------------------------------
+CHANCE, MORE = "could be chance", "more than chance explains"
 
 
 @pytest.mark.parametrize(
-    "test, name, sentence",
+    ("counts", "p", "name", "words"),
     [
+        ((312, 120, 1000), 1e-9, "cat", f"312 cats that b gets wrong, 120 |: {MORE} (p < 0.001)."),
+        ((1, 0, 10), 1.0, "cat", f"1 cat that b gets wrong, 0 |: {CHANCE} (p = 1.00)."),
         (
-            paired.McNemar(0, 312, 120, 1000, 1e-9),
-            "cat",
-            "a is right on 312 cats that b gets wrong, 120 the other way round: more than chance "
-            "explains (p < 0.001).",
+            (1312, 1120, 10_000), 0.0123, None,
+            f"1,312 pictures that b gets wrong, 1,120 |: {MORE} (p = 0.012).",
         ),
         (
-            paired.McNemar(0, 1, 0, 10, 1.0),
-            "cat",
-            "a is right on 1 cat that b gets wrong, 0 the other way round: could be chance "
-            "(p = 1.00).",
-        ),
-        (
-            paired.McNemar(0, 1312, 1120, 10_000, 0.0123),
-            None,
-            "a is right on 1,312 pictures that b gets wrong, 1,120 the other way round: more than "
-            "chance explains (p = 0.012).",
-        ),
-        (
-            paired.McNemar(0, 1, 3, 8, 0.625),
-            "n01",
-            'a is right on 1 picture of "n01" that b gets wrong, 3 the other way round: could be '
-            "chance (p = 0.62).",
-        ),
-        (
-            paired.McNemar(0, 0, 0, 8, 1.0),
-            "deer",
-            "a and b are right on the same deer: no difference.",
-        ),
-        (
-            paired.McNemar(0, 0, 0, 0, math.nan),
-            "n01",
-            'There are no pictures of "n01": nothing to compare.',
+            (1, 3, 8), 0.625, "n01",
+            f'1 picture of "n01" that b gets wrong, 3 |: {CHANCE} (p = 0.62).',
         ),
     ],
-)
-def test_sentences(test, name, sentence):
-    assert paired.mcnemar_sentence(test, "a", "b", name) == sentence
+)  # fmt: skip
+def test_sentences(counts, p, name, words):
+    wanted = "a is right on " + words.replace("|", "the other way round")
+    assert paired.mcnemar_sentence(McNemar(0, *counts, p), "a", "b", name) == wanted
+
+
+def test_where_nothing_differs_the_sentence_says_so():
+    none = paired.mcnemar_sentence(McNemar(0, 0, 0, 8, 1.0), "a", "b", "deer")
+    assert none == "a and b are right on the same deer: no difference."
+    nothing = paired.mcnemar_sentence(McNemar(0, 0, 0, 0, math.nan), "a", "b", "n01")
+    assert nothing == 'There are no pictures of "n01": nothing to compare.'
 
 
 def test_a_corrected_p_decides():
-    test = paired.McNemar(0, 12, 3, 100, 0.035)
-    assert "more than chance explains (p = 0.035)" in paired.mcnemar_sentence(test, "a", "b")
-    assert "could be chance (p = 0.35)" in paired.mcnemar_sentence(test, "a", "b", p=0.35)
+    test = McNemar(0, 12, 3, 100, 0.035)
+    assert f"{MORE} (p = 0.035)" in paired.mcnemar_sentence(test, "a", "b")
+    assert f"{CHANCE} (p = 0.35)" in paired.mcnemar_sentence(test, "a", "b", p=0.35)

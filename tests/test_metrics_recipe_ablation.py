@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.making import RESNET, VIT, evaluation, make_run
+from tests.test_metrics_learning import with_recipe
 from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.metrics.paired import McNemar
@@ -24,14 +25,15 @@ from vitdemo.workbench import Workbench
 CPU = torch.device("cpu")
 
 
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("runs") / "base")
+
+
 @pytest.fixture
 def base(tmp_path):
     """A finished run; 5 of the 20 cats among its 200 test pictures are wrong."""
     return make_run(tmp_path / "base")
-
-
-def with_recipe(run, **changes):
-    return replace(run, config=run.config | {"recipe": run.config["recipe"] | changes})
 
 
 def add(base, name: str, cats: int, dogs: int = 0, validation: int = 0, **changes) -> None:
@@ -60,124 +62,116 @@ def beside(base, name: str = "base"):
     return ablation(Workbench([base.path.parent], None, CPU), name)
 
 
-# --- what differs --------------------------------------------------------------------------------
-
-
-def test_a_difference_says_both_values(base):
-    other = with_recipe(base, policy="trivial", learning_rate=3e-4, flip=False)
-    assert differences(base, other) == [
-        "learning rate: 0.001 → 0.0003",
-        "horizontal flip: yes → no",
-        "augmentation: none → TrivialAugment",
-    ]
-    assert differences(base, base) == []
-
-
-def test_a_name_a_note_and_kept_epochs_are_no_ingredient(base):
-    other = with_recipe(base, name="other", summary="!", note="!", keep="1,2")
-    assert differences(base, other) == []
-
-
-def test_a_field_that_an_old_run_does_not_know_has_its_default(base):
-    recipe = {k: v for k, v in base.config["recipe"].items() if k != "cutout"}
-    old = replace(base, config=base.config | {"recipe": recipe})
-    assert differences(old, base) == []
-    assert differences(old, with_recipe(base, cutout=8)) == ["Cutout: none → 8"]
+ADAMW = "AdamW, learning rate 0.001"
+IDLE = {  # without SGD, MixUp, a teacher, dropped patches or a head's epochs
+    "momentum": 0.5,
+    "head_learning_rate": 1.0,
+    "unmixed_epochs": 5,
+    "whole_epochs": 5,
+    "teacher_share": 0.1,
+}
+MIXED = {"mixup": 0.2, "unmixed_epochs": 5}
+MUON = {"optimizer": "muon", "learning_rate": 2e-3}
+CYCLE = {"schedule": "one-cycle"}
 
 
 @pytest.mark.parametrize(
-    "idle",
+    ("first", "second", "wanted"),
     [
-        {"momentum": 0.5},  # of AdamW
-        {"head_learning_rate": 1.0},
-        {"unmixed_epochs": 5},
-        {"whole_epochs": 5},
-        {"teacher_share": 0.1},
+        (
+            {},
+            {"policy": "trivial", "learning_rate": 3e-4, "flip": False},
+            [
+                "learning rate: 0.001 → 0.0003",
+                "horizontal flip: yes → no",
+                "augmentation: none → TrivialAugment",
+            ],
+        ),
+        ({}, {}, []),
+        ({}, {"name": "other", "summary": "!", "note": "!", "keep": "1,2"}, []),
+        ({}, IDLE, []),
+        # What a setting brings with it is no second difference.
+        ({}, MIXED, ["MixUp: none → 0.2"]),
+        (MIXED, MIXED | {"unmixed_epochs": 9}, ["last epochs without MixUp and CutMix: 5 → 9"]),
+        (
+            {},
+            {"optimizer": "sgd", "momentum": 0.5},
+            [f"optimizer: {ADAMW} → SGD, learning rate 0.001"],
+        ),
+        ({}, MUON, [f"optimizer: {ADAMW} → Muon, learning rate 0.002"]),
+        (MUON, MUON | {"learning_rate": 3e-3}, ["learning rate: 0.002 → 0.003"]),
+        (CYCLE, CYCLE | {"warmup_epochs": 5}, []),
+        ({}, {"warmup_epochs": 5}, ["warm-up epochs: 0 → 5"]),
+        ({}, {"betas": [0.9, 0.95]}, ["betas: 0.9 and 0.999 → 0.9 and 0.95"]),
+        ({}, {"train_pictures": 20_000}, ["training pictures: all → 20000"]),
     ],
 )
-def test_what_has_no_effect_is_no_difference(base, idle):
-    assert differences(base, with_recipe(base, **idle)) == []
+def test_a_difference_says_both_values(untouched, first, second, wanted):
+    assert differences(*(with_recipe(untouched, **each) for each in (first, second))) == wanted
 
 
-def test_a_setting_and_what_it_brings_are_one_difference(base):
-    mixed = with_recipe(base, mixup=0.2, unmixed_epochs=5)
-    assert differences(base, mixed) == ["MixUp: none → 0.2"]
-    assert differences(mixed, with_recipe(mixed, unmixed_epochs=9)) == [
-        "last epochs without MixUp and CutMix: 5 → 9"
-    ]
-    sgd = with_recipe(base, optimizer="sgd", momentum=0.5)
-    assert differences(base, sgd) == [
-        "optimizer: AdamW, learning rate 0.001 → SGD, learning rate 0.001"
-    ]
+def test_a_field_that_an_old_run_does_not_know_has_its_default(untouched):
+    recipe = {k: v for k, v in untouched.config["recipe"].items() if k != "cutout"}
+    old = replace(untouched, config=untouched.config | {"recipe": recipe})
+    assert differences(old, untouched) == []
+    assert differences(old, with_recipe(untouched, cutout=8)) == ["Cutout: none → 8"]
 
 
-def test_each_optimizer_has_a_rate_of_its_own(base):
-    muon = with_recipe(base, optimizer="muon", learning_rate=2e-3)
-    assert differences(base, muon) == [
-        "optimizer: AdamW, learning rate 0.001 → Muon, learning rate 0.002"
-    ]
-    assert differences(muon, with_recipe(muon, learning_rate=3e-3)) == [
-        "learning rate: 0.002 → 0.003"
-    ]
+def test_sizes_are_compared_within_one_kind_of_model(untouched):
+    options = VIT.options | {"depth": 4, "drop_rate": 0.1}
+    deeper = replace(untouched, spec=replace(VIT, options=options))
+    assert differences(untouched, deeper) == ["depth: 3 → 4", "dropout: default → 0.1"]
+    assert differences(untouched, replace(untouched, spec=RESNET)) == ["model: vit → resnet18"]
 
 
-def test_one_cycle_has_no_warm_up_of_its_own(base):
-    cycle = with_recipe(base, schedule="one-cycle")
-    assert differences(cycle, with_recipe(cycle, warmup_epochs=5)) == []
-    assert differences(base, with_recipe(base, warmup_epochs=5)) == ["warm-up epochs: 0 → 5"]
-
-
-def test_betas_are_read_as_the_file_has_them(base):
-    assert differences(base, with_recipe(base, betas=[0.9, 0.95])) == [
-        "betas: 0.9 and 0.999 → 0.9 and 0.95"
-    ]
-
-
-def test_sizes_are_compared_within_one_kind_of_model(base):
-    deeper = replace(base, spec=replace(VIT, options=VIT.options | {"depth": 4, "drop_rate": 0.1}))
-    assert differences(base, deeper) == ["depth: 3 → 4", "dropout: default → 0.1"]
-    assert differences(base, replace(base, spec=RESNET)) == ["model: vit → resnet18"]
-
-
-def test_where_the_weights_came_from_is_said(base):
+def test_where_the_weights_came_from_is_said(untouched):
     def of(**config):
-        return settings(replace(base, config=base.config | config))["start"]
+        return settings(replace(untouched, config=untouched.config | config))["start"]
 
     early = {"run": "vit-masked", "epochs": 8}
     assert of() == "from nothing"
     assert of(started_from=early) == "weights of vit-masked after 8 epochs"
     assert of(started_from=early) != of(started_from=early | {"epochs": 16})
     assert of(command="python train.py vit --weights a.safetensors") == "weights of a file"
-    assert settings(with_recipe(base, pretrained=True))["start"] == "pretrained weights"
-
-
-def test_all_training_pictures_are_said_in_a_word(base):
-    assert differences(base, with_recipe(base, train_pictures=20_000)) == [
-        "training pictures: all → 20000"
-    ]
+    assert settings(with_recipe(untouched, pretrained=True))["start"] == "pretrained weights"
 
 
 # --- what it bought ------------------------------------------------------------------------------
 
 
 def test_a_gain_is_counted_picture_by_picture(base):
+    odd = make_run(base.path.parent / "odd")
+    runs.write_evaluation(odd.path, replace(odd.evaluation, fingerprint="1" * 16))
+    assert "odd is not compared with base" in gain_table(beside(base))[-1].text
     add(base, "better", cats=4, dogs=1, policy="trivial")
-    (gain,) = beside(base).gains
+    found = beside(base)
+    (gain,) = found.gains
     assert gain.run == "better" and gain.differences == ("augmentation: none → TrivialAugment",)
     assert (gain.test.first_accuracy, gain.test.difference) == (198 / 200, 3 / 200)
     assert gain.test.interval[0] < 3 / 200 < gain.test.interval[1]
     assert gain.p == pytest.approx(2 * (1 + 5) / 2**5)  # at most one of five coins falls so
+    table, left_out = gain_table(found)
+    assert [cells[0] for cells in table.rows] == ["base", "better"]
+    assert table.rows[1][1:3] == ["99.00", "+1.5"]
+    assert table.file == "beside-base"
+    assert left_out.text == found.left_out[0] and "odd is not compared with base" in left_out.text
 
 
-def test_ingredients_come_first_and_the_best_of_them(base):
-    add(base, "a", cats=1, policy="trivial")
-    add(base, "b", cats=3, epochs=100)
-    add(base, "c", cats=5, epochs=100, policy="trivial")
-    add(base, "d", cats=5, dogs=0, epochs=100, policy="trivial", flip=False)
-    assert [gain.run for gain in beside(base).gains] == ["c", "b", "a", "d"]
+def test_ingredients_come_first_and_the_best_of_them_on_the_validation_pictures(base):
+    add(base, "tested well", cats=5, validation=1, policy="trivial")
+    add(base, "validated well", cats=1, validation=3, policy="rand")
+    add(base, "not validated", cats=2, cutout=8)
+    add(base, "and better", cats=4, cutout=4)
+    add(base, "far", cats=5, validation=5, epochs=100, policy="trivial", flip=False)
+    found = beside(base)
+    order = ["validated well", "tested well", "and better", "not validated", "far"]
+    assert [gain.run for gain in found.gains] == order
+    assert found.gains[0].validation == pytest.approx(0.3)
+    assert [row(gain)[5] for gain in found.gains] == ["+30.0", "+10.0", "–", "–", "+50.0"]
+    assert "for the 5 comparisons shown here" in str(gain_table(found))
 
 
-def test_an_ablation_ends_in_a_conclusion(base):
+def test_an_ablation_ends_in_a_conclusion():
     def gain(run, gained, p):  # in pictures of 1,000
         test = McNemar(500, max(gained, 0), max(-gained, 0), 1000, p)
         return Gain(run, (f"{run}: none → 1",), test, p, None)
@@ -201,109 +195,10 @@ def test_chances_are_corrected_for_the_number_of_runs(base):
     assert [gain.p for gain in beside(base).gains] == pytest.approx([2 * alone, 2 * alone])
 
 
-def test_runs_tested_on_other_pictures_are_named_and_left_out(base):
-    add(base, "better", cats=4)
-    odd = make_run(base.path.parent / "odd")
-    runs.write_evaluation(odd.path, replace(odd.evaluation, fingerprint="1" * 16))
-    found = beside(base)
-    assert [gain.run for gain in found.gains] == ["better"]
-    assert "odd is not compared with base" in found.left_out[0]
-
-
 def test_a_run_without_an_evaluation_cannot_be_beside_others(base):
     (base.path / runs.EVALUATION).unlink()
     with pytest.raises(RunError):
         beside(base)
-
-
-# --- which runs belong together ---------------------------------------------------------------
-
-
-def test_an_ablation_is_a_run_and_what_differs_a_little(base):
-    add(base, "a", cats=1, policy="trivial")
-    add(base, "b", cats=1, epochs=100)
-    found = Workbench([base.path.parent], None, CPU)
-    assert ablations(found.runs()[0]) == {}  # two are no ablation
-    add(base, "c", cats=1, ema_decay=0.9)
-    add(base, "two", cats=1, mixup=0.2, cutmix=1.0)
-    add(base, "three", cats=1, mixup=0.2, cutmix=1.0, flip=False)
-    assert ablations(found.runs()[0]) == {"base": ["base", "a", "b", "c", "two"]}
-    add(base, "twin", cats=1)
-    assert ablations(found.runs()[0]) == {
-        "base": ["base", "a", "b", "c", "two"],
-        "twin": ["twin", "a", "b", "c", "two"],
-    }
-
-
-def test_seeds_make_no_ablation(base):
-    for seed in (1, 2, 3):
-        add(base, f"seed-{seed}", cats=1, seed=seed)
-        add(base, f"trivial-{seed}", cats=1, seed=seed, policy="trivial")
-    assert ablations(Workbench([base.path.parent], None, CPU).runs()[0]) == {}
-
-
-def test_runs_on_other_pictures_are_no_part_of_an_ablation(base):
-    for name, change in (("a", {"epochs": 9}), ("b", {"flip": False}), ("c", {"cutout": 8})):
-        add(base, name, cats=1, **change)
-    far = runs.read_run(base.path.parent / "c")
-    found = Workbench([base.path.parent], None, CPU)
-    assert ablations(found.runs()[0]) == {"base": ["base", "a", "b", "c"]}
-    runs.write_config(far.path, far.config | {"data": {"name": "synthetic"}})
-    assert ablations(found.runs()[0]) == {}
-
-
-def test_the_base_of_an_ablation_is_offered_first(base):
-    add(base, "worse", cats=0, dogs=3, epochs=1, policy="rand", flip=False)
-    workbench = Workbench([base.path.parent], None, CPU)
-    assert [run.name for run in bases(workbench)] == ["worse", "base"]
-    for name, change in (("a", {"epochs": 9}), ("b", {"flip": False}), ("c", {"cutout": 8})):
-        add(base, name, cats=3, **change)
-    assert [run.name for run in bases(workbench)][:2] == ["base", "worse"]
-
-
-def test_the_order_is_that_of_the_validation_pictures(base):
-    add(base, "tested well", cats=5, validation=1, policy="trivial")
-    add(base, "validated well", cats=1, validation=3, policy="rand")
-    add(base, "not validated", cats=4, cutout=8)
-    found = beside(base)
-    assert [gain.run for gain in found.gains] == [
-        "validated well",
-        "tested well",
-        "not validated",
-    ]
-    assert found.gains[0].validation == pytest.approx(0.3)
-    assert found.gains[2].validation is None
-    assert [row(gain)[5] for gain in found.gains] == ["+30.0", "+10.0", "–"]
-    assert "for the 3 comparisons shown here" in str(gain_table(found))
-
-
-# --- the table -----------------------------------------------------------------------------------
-
-
-def test_the_plainest_run_is_offered_first(base):
-    add(base, "better", cats=4)
-    add(base, "worse", cats=0, dogs=3)
-    untested = make_run(base.path.parent / "untested")
-    (untested.path / runs.EVALUATION).unlink()
-    workbench = Workbench([base.path.parent], None, CPU)
-    assert [run.name for run in bases(workbench)] == ["worse", "base", "better"]
-
-
-def test_the_table_begins_with_the_run_beside(base):
-    add(base, "better", cats=4, dogs=1, policy="trivial")
-    table = gain_table(beside(base))[0]
-    assert [cells[0] for cells in table.rows] == ["base", "better"]
-    assert table.rows[1][1:3] == ["99.00", "+1.5"]
-    assert table.file == "beside-base"
-
-
-@pytest.mark.parametrize("others", [0, 1], ids=["alone", "beside another"])
-def test_runs_that_are_left_out_are_named_on_the_page(base, others):
-    odd = make_run(base.path.parent / "odd")
-    runs.write_evaluation(odd.path, replace(odd.evaluation, fingerprint="1" * 16))
-    for _ in range(others):
-        add(base, "better", cats=4)
-    assert "odd is not compared with base" in gain_table(beside(base))[-1].text
 
 
 def test_what_differs_in_one_or_two_settings_is_drawn(base):
@@ -314,3 +209,43 @@ def test_what_differs_in_one_or_two_settings_is_drawn(base):
     (plots,) = drawn(beside(base))
     svg = plots.figures[0].svg
     assert "augmentation: none → &lt;rand&gt;" in svg and "Cutout" not in svg
+
+
+# --- which runs belong together ------------------------------------------------------------------
+
+
+def test_an_ablation_is_a_run_and_what_differs_a_little(base):
+    def found():
+        return ablations(Workbench([base.path.parent], None, CPU).runs()[0])
+
+    add(base, "a", cats=1, policy="trivial")
+    add(base, "b", cats=1, epochs=100)
+    assert found() == {}  # two are no ablation
+    add(base, "c", cats=1, ema_decay=0.9)
+    add(base, "two", cats=1, mixup=0.2, cutmix=1.0)
+    add(base, "three", cats=1, mixup=0.2, cutmix=1.0, flip=False)
+    group = ["a", "b", "c", "two"]
+    assert found() == {"base": ["base", *group]}
+    add(base, "twin", cats=1)
+    assert found() == {"base": ["base", *group], "twin": ["twin", *group]}
+    far = runs.read_run(base.path.parent / "c")
+    runs.write_config(far.path, far.config | {"data": {"name": "synthetic"}})
+    assert found() == {}  # other pictures
+
+
+def test_seeds_make_no_ablation(base):
+    for seed in (1, 2, 3):
+        add(base, f"seed-{seed}", cats=1, seed=seed)
+        add(base, f"trivial-{seed}", cats=1, seed=seed, policy="trivial")
+    assert ablations(Workbench([base.path.parent], None, CPU).runs()[0]) == {}
+
+
+def test_the_base_of_an_ablation_is_offered_first_and_then_the_plainest_run(base):
+    add(base, "worse", cats=0, dogs=3, epochs=1, policy="rand", flip=False)
+    add(base, "better", cats=4)
+    (make_run(base.path.parent / "untested").path / runs.EVALUATION).unlink()
+    workbench = Workbench([base.path.parent], None, CPU)
+    assert [run.name for run in bases(workbench)] == ["worse", "base", "better"]
+    for name, change in (("a", {"epochs": 9}), ("b", {"flip": False}), ("c", {"cutout": 8})):
+        add(base, name, cats=3, **change)
+    assert [run.name for run in bases(workbench)][:3] == ["base", "better", "worse"]

@@ -14,21 +14,9 @@ from vitdemo.metrics.calibrated_runs import calibration
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    """The runs "a" and "b"; of a's cats five are called dogs, of b's none."""
-    root = tmp_path_factory.mktemp("runs")
-    make_run(root / "a")
-    make_run(root / "b", seed=1)
-    right = evaluation(2)
-    predicted = right.probabilities.copy()
-    predicted[right.labels == 3] = np.eye(10, dtype=np.float32)[3]
-    runs.write_evaluation(root / "b", replace(right, probabilities=predicted))
-    return root
-
-
-@pytest.fixture(scope="module")
-def a(root):
-    return runs.read_run(root / "a")
+def a(tmp_path_factory):
+    """A run of which five cats are called dogs."""
+    return make_run(tmp_path_factory.mktemp("runs") / "a")
 
 
 def put(root, name, **changes):
@@ -38,47 +26,31 @@ def put(root, name, **changes):
     return runs.read_run(run.path)
 
 
-# --- the table -----------------------------------------------------------------------------------
-
-
-def test_the_table_equals_scikit_learn(a):
+def test_the_table_equals_scikit_learn_and_every_interval_holds_its_metric(a):
     table = metrics.class_table(a)
     found = a.evaluation
     predicted, truth = found.probabilities.argmax(1), np.eye(10)[found.labels]
-    for average in ("macro", "weighted"):
+    for average, means, spread in (
+        ("macro", table.macro, table.macro_intervals),
+        ("weighted", table.weighted, table.weighted_intervals),
+    ):
         wanted = sk.precision_recall_fscore_support(found.labels, predicted, average=average)[:3]
-        means = getattr(table, average)
         assert [means[n] for n in ("precision", "recall", "f1")] == pytest.approx(wanted)
         for name, score in (
             ("roc_auc", sk.roc_auc_score), ("average_precision", sk.average_precision_score)
         ):  # fmt: skip
             assert means[name] == pytest.approx(score(truth, found.probabilities, average=average))
+        assert all(low < means[name] < high for name, (low, high) in spread.items())
+    for name, (low, high) in table.intervals.items():
+        assert (low <= table.columns[name]).all() and (table.columns[name] <= high).all()
+    assert table.accuracy_interval[0] < table.accuracy < table.accuracy_interval[1]
     assert set(table.columns) == set(metrics.COLUMNS)
     assert table.support.tolist() == [20] * 10
     assert table.accuracy == 0.975
-
-
-def test_every_interval_holds_its_metric(a):
-    table = metrics.class_table(a)
-    for name, (low, high) in table.intervals.items():
-        assert (low <= table.columns[name]).all() and (table.columns[name] <= high).all()
-        for means, spread in (
-            (table.macro, table.macro_intervals), (table.weighted, table.weighted_intervals)
-        ):  # fmt: skip
-            assert spread[name][0] < means[name] < spread[name][1]
-    assert table.accuracy_interval[0] < 0.975 < table.accuracy_interval[1]
-
-
-def test_the_worst_class_comes_first(a):
-    assert metrics.class_table(a).worst_first[:2] == [3, 5]  # cat, dog
-
-
-def test_top_k_grows_to_one(a):
-    top = metrics.class_table(a).top
-    assert [found.k for found in top] == [1, 2, 3, 5]
-    assert top[0].share == 0.975
-    assert np.all(np.diff([found.share for found in top]) >= 0)
-    assert all(found.interval[0] <= found.share <= found.interval[1] for found in top)
+    assert table.worst_first[:2] == [3, 5]  # cat, dog
+    assert [top.k for top in table.top] == [1, 2, 3, 5] and table.top[0].share == 0.975
+    assert np.all(np.diff([top.share for top in table.top]) >= 0)
+    assert all(top.interval[0] <= top.share <= top.interval[1] for top in table.top)
 
 
 def test_nan_is_refused_by_name(tmp_path):
@@ -102,17 +74,12 @@ def test_ranking_has_both_curves_with_intervals(a):
 
 
 def test_a_class_without_pictures_or_of_another_run_is_named(tmp_path, a):
-    labels = evaluation(0).labels.copy()
-    labels[labels == 9] = 0
+    one = put(tmp_path, "one", labels=np.zeros(200, dtype=np.int64))
     with pytest.raises(RunError, match="tested on no picture of 'truck'"):
-        metrics.ranking(put(tmp_path, "few", labels=labels), "truck")
+        metrics.ranking(one, "truck")
     with pytest.raises(RunError, match="knows no class 'fox': it has airplane"):
         metrics.ranking(a, "fox")
-
-
-def test_pictures_of_one_class_have_no_roc_curve(tmp_path):
-    one = put(tmp_path, "one", labels=np.zeros(200, dtype=np.int64))
-    found = metrics.ranking(one, "airplane")
+    found = metrics.ranking(one, "airplane")  # the only class has no ROC curve
     assert found.roc is None and np.isnan(found.area_interval).all()
     assert np.isnan(metrics.class_table(one).macro["roc_auc"])
 
@@ -120,8 +87,10 @@ def test_pictures_of_one_class_have_no_roc_curve(tmp_path):
 # --- two runs ------------------------------------------------------------------------------------
 
 
-def test_two_runs_by_hand(root, a):
-    found = metrics.paired_test(runs.read_run(root / "b"), a)
+def test_two_runs_by_hand(tmp_path, a):
+    predicted = evaluation(2).probabilities.copy()
+    predicted[60:80] = np.eye(10, dtype=np.float32)[3]  # no cat is called a dog
+    found = metrics.paired_test(put(tmp_path, "b", probabilities=predicted), a)
     assert (found.overall.first_only, found.overall.second_only) == (5, 0)
     assert found.overall.p == pytest.approx(2 * 0.5**5)
     assert (found.by_class[3].first_only, found.by_class[3].n) == (5, 20)
@@ -131,24 +100,19 @@ def test_two_runs_by_hand(root, a):
     assert found.adjusted[0] == 1
     low, high = found.overall.interval
     assert 0 < low < 5 / 200 < high
-    assert found.sentence(3) == (
-        "b is right on 5 cats that a gets wrong, 0 the other way round: could be chance (p = 0.69)."
-    )
-    assert found.sentence(0) == "b and a are right on the same airplanes: no difference."
-    assert len(found.sentences()) == 11
+    words = "that a gets wrong, 0 the other way round: could be chance (p = 0.69)."
+    sentences = found.sentences()
+    assert sentences[0] == f"b is right on 5 pictures {words}"
+    assert sentences[4] == f"b is right on 5 cats {words}" and len(sentences) == 11
+    assert sentences[1] == "b and a are right on the same airplanes: no difference."
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {"fingerprint": "1" * 16},
-        {"labels": np.roll(evaluation(0).labels, 1)},
-    ],
+    "changes", [{"fingerprint": "1" * 16}, {"labels": np.roll(evaluation(0).labels, 1)}]
 )
-def test_runs_tested_on_different_pictures_are_not_compared(tmp_path, changes):
-    one, other = make_run(tmp_path / "a"), put(tmp_path, "other", **changes)
+def test_runs_tested_on_different_pictures_are_not_compared(tmp_path, a, changes):
     with pytest.raises(RunError, match="'a' and 'other' were tested on different pictures"):
-        metrics.paired_test(one, other)
+        metrics.paired_test(a, put(tmp_path, "other", **changes))
 
 
 # --- calibration ---------------------------------------------------------------------------------
