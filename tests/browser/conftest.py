@@ -51,10 +51,10 @@ def visitor(browser):
     return browser.new_context(permissions=["clipboard-read", "clipboard-write"])
 
 
-@pytest.fixture
-def open_page(browser, visitor):
+@contextmanager
+def opener(browser, visitor):
     """open_page(address, ...) -> the page there; `script` runs in it before its own, and
-    `stranger` is somebody with no cookie."""
+    `stranger` is somebody with no cookie. At the end, no page may have told an error."""
     opened, faults = [], []
 
     def open_page(
@@ -81,6 +81,19 @@ def open_page(browser, visitor):
     for page in opened:
         page.close()
     assert faults == []
+
+
+@pytest.fixture
+def open_page(browser, visitor):
+    with opener(browser, visitor) as open_page:
+        yield open_page
+
+
+@pytest.fixture(scope="module")
+def open_shared(browser, visitor):
+    """`open_page` for a page that the tests of a module share, each of which puts it back."""
+    with opener(browser, visitor) as open_page:
+        yield open_page
 
 
 @pytest.fixture

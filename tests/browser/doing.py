@@ -106,3 +106,33 @@ def saved(page, button):
         button.press("Enter")
     with Image.open(download.value.path()) as image:
         return image.convert("RGB"), download.value.suggested_filename
+
+
+def download(page, button):
+    with page.expect_download() as download:
+        button.click()
+    return download.value
+
+
+def fill(page: Page, place: str, value) -> None:
+    """A number into the field of a slider."""
+    field = page.locator(f"{place} input[type=number]")
+    field.fill(str(value))
+    field.press("Enter")
+
+
+def open_tab(page: Page, *names: str) -> None:
+    for name in names:
+        page.get_by_role("tab", name=name, exact=True).click()
+
+
+def questions(page: Page) -> list[str]:
+    """What the page asks its server from now on; the list grows."""
+    asked = []
+    page.on("request", lambda r: "/queue/join" in r.url and asked.append(r.url))
+    return asked
+
+
+def fits(page: Page) -> bool:
+    """Whether nothing is wider than the window."""
+    return page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]

@@ -3,20 +3,23 @@
 import csv
 import io
 import re
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
 from playwright.sync_api import expect
 
+from tests.browser.conftest import PATIENCE
 from tests.browser.doing import (
     LISTEN,
     POINT,
     choose_model,
+    download,
     drawn,
+    fill,
     saved,
     upload,
-    wait_for_another,
     wait_for_values,
     wait_until_drawn,
 )
@@ -86,47 +89,56 @@ def show(page, source: str) -> None:
     page.locator("#attention .source").select_option(source)
 
 
-@pytest.mark.parametrize("model", ["class-token", "distilled", "registers", "average-pooled"])
-def test_every_map_equals_the_trace(open_page, kinds_url, look_of, photo, model):
-    page = opened(open_page, kinds_url, f"model={model}")
-    first = drawn(page)
-    upload(page, photo)
-    wait_for_another(page, first)
-    look = look_of(model, photo)
-    holds(page, look)
-    large = page.locator("#attention .large")
-    for source in ("head 2", "mean", "rollout", "similar"):
-        show(page, source)
-        name = source.split()[0]
-        for layer in (1, 2):
-            page.locator("#layer input[type=number]").fill(str(layer))
-            page.locator("#layer input[type=number]").press("Enter")
-            for direction in ("attends to", "is attended by"):
-                if name != "similar":  # which goes both ways alike
-                    page.get_by_role("button", name=direction).click()
-                large.press("Escape")  # back to what the answer is read from
-                wait_until_drawn(page, source=name, layer=layer)
-                holds(page, look)
-                point(page, 2, 3, 4)
-                assert wait_until_drawn(page, token="2,3")["layer"] == layer
-                holds(page, look)
-                page.mouse.move(0, 0)
-    page.get_by_role("button", name="average patch").click()
-    wait_until_drawn(page, token="mean")
-    holds(page, look)
+TOKENS = {  # that are no patch, by their buttons
+    "registers": ["class token", *(f"register {i}" for i in range(1, 5))],
+    "distilled": ["class token", "distillation token", "both tokens together"],
+    "average-pooled": [],
+    "class-token": ["class token"],
+}
 
 
-def test_another_model_and_another_picture_never_mix(open_page, kinds_url, look_of, photo):
+def test_every_map_equals_the_trace_and_models_and_pictures_never_mix(
+    open_page, kinds_url, look_of, photo
+):
     page = opened(open_page, kinds_url, "model=class-token&of=mean")
     upload(page, photo)
-    for name in ("registers", "class-token"):
-        choose_model(page, name)
+    large = page.locator("#attention .large")
+    for model, names in TOKENS.items():
+        choose_model(page, model)
         # The model may come before the picture: first this model's map of the picture before.
-        detail = wait_until_drawn(page, run=name)
-        look = look_of(name, photo)
+        detail = wait_until_drawn(page, run=model)
+        look = look_of(model, photo)
         wait_for_values(page, expected(look, detail))
         page.wait_for_timeout(300)  # nothing older comes after it
         holds(page, look)
+        buttons = page.locator("#attention .tokens button")
+        expect(buttons).to_have_count(len(names) + 1)
+        for button, name in zip(buttons.all(), [*names, "average patch"], strict=True):
+            assert button.inner_text().startswith(name)
+        read = {"distilled": names[-1:], "average-pooled": ["average patch"]}.get(model, names[:1])
+        expect(page.locator(f"#attention .tokens {PRESSED}")).to_contain_text(read[0])
+        last = buttons.nth(max(len(names) - 1, 0))
+        last.click()
+        expect(last).to_have_attribute("aria-pressed", "true")
+        for source in ("head 2", "mean", "rollout", "similar"):
+            show(page, source)
+            name = source.split()[0]
+            for layer in (1, 2):
+                fill(page, "#layer", layer)
+                for direction in ("attends to", "is attended by"):
+                    if name != "similar":  # which goes both ways alike
+                        page.get_by_role("button", name=direction).click()
+                    large.press("Escape")  # back to what the answer is read from
+                    wait_until_drawn(page, source=name, layer=layer)
+                    holds(page, look)
+                    point(page, 2, 3, 4)
+                    assert wait_until_drawn(page, token="2,3")["layer"] == layer
+                    holds(page, look)
+                    page.mouse.move(0, 0)
+        page.get_by_role("button", name="average patch").click()
+        wait_until_drawn(page, token="mean")
+        holds(page, look)
+        large.press("Escape")
 
 
 def test_pointing_and_choosing_ask_the_server_nothing(open_page, kinds_url):
@@ -160,87 +172,87 @@ def test_pointing_and_choosing_ask_the_server_nothing(open_page, kinds_url):
     assert asked == []
 
 
-def test_a_draw_is_quick(open_page, tmp_path):
-    """12 layers of 3 and of 12 heads on 197 tokens: the limits are for two idle cores, and twice
-    as much is let pass here, where others work beside."""
-    deep = {"patch_size": 8, "depth": 12}
-    specs = {
-        "three": timm_spec(image_size=112, **deep),
-        "twelve": timm_spec(image_size=112, **deep, embed_dim=96, num_heads=12),
-    }
-    for name, spec in specs.items():
-        make_run(tmp_path / "runs" / name, spec)
-    with serve("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "none")) as address:
-        for name, limit in (("three", 0.016), ("twelve", 0.033)):
-            page = opened(open_page, address, f"model={name}")
-            page.locator(WHOLE).wait_for()
-            median = sorted(page.evaluate(POINT, [40, 14]))[20]
-            assert median < 2 * limit, f"{name}: {1000 * median:.1f} ms"
-            page.close()
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory):
+    """Runs of 12 layers, of 3 and of 12 heads, on 197 tokens; and a page over them."""
+    root, sizes = tmp_path_factory.mktemp("deep"), {"image_size": 112, "depth": 12}
+    make_run(root / "three", timm_spec(**sizes))
+    make_run(root / "twelve", timm_spec(**sizes, embed_dim=96, num_heads=12))  # 11 MB of attention
+    with serve("--runs", str(root), "--data", str(root / "none")) as address:
+        yield root, address
 
 
-def test_a_large_models_layers_come_when_they_are_looked_at(open_page, tmp_path):
-    spec = timm_spec(image_size=112, depth=12, embed_dim=96, num_heads=12)  # 11 MB of attention
-    run = make_run(tmp_path / "runs" / "large", spec)
-    with serve("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "none")) as address:
-        fetched = []
-        page = open_page("about:blank")
-        page.on("response", lambda r: "/attention/" in r.url and fetched.append(r.url))
-        page.goto(f"{address}?of=mean")
-        wait_until_drawn(page, layer=12)
-        page.locator(WHOLE).wait_for()
-        # Rows of the answer, the rollout, similar tokens, and the layer that is looked at.
-        assert len(fetched) == 4
-        workbench = Workbench([tmp_path / "runs"], None, torch.device("cpu"))
-        cat = visible_square(load_image("assets/photos/cat.jpg"))
-        look = workbench.look(workbench.run(run.name), cat)
-        holds(page, look)
-        thumbnail(page, 3, 7).click()
-        wait_until_drawn(page, layer=3, head=7)
-        holds(page, look)
-        point(page, 5, 6, 14)
-        wait_until_drawn(page, token="5,6")
-        holds(page, look)
-        assert len(fetched) == 5
-        waiting = page.locator("#attention .wall .waits")
-        expect(waiting).to_have_count(10 * 12 + 10)  # 12 heads and their mean of ten layers
-        page.mouse.move(0, 0)
-        expect(waiting).to_have_count(0)
-        page.close()
+def median_draw(page) -> float:
+    """In seconds. The limits are for two idle cores, and twice as much is let pass here, where
+    others work beside."""
+    return sorted(page.evaluate(POINT, [40, 14]))[20]
 
 
-@pytest.mark.parametrize("width", [1280, 768, 390])
-@pytest.mark.parametrize(("model", "side"), [("class-token", 4), ("fourteen", 14)])
-def test_a_click_hits_the_patch_under_the_mouse(open_page, kinds_url, model, side, width):
-    page = opened(open_page, kinds_url, f"model={model}", width=width)
-    for row, column, inside in [(1, 1, 0.2), (side, side, 0.8), (2, side - 1, 0.5)]:
-        page.locator("#attention .large").scroll_into_view_if_needed()
-        x, _ = point(page, row, column, side, inside=inside)
-        page.mouse.down()
-        page.mouse.up()
-        page.mouse.move(0, 0)
-        wait_until_drawn(page, token=f"{row},{column}")
-        ring = page.locator("#attention .ring.chosen").bounding_box()
-        assert ring["x"] - 1 <= x <= ring["x"] + ring["width"] + 1
-        expect(page.locator("#attention .title")).to_contain_text(
-            f"the patch in row {row}, column {column}"
-        )
+def test_a_draw_is_quick(open_page, deep):
+    page = opened(open_page, deep[1], "model=three")
+    page.locator(WHOLE).wait_for()
+    assert median_draw(page) < 2 * 0.016
 
 
-def test_leaving_returns_to_the_chosen_token(open_page, kinds_url):
+def test_a_large_models_layers_come_when_they_are_looked_at(open_page, deep):
+    root, address = deep
+    fetched = []
+    page = open_page("about:blank")
+    page.on("response", lambda r: "/attention/" in r.url and fetched.append(r.url))
+    page.goto(f"{address}?model=twelve&of=mean")
+    wait_until_drawn(page, layer=12)
+    page.locator(WHOLE).wait_for()
+    # Rows of the answer, the rollout, similar tokens, and the layer that is looked at.
+    assert len(fetched) == 4
+    workbench = Workbench([root], None, torch.device("cpu"))
+    cat = visible_square(load_image("assets/photos/cat.jpg"))
+    look = workbench.look(workbench.run("twelve"), cat)
+    holds(page, look)
+    thumbnail(page, 3, 7).click()
+    wait_until_drawn(page, layer=3, head=7)
+    holds(page, look)
+    point(page, 5, 6, 14)
+    wait_until_drawn(page, token="5,6")
+    holds(page, look)
+    assert len(fetched) == 5
+    waiting = page.locator("#attention .wall .waits")
+    expect(waiting).to_have_count(10 * 12 + 10)  # 12 heads and their mean of ten layers
+    page.mouse.move(0, 0)
+    expect(waiting).to_have_count(0)
+    show(page, "rollout")
+    wait_until_drawn(page, source="rollout")
+    assert median_draw(page) < 2 * 0.033
+
+
+def test_a_click_hits_the_patch_under_the_mouse_at_every_width(open_page, kinds_url):
+    page = opened(open_page, kinds_url, "model=class-token", width=390)
+    for width, (model, side) in product((390, 768, 1280), (("class-token", 4), ("fourteen", 14))):
+        page.set_viewport_size({"width": width, "height": 900})
+        choose_model(page, model)
+        wait_until_drawn(page, run=model)
+        for row, column, inside in [(1, 1, 0.2), (side, side, 0.8), (2, side - 1, 0.5)]:
+            page.locator("#attention .large").scroll_into_view_if_needed()
+            x, _ = point(page, row, column, side, inside=inside)
+            page.mouse.down()
+            page.mouse.up()
+            page.mouse.move(0, 0)
+            wait_until_drawn(page, token=f"{row},{column}")
+            ring = page.locator("#attention .ring.chosen").bounding_box()
+            assert ring["x"] - 1 <= x <= ring["x"] + ring["width"] + 1
+            expect(page.locator("#attention .title")).to_contain_text(
+                f"the patch in row {row}, column {column}"
+            )
+
+
+def test_the_pointer_or_the_keyboard_alone_points_and_chooses(open_page, kinds_url):
     page = opened(open_page, kinds_url, "model=class-token")
     point(page, 4, 4, 4)
     wait_until_drawn(page, token="4,4")
     expect(page.locator("#attention .pointed")).to_contain_text("Row 4, column 4 gets")
-    page.mouse.move(0, 0)
+    page.mouse.move(0, 0)  # leaving returns to the chosen token
     wait_until_drawn(page, token="t0")
     expect(page.locator("#attention .ring.under")).to_be_hidden()
-
-
-def test_the_keyboard_alone_points_and_chooses(open_page, kinds_url):
-    page = opened(open_page, kinds_url, "model=class-token")
-    large = page.locator("#attention .large")
-    large.focus()
+    page.locator("#attention .large").focus()
     page.keyboard.press("ArrowDown")  # the first press shows where the arrow keys stand
     wait_until_drawn(page, token="3,3")
     page.keyboard.press("ArrowUp")
@@ -251,70 +263,77 @@ def test_the_keyboard_alone_points_and_chooses(open_page, kinds_url):
     page.wait_for_url(re.compile("token=2,2"))
     page.keyboard.press("Escape")
     wait_until_drawn(page, token="t0")
-    wall = page.locator("#attention .wall")
-    wall.locator("button[tabindex='0']").focus()
-    page.keyboard.press("Home")
-    page.keyboard.press("ArrowUp")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("Enter")
+    page.locator("#attention .wall button[tabindex='0']").focus()
+    for key in ("Home", "ArrowUp", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
     wait_until_drawn(page, source="head", layer=1, head=2)
     expect(page.locator("#layer input[type=number]")).to_have_value("1")
     expect(thumbnail(page, 1, 2)).to_be_focused()
 
 
-@pytest.fixture
-def plain_page(browser):
-    """plain_page(address, **options) -> a page of its own, whatever its console says."""
-    contexts = []
-
-    def plain_page(address: str, **options):
-        contexts.append(browser.new_context(**options))
-        page = contexts[-1].new_page()
-        page.set_default_timeout(60_000)
+def test_a_tap_chooses_and_without_the_server_what_is_drawn_stays_usable(browser, kinds_url, photo):
+    with browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True) as context:
+        page = context.new_page()  # whatever its console says
+        page.set_default_timeout(PATIENCE)
         page.add_init_script(LISTEN)
-        page.goto(address)
+        page.goto(f"{kinds_url}?model=class-token")
         wait_until_drawn(page)
-        return page
-
-    yield plain_page
-    for context in contexts:
-        context.close()
-
-
-def test_a_tap_chooses(plain_page, kinds_url):
-    options = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
-    page = plain_page(f"{kinds_url}?model=class-token", **options)
-    large = page.locator("#attention .large")
-    large.scroll_into_view_if_needed()
-    box = large.bounding_box()
-    page.touchscreen.tap(box["x"] + box["width"] * 0.9, box["y"] + box["height"] * 0.1)
-    wait_until_drawn(page, token="1,4")
+        large = page.locator("#attention .large")
+        large.scroll_into_view_if_needed()
+        box = large.bounding_box()
+        page.touchscreen.tap(box["x"] + box["width"] * 0.9, box["y"] + box["height"] * 0.1)
+        wait_until_drawn(page, token="1,4")
+        page.locator(WHOLE).wait_for()
+        context.set_offline(True)
+        point(page, 1, 1, 4)
+        wait_until_drawn(page, token="1,1")
+        thumbnail(page, 1, 1).click()
+        wait_until_drawn(page, layer=1, head=1, source="head")
+        upload(page, photo)
+        expect(page.locator("#picture .say")).to_contain_text("the server does not answer")
 
 
-def test_the_wall_is_ordered_by_the_numbers_it_tells(open_page, kinds_url):
-    page = opened(open_page, kinds_url, "model=class-token")
-    page.locator("#attention summary", has_text="Display").click()
-    page.get_by_role("checkbox", name="across layers").is_disabled()
-    for order, word in (("distance", "distance"), ("entropy", "entropy")):
-        page.locator("#attention .order").select_option(order)
-        page.get_by_role("checkbox", name="across layers").check()
-        labels = page.locator("#attention .wall button").evaluate_all(
-            "all => all.map(b => b.getAttribute('aria-label'))"
-        )
-        assert len(labels) == 6
-        values = [float(re.search(rf"{word} ([\d.]+)", label)[1]) for label in labels]
-        assert values == sorted(values)
-    page.get_by_role("checkbox", name="across layers").uncheck()
-    expect(page.locator("#attention .wall button")).to_have_count(8)  # and the rollout of each
-
-
-def test_one_colour_scale_is_of_all_heads(open_page, kinds_url):
+def test_the_wall_has_one_scale_and_is_ordered_by_the_numbers_it_tells(open_page, kinds_url):
     page = opened(open_page, kinds_url, "model=class-token&scale=true&of=head&head=1&layer=1")
     wait_until_drawn(page, source="head", layer=1)
     top = page.locator("#attention .top").inner_text()
     thumbnail(page, 2, 3).click()
     wait_until_drawn(page, head=3, layer=2)
     assert page.locator("#attention .top").inner_text() == top
+    page.locator("#attention summary", has_text="Display").click()
+    across = page.get_by_role("checkbox", name="across layers")
+    for order in ("distance", "entropy"):
+        page.locator("#attention .order").select_option(order)
+        across.check()
+        labels = page.locator("#attention .wall button").evaluate_all(
+            "all => all.map(b => b.getAttribute('aria-label'))"
+        )
+        assert len(labels) == 6
+        values = [float(re.search(rf"{order} ([\d.]+)", label)[1]) for label in labels]
+        assert values == sorted(values)
+    across.uncheck()
+    expect(page.locator("#attention .wall button")).to_have_count(8)  # and the rollout of each
+
+
+def test_numbers_are_a_table_and_csv_and_pictures_are_saved(open_page, kinds_url):
+    page = opened(open_page, kinds_url, "model=class-token&opacity=0.2")
+    page.locator("#attention .numbers > summary").click()
+    cells = page.locator("#attention .tables table").first.locator("td")
+    expect(cells).to_have_count(16)
+    shares = 100 * drawn(page)["values"]
+    assert [float(text) for text in cells.all_inner_texts()] == pytest.approx(shares, abs=0.006)
+    file = download(page, page.get_by_role("button", name="Download CSV").last)
+    rows = list(csv.reader(io.StringIO(file.path().read_text())))
+    assert rows[0] == ["head", "attention distance (patches)", "entropy (bits)"]
+    assert len(rows) == 7
+    page.locator("#attention summary", has_text="Display").click()
+    box = page.locator("#attention .large").bounding_box()
+    image, name = saved(page, page.get_by_role("button", name="Save map as PNG"))
+    assert abs(image.width - 2 * box["width"]) <= 2
+    assert name.startswith("vitdemo-class-token-attention-rollout-of-layers-1-to-2")
+    assert len(image.getcolors(1 << 24)) > 100  # with the picture: the map alone has 16
+    image, _ = saved(page, page.get_by_role("button", name="Save wall as PNG"))
+    assert len(image.getcolors(1 << 24)) > 100
 
 
 def test_settings_of_the_rollout_travel_like_a_layer(open_page, kinds_url, look_of):
@@ -327,10 +346,8 @@ def test_settings_of_the_rollout_travel_like_a_layer(open_page, kinds_url, look_
     wait_for_values(page, wanted[2, 1:])
     page.mouse.move(0, 0)
     page.get_by_role("button", name="Settings of the rollout").click()
-    first = page.locator("#first-layer input[type=number]")
-    expect(first).to_have_value("1")
-    first.fill("2")
-    first.press("Enter")
+    expect(page.locator("#first-layer input[type=number]")).to_have_value("1")
+    fill(page, "#first-layer", 2)
     page.mouse.move(0, 0)  # scrolling may have put the map under the pointer
     wanted = attention.rollout(
         look.attention[:, None], fusion="max", discard_ratio=0.5, start_layer=1
@@ -342,80 +359,29 @@ def test_settings_of_the_rollout_travel_like_a_layer(open_page, kinds_url, look_
     expect(page.locator("#attention .pointed")).to_contain_text("begins with layer 2")
 
 
-def test_numbers_as_a_table_and_csv(open_page, kinds_url):
-    page = opened(open_page, kinds_url, "model=class-token")
-    page.locator("#attention .numbers > summary").click()
-    cells = page.locator("#attention .tables table").first.locator("td")
-    expect(cells).to_have_count(16)
-    shares = 100 * drawn(page)["values"]
-    assert [float(text) for text in cells.all_inner_texts()] == pytest.approx(shares, abs=0.006)
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Download CSV").last.click()
-    rows = list(csv.reader(io.StringIO(download.value.path().read_text())))
-    assert rows[0] == ["head", "attention distance (patches)", "entropy (bits)"]
-    assert len(rows) == 7
-
-
-def test_map_and_wall_are_saved_with_the_picture_under_them(open_page, kinds_url):
-    page = opened(open_page, kinds_url, "model=class-token&opacity=0.2")
-    page.locator("#attention summary", has_text="Display").click()
-    box = page.locator("#attention .large").bounding_box()
-    image, name = saved(page, page.get_by_role("button", name="Save map as PNG"))
-    assert abs(image.width - 2 * box["width"]) <= 2
-    assert name.startswith("vitdemo-class-token-attention-rollout-of-layers-1-to-2")
-    assert len(image.getcolors(1 << 24)) > 100  # the map alone has 16
-    image, _ = saved(page, page.get_by_role("button", name="Save wall as PNG"))
-    assert len(image.getcolors(1 << 24)) > 100
-
-
-@pytest.mark.parametrize(
-    ("model", "names"),
-    [
-        ("class-token", ["class token"]),
-        ("distilled", ["class token", "distillation token", "both tokens together"]),
-        ("registers", ["class token", *(f"register {i}" for i in range(1, 5))]),
-        ("average-pooled", []),
-    ],
-)
-def test_tokens_that_are_no_patch_are_buttons(open_page, kinds_url, model, names):
-    page = opened(open_page, kinds_url, f"model={model}&of=mean")
-    buttons = page.locator("#attention .tokens button")
-    expect(buttons).to_have_count(len(names) + 1)
-    for button, name in zip(buttons.all(), [*names, "average patch"], strict=True):
-        assert button.inner_text().startswith(name)
-    pressed = {"distilled": names[-1:], "average-pooled": ["average patch"]}.get(model, names[:1])
-    expect(page.locator(f"#attention .tokens {PRESSED}")).to_contain_text(pressed[0])
-    last = buttons.nth(max(len(names) - 1, 0))
-    last.click()
-    expect(last).to_have_attribute("aria-pressed", "true")
-
-
-@pytest.mark.parametrize(("model", "little"), [("class-token", False), ("crowded", True)])
-def test_a_map_whose_patches_get_little_says_so(open_page, kinds_url, look_of, model, little):
-    page = opened(open_page, kinds_url, f"model={model}&of=mean&layer=1")
-    look = look_of(model, "assets/photos/cat.jpg")
-    share = float(look.attention[0, :, 0, look.num_prefix_tokens :].sum(-1).mean())
-    assert (share < 0.2) == little
+def test_another_model_keeps_the_nearest_patch_and_says_where_patches_get_little(
+    open_page, kinds_url, look_of
+):
+    page = opened(open_page, kinds_url, "model=fourteen&token=12,3&of=mean&layer=1")
+    wait_until_drawn(page, token="12,3")
+    choose_model(page, "registers")
+    wait_until_drawn(page, run="registers", token="4,3")
+    page.locator("#attention .large").press("Escape")
     words = page.locator("#attention .pointed")
-    expect(words).to_contain_text(f"All patches together get {'only ' if little else ''}")
-    assert ("with care" in words.inner_text()) == little
-
-
-def test_a_model_without_attention_says_so(open_page, kinds_url):
-    page = opened(open_page, kinds_url, "model=class-token")
+    for model, little in (("class-token", False), ("crowded", True)):
+        choose_model(page, model)
+        wait_until_drawn(page, run=model, layer=1, source="mean", token="t0")
+        look = look_of(model, "assets/photos/cat.jpg")
+        share = float(look.attention[0, :, 0, look.num_prefix_tokens :].sum(-1).mean())
+        assert (share < 0.2) == little
+        expect(words).to_contain_text(f"All patches together get {'only ' if little else ''}")
+        assert ("with care" in words.inner_text()) == little
     choose_model(page, "resnet")
     expect(page.locator("#attention .sentence")).to_contain_text("no attention to show. Grad-CAM")
     expect(page.locator("#attention .large")).to_be_hidden()
     choose_model(page, "class-token")
     expect(page.locator("#attention .large")).to_be_visible()
     expect(page.locator("#attention .sentence")).to_be_hidden()
-
-
-def test_a_patch_of_a_finer_model_becomes_the_nearest(open_page, kinds_url):
-    page = opened(open_page, kinds_url, "model=fourteen&token=12,3")
-    wait_until_drawn(page, token="12,3")
-    choose_model(page, "registers")
-    wait_until_drawn(page, run="registers", token="4,3")
 
 
 @pytest.mark.parametrize(
@@ -443,15 +409,3 @@ def test_an_old_address_of_the_rollout_opens_it(open_page, kinds_url):
     page = opened(open_page, kinds_url, "model=class-token&section=rollout&layer=1&read=patches")
     detail = wait_until_drawn(page, layer=1)
     assert (detail["source"], detail["token"]) == ("rollout", "mean")
-
-
-def test_without_the_server_what_is_drawn_stays_usable(plain_page, kinds_url, photo):
-    page = plain_page(f"{kinds_url}?model=class-token")
-    page.locator(WHOLE).wait_for()
-    page.context.set_offline(True)
-    point(page, 1, 1, 4)
-    wait_until_drawn(page, token="1,1")
-    thumbnail(page, 1, 1).click()
-    wait_until_drawn(page, layer=1, head=1, source="head")
-    upload(page, photo)
-    expect(page.locator("#picture .say")).to_contain_text("the server does not answer")
