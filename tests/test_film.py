@@ -13,22 +13,23 @@ from vitdemo.page.components.film_view import FilmView, Screening
 from vitdemo.workbench import Workbench
 
 
-@pytest.fixture
-def bench(tmp_path):
-    run = make_run(tmp_path / "runs" / "vit", epochs=3)
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    run = make_run(root / "vit", epochs=3)
     for epoch in (1, 2):
         runs.write_weights(run.path, random_model(VIT, epoch).state_dict(), epoch)
-    make_run(tmp_path / "runs" / "other")
-    return Workbench([tmp_path / "runs"], None, torch.device("cpu"))
+    make_run(root / "other")
+    return Workbench([root], None, torch.device("cpu"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def image():
     pixels = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
     return Image.fromarray(pixels)
 
 
-def test_a_film_has_the_maps_and_answers_of_every_epoch(bench, image):
+def test_a_film_has_every_epoch_worked_out_once(bench, image, monkeypatch):
     (run,) = filmed(bench)
     found = film(bench, run, image)
     assert found.epochs == (1, 2, 3)  # the last one's weights are those to use
@@ -38,15 +39,10 @@ def test_a_film_has_the_maps_and_answers_of_every_epoch(bench, image):
     own = trace.attention[:, 0].mean(1)[:, 0, 1:]
     assert np.allclose(found.maps[1], own.detach().numpy(), atol=1e-6)
     assert np.allclose(found.probabilities.sum(1), 1, atol=1e-5)
+    monkeypatch.setattr(runs, "load_model", lambda *_: pytest.fail("it is known"))
+    assert np.array_equal(film(bench, run, image).maps, found.maps)
     with pytest.raises(RunError, match="'other' has kept no weights yet"):
         film(bench, bench.run("other"), image)
-
-
-def test_an_epoch_is_worked_out_once(bench, image, monkeypatch):
-    run = bench.run("vit")
-    first = film(bench, run, image)
-    monkeypatch.setattr(runs, "load_model", lambda *_: pytest.fail("it is known"))
-    assert np.array_equal(film(bench, run, image).maps, first.maps)
 
 
 def test_a_film_reaches_the_browser_whole(bench, image, tmp_path, monkeypatch):
@@ -60,17 +56,12 @@ def test_a_film_reaches_the_browser_whole(bench, image, tmp_path, monkeypatch):
     assert FilmView().postprocess("nothing yet") == {"sentence": "nothing yet"}
 
 
-@pytest.mark.parametrize(
-    ("right", "words"),
-    [
-        ([False, True, True], "Right from epoch 2 on."),
-        ([True, False, True], "Right from epoch 4 on; forgotten after epoch 2."),
-        (
-            [True, True, False],
-            "Right first after epoch 1, not in the end; forgotten after epoch 4.",
-        ),
-        ([False, False, False], "It was right after none of these epochs."),
-    ],
-)
-def test_when_a_picture_was_learned(right, words):
-    assert when_learned(right, [1, 2, 4]) == words
+def test_when_a_picture_was_learned():
+    expected = {
+        (False, True, True): "Right from epoch 2 on.",
+        (True, False, True): "Right from epoch 4 on; forgotten after epoch 2.",
+        (True, True, False): "Right first after epoch 1, not in the end; forgotten after epoch 4.",
+        (False, False, False): "It was right after none of these epochs.",
+    }
+    for right, words in expected.items():
+        assert when_learned(list(right), [1, 2, 4]) == words

@@ -27,17 +27,17 @@ def workbench(tmp_path_factory):
     return Workbench([root], tmp_path_factory.mktemp("data") / "none", CPU)
 
 
-@pytest.fixture
-def with_pictures(tmp_path):
-    """An workbench of one run over a folder of 80 test pictures, all of one colour each."""
-    run, random = make_run(tmp_path / "runs" / "vit"), np.random.default_rng(0)
+@pytest.fixture(scope="module")
+def with_pictures(tmp_path_factory):
+    """A workbench of one run over a folder of 80 test pictures, all of one colour each."""
+    root = tmp_path_factory.mktemp("with_pictures")
+    run, random = make_run(root / "runs" / "vit"), np.random.default_rng(0)
     for place in [f"{part}/{name}" for part in ("train", "test") for name in run.classes]:
-        (tmp_path / "data" / place).mkdir(parents=True)
+        (root / "data" / place).mkdir(parents=True)
         for number in range(8):
             colour = tuple(map(int, random.integers(0, 256, 3)))
-            file = tmp_path / "data" / place / f"{number}.png"
-            Image.new("RGB", (16, 16), colour).save(file)
-    workbench = Workbench([tmp_path / "runs"], tmp_path / "data", CPU)
+            Image.new("RGB", (16, 16), colour).save(root / "data" / place / f"{number}.png")
+    workbench = Workbench([root / "runs"], root / "data", CPU)
     balance(workbench, run)
     return workbench
 
@@ -75,6 +75,8 @@ def test_the_effect_of_a_head_is_the_answer_without_it(workbench, name, shape):
     run = workbench.run(name)
     effects = head_ablation.head_effects(workbench, run, picture(1))
     answer = workbench.answer(run, picture(1)).probabilities
+    whole = head_ablation.answer_without(workbench, run, picture(1), ())
+    assert np.allclose(whole, answer, atol=1e-5)
     assert effects.target == answer.argmax()
     assert effects.logit_change.shape == effects.probability_change.shape == shape
     without = head_ablation.answer_without(workbench, run, picture(1), {(1, 0)})
@@ -87,37 +89,28 @@ def test_the_effect_of_a_head_is_the_answer_without_it(workbench, name, shape):
 
 def test_heads_hand_on_their_mean_over_test_pictures_or_tokens(workbench, with_pictures):
     run = with_pictures.run("vit")
-    found = {
-        "sample": head_ablation.head_effects(with_pictures, run, picture(1)),
-        "tokens": head_ablation.head_effects(workbench, workbench.run("vit"), picture(1)),
-        "zero": head_ablation.head_effects(with_pictures, run, picture(1), "zero"),
-    }
-    assert {name: own.pictures for name, own in found.items()} == {
-        "sample": head_ablation.MEAN_PICTURES,
-        "tokens": 0,
-        "zero": None,
-    }
+    sampled, zero = (
+        head_ablation.head_effects(with_pictures, run, picture(1), instead)
+        for instead in ("mean", "zero")
+    )
+    tokens = head_ablation.head_effects(workbench, workbench.run("vit"), picture(1))
+    counts = (sampled.pictures, tokens.pictures, zero.pictures)
+    assert counts == (head_ablation.MEAN_PICTURES, 0, None)
     sample = with_pictures.sample(run, head_ablation.MEAN_PICTURES).images
     model = with_pictures.model(run)
     means = ablation.mean_outputs(model, run.preprocessing(sample))
     _, pixels = with_pictures.input(run.preprocessing, picture(1))
     expected = ablation.logits_without(model, pixels, {(2, 1)}, means)[0].detach()
-    assert np.allclose(found["sample"].without[2, 1], expected, atol=1e-5)
-    assert not np.allclose(found["sample"].without, found["zero"].without, atol=1e-3)
-    assert not np.allclose(found["tokens"].without, found["zero"].without, atol=1e-3)
+    assert np.allclose(sampled.without[2, 1], expected, atol=1e-5)
+    assert not np.allclose(sampled.without, zero.without, atol=1e-3)
+    assert not np.allclose(tokens.without, zero.without, atol=1e-3)
     with pytest.raises(RunError, match="'noise': choose one of mean, zero"):
         head_ablation.head_effects(with_pictures, run, picture(1), "noise")
 
 
-def test_no_head_off_is_the_answer(workbench):
-    run = workbench.run("vit")
-    found = head_ablation.answer_without(workbench, run, picture(2), ())
-    assert np.allclose(found, workbench.answer(run, picture(2)).probabilities, atol=1e-5)
-
-
 def test_accuracy_without_heads_counts_the_same_pictures(with_pictures):
-    run = with_pictures.run("vit")
-    steps = list(head_ablation.accuracy_without(with_pictures, run, {(0, 0), (2, 1)}))
+    run, off = with_pictures.run("vit"), {(0, 0), (2, 1)}
+    steps = list(head_ablation.accuracy_without(with_pictures, run, off))
     assert [step.done for step in steps] == [50, 80, 130, 160, 160]
     assert {step.total for step in steps} == {160}
     assert all(step.test is None for step in steps[:-1])
@@ -125,22 +118,14 @@ def test_accuracy_without_heads_counts_the_same_pictures(with_pictures):
     for number in range(80):
         test = with_pictures.test_picture(number)
         label = run.classes.index(test.label)
-        predicted = with_pictures.answer(run, test.image).probabilities.argmax()
-        without = head_ablation.answer_without(
-            with_pictures, run, test.image, {(0, 0), (2, 1)}
-        ).argmax()
-        before.append(predicted == label)
-        after.append(without == label)
+        whole = with_pictures.answer(run, test.image).probabilities
+        without = head_ablation.answer_without(with_pictures, run, test.image, off)
+        before.append(whole.argmax() == label)
+        after.append(without.argmax() == label)
     assert steps[-1].test == mcnemar(np.array(after), np.array(before))
     assert before != after and 0 < sum(after) < 80
-
-
-def test_the_whole_models_accuracy_is_kept(with_pictures):
-    run = with_pictures.run("vit")
-    first = list(head_ablation.accuracy_without(with_pictures, run, {(0, 0)}))
-    again = list(head_ablation.accuracy_without(with_pictures, run, {(0, 0)}))
-    assert (first[-1].total, again[-1].total) == (160, 80)
-    assert first[-1].test == again[-1].test
+    *_, again = head_ablation.accuracy_without(with_pictures, run, off)
+    assert (again.total, again.test) == (80, steps[-1].test)  # the whole model's accuracy is kept
 
 
 def test_a_diverged_model_is_named(tmp_path):
@@ -154,20 +139,18 @@ def test_a_diverged_model_is_named(tmp_path):
             ask(workbench, workbench.run("bad"), picture(0))
 
 
-def test_accuracy_needs_pictures_and_heads(workbench, with_pictures, tmp_path):
+def test_accuracy_needs_pictures_and_heads(workbench, with_pictures):
     with pytest.raises(DataError, match="--data"):
         next(head_ablation.accuracy_without(workbench, workbench.run("vit"), {(0, 0)}))
-    make_run(tmp_path / "runs" / "resnet", RESNET)
     with pytest.raises(RunError, match=r"'resnet' .* no attention heads"):
-        next(head_ablation.accuracy_without(with_pictures, with_pictures.run("resnet"), ()))
+        next(head_ablation.accuracy_without(with_pictures, workbench.run("resnet"), ()))
 
 
 def test_distances_of_one_picture_where_there_are_no_others(workbench):
     found, problems = attention_distance.distances(workbench, picture(3))
     assert problems == []
-    assert {d.run.name: (d.heads.shape, d.pictures) for d in found} == {
-        "vit": ((3, 2), 1), "timm": ((2, 3), 1)
-    }  # fmt: skip
+    assert {d.run.name: d.heads.shape for d in found} == {"vit": (3, 2), "timm": (2, 3)}
+    assert {d.pictures for d in found} == {1}
     look = workbench.look(workbench.run("vit"), picture(3))
     expected = statistics.distance(look.attention, (4, 4), 1) / 4
     assert np.allclose(next(d for d in found if d.run.name == "vit").heads, expected)
@@ -188,9 +171,8 @@ def test_distances_are_the_mean_over_the_test_pictures(with_pictures):
 def test_distances_name_the_model_that_cannot_be_loaded(tmp_path):
     make_run(tmp_path / "good")
     (make_run(tmp_path / "bad").path / runs.WEIGHTS).write_bytes(b"no weights")
-    found, problems = attention_distance.distances(
-        Workbench([tmp_path], tmp_path / "none", CPU), picture(0)
-    )
+    workbench = Workbench([tmp_path], tmp_path / "none", CPU)
+    found, problems = attention_distance.distances(workbench, picture(0))
     assert [d.run.name for d in found] == ["good"]
     assert len(problems) == 1 and "'bad'" in problems[0]
 
@@ -228,12 +210,10 @@ def test_filters_of_every_family(workbench, name, count, shown, side):
     assert max(found.strongest.max(), found.principal.max()) <= 1
 
 
-def keep_epoch(run: runs.Run, epoch: int, seed: int) -> torch.nn.Module:
-    """Put weights of another seed into the run's folder as those of `epoch`."""
-    model, folder = random_model(run.spec, seed), run.path / "epochs"
-    folder.mkdir(exist_ok=True)
-    runs.write_weights(folder, model.state_dict())
-    (folder / runs.WEIGHTS).rename(folder / f"{epoch:04d}.safetensors")
+def keep_epoch(run: runs.Run, epoch: int) -> torch.nn.Module:
+    """Put weights of their own into the run's folder as those of `epoch`."""
+    model = random_model(run.spec, seed=epoch)
+    runs.write_weights(run.path, model.state_dict(), epoch)
     return model
 
 
@@ -242,7 +222,7 @@ def test_epochs_are_shown_with_their_own_weights(tmp_path):
     run = make_run(tmp_path / "vit")
     workbench = Workbench([tmp_path], None, CPU)
     assert list(epochs.across_epochs(workbench, run, picture(5), 0)) == []
-    models = {epoch: keep_epoch(run, epoch, seed=epoch) for epoch in (1, 2)}
+    models = {epoch: keep_epoch(run, epoch) for epoch in (1, 2)}
     models[None] = workbench.model(run)  # after the third epoch, its last
     found = list(epochs.across_epochs(workbench, run, picture(5), 1))
     assert [each.epoch for each in found] == [1, 2, None]
@@ -253,15 +233,14 @@ def test_epochs_are_shown_with_their_own_weights(tmp_path):
         assert np.allclose(each.values, expected, atol=5e-3)  # weights are kept in float16
         assert each.probabilities.sum() == pytest.approx(1, abs=1e-5)
     assert not np.allclose(found[0].values, found[1].values, atol=1e-2)
-    keep_epoch(run, 3, seed=3)
+    keep_epoch(run, 3)
     found = epochs.across_epochs(workbench, run, picture(5), 1)
     assert [each.epoch for each in found] == [1, 2, 3]
     with pytest.raises(RunError, match="'vit' has no layer 4: choose 1 to 3"):
         next(epochs.across_epochs(workbench, run, picture(5), 3))
 
 
-@pytest.mark.parametrize(
-    ("count", "shown"), [(0, []), (1, [1]), (5, [1, 2, 3, 4, 5]), (10, [1, 3, 5, 8, 10])]
-)
-def test_many_epochs_are_thinned_evenly(count, shown):
-    assert epochs.thinned(list(range(1, count + 1)), 5) == shown
+def test_many_epochs_are_thinned_evenly():
+    expected = {0: [], 1: [1], 5: [1, 2, 3, 4, 5], 10: [1, 3, 5, 8, 10]}
+    for count, shown in expected.items():
+        assert epochs.thinned(list(range(1, count + 1)), 5) == shown
