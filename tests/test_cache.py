@@ -1,8 +1,8 @@
 """What is worked out once for all who ask."""
 
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -17,46 +17,27 @@ LIMIT = 2**20
 
 
 def test_many_who_ask_at_once_have_it_worked_out_once():
-    asked, cache = [], Cache(LIMIT)
-
-    def slow(number):
-        asked.append(number)
-        time.sleep(0.2)
-        return [number]
-
+    slow, cache = Mock(side_effect=lambda _: time.sleep(0.2) or []), Cache(LIMIT)
     with ThreadPoolExecutor(30) as class_of_30:
         found = list(class_of_30.map(lambda number: cache.of(slow, number), [7] * 30))
-    assert asked == [7]
+    slow.assert_called_once_with(7)
     assert all(one is found[0] for one in found)
 
 
 def test_who_asks_for_another_does_not_wait():
-    going, done, cache = threading.Event(), threading.Event(), Cache(LIMIT)
+    cache, other = Cache(LIMIT), ThreadPoolExecutor(1)
 
     def answer(number):
-        if number == 1:
-            going.set()
-            assert done.wait(10)
+        if number == 1:  # meanwhile
+            assert other.submit(cache.of, answer, 2).result(timeout=10) == 2
         return number
 
-    with ThreadPoolExecutor(1) as worker:
-        first = worker.submit(cache.of, answer, 1)
-        assert going.wait(10)
-        assert cache.of(answer, 2) == 2  # while the first is worked out
-        done.set()
-        assert first.result() == 1
+    assert cache.of(answer, 1) == 1
 
 
 def test_what_fails_is_tried_again():
-    times, cache = iter([ValueError("no"), 5]), Cache(LIMIT)
-
-    def answer():
-        found = next(times)
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    with pytest.raises(ValueError):
+    answer, cache = Mock(side_effect=[ValueError("no"), 5]), Cache(LIMIT)
+    with pytest.raises(ValueError, match="no"):
         cache.of(answer)
     assert cache.of(answer) == cache.of(answer) == 5
 
