@@ -51,9 +51,7 @@ def test_what_cannot_be_kept_is_told_and_leaves_nothing(cache, monkeypatch):
     assert not [path for path in cache.rglob("*") if path.is_file()]
 
 
-def test_of_too_many_files_the_oldest_go_but_none_that_a_browser_may_still_fetch(
-    cache, monkeypatch
-):
+def test_of_too_many_files_the_oldest_go_but_none_that_may_still_be_fetched(cache, monkeypatch):
     monkeypatch.setattr(components, "MOST_BYTES", 25)
     monkeypatch.setattr(components, "LOOK_EVERY", 1)
 
@@ -62,20 +60,24 @@ def test_of_too_many_files_the_oldest_go_but_none_that_a_browser_may_still_fetch
         os.utime(path, (time.time() - age,) * 2)
         return path
 
-    oldest, older, old = (make(name, age) for name, age in (("a", 3000), ("b", 2000), ("c", 1000)))
+    old = [make(name, age) for name, age in {"a": 3000, "b": 2000, "c": 1000}.items()]
     young = [make(name, 0) for name in "def"]
-    assert [path.exists() for path in (oldest, older, old)] == [False] * 3
+    assert not any(path.exists() for path in old)
     assert all(path.exists() for path in young)  # more than is allowed, but just made
     assert make("a", 0).read_bytes() == b"0123456789"  # made anew when it is asked for again
 
 
-def look_of(root: Path, spec, image: Image.Image):
-    workbench = Workbench([root], None, CPU)
-    return workbench.look(make_run(root / "run", spec), image)
+def look_of(root: Path, spec, colour="black"):
+    picture = Image.new("RGB", (40, 40), colour)
+    return Workbench([root], None, CPU).look(make_run(root / "run", spec), picture)
 
 
 def content(file: dict) -> np.ndarray:
     return unpack(Path(file["path"]).read_bytes())
+
+
+def shown(file: dict) -> np.ndarray:
+    return np.asarray(load_image(file["path"]))
 
 
 @pytest.mark.parametrize("part", sorted(FOLDER.glob("*.html")) + sorted(FOLDER.glob("*.css")))
@@ -96,18 +98,17 @@ def test_no_script_quotes_what_gradio_would_take_for_an_event(script):
     assert not [name for name in asked_for if re.search(f"[\"'`]{name}[\"'`]", text)]
 
 
-def test_signed_colours_are_purple_against_white_and_orange_for():
-    table = np.frombuffer(base64.b64decode(colours(DIVERGING)), np.uint8).reshape(256, 3)
-    against, none, strong = table[0], table[128], table[255]
+def table_of(name: str) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(colours(name)), np.uint8).reshape(256, 3)
+
+
+def test_signed_colours_are_purple_against_white_and_orange_for_and_plain_ones_rise_from_black():
+    against, none, strong = table_of(DIVERGING)[[0, 128, 255]]
     assert none.min() > 235
     assert against[2] > against[0] and strong[0] > strong[2]
-
-
-def test_plain_colours_rise_from_black():
-    table = np.frombuffer(base64.b64decode(colours(SEQUENTIAL)), np.uint8).reshape(256, 3)
-    assert table[0].max() < 5
-    brightness = table.astype(float) @ [0.299, 0.587, 0.114]
-    assert (np.diff(brightness) >= -0.7).all()  # by rounding
+    plain = table_of(SEQUENTIAL).astype(float)
+    assert plain[0].max() < 5
+    assert (np.diff(plain @ [0.299, 0.587, 0.114]) >= -0.7).all()  # brightness, but for rounding
 
 
 # --- attention -----------------------------------------------------------------------------------
@@ -115,7 +116,7 @@ def test_plain_colours_rise_from_black():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_attention_travels_as_files_of_its_matrices(cache, tmp_path, kind):
-    look = look_of(tmp_path, KINDS[kind], Image.new("RGB", (40, 40), (200, 30, 90)))
+    look = look_of(tmp_path, KINDS[kind], (200, 30, 90))
     rolled = torch.rand(2, *look.attention.shape[-2:])
     value = AttentionView().postprocess(Drawn(look, rolled, 1, " (min)"))
     assert (value["run"], value["layers"], value["heads"], value["grid"]) == ("run", 2, 3, [4, 4])
@@ -125,13 +126,12 @@ def test_the_attention_travels_as_files_of_its_matrices(cache, tmp_path, kind):
     np.testing.assert_allclose(content(whole), look.attention, atol=1e-3)
     np.testing.assert_allclose(content(value["rollout"]["file"])[:, 0], rolled, atol=1e-3)
     np.testing.assert_allclose(content(value["similar"])[:, 0], look.similarity, atol=1e-3)
-    seen = np.asarray(load_image(value["seen"]["path"]))
-    np.testing.assert_array_equal(seen, look.seen)
+    np.testing.assert_array_equal(shown(value["seen"]), look.seen)
 
 
 def test_a_large_models_attention_travels_layer_by_layer(cache, tmp_path):
     spec = timm_spec(image_size=112, depth=12, embed_dim=96, num_heads=12)
-    look = look_of(tmp_path, spec, Image.new("RGB", (40, 40)))
+    look = look_of(tmp_path, spec)
     value = AttentionView().postprocess(Drawn(look, look.similarity))
     assert len(value["attention"]) == 12
     np.testing.assert_allclose(content(value["attention"][7])[0], look.attention[7], atol=1e-3)
@@ -139,16 +139,11 @@ def test_a_large_models_attention_travels_layer_by_layer(cache, tmp_path):
 
 
 def test_the_same_question_makes_no_new_file_and_another_rollout_one(cache, tmp_path):
-    look = look_of(tmp_path, KINDS["class token"], Image.new("RGB", (40, 40)))
-    view, first = AttentionView(), torch.zeros(2, 17, 17)
-    view.postprocess(Drawn(look, first))
-    files = sorted((cache / "attention").iterdir())
-    times = [file.stat().st_mtime_ns for file in files]
-    view.postprocess(Drawn(look, first))
-    assert sorted((cache / "attention").iterdir()) == files
-    assert all(f.stat().st_mtime_ns >= t for f, t in zip(files, times, strict=True))
-    view.postprocess(Drawn(look, first + 1, 1, " (max)"))
-    assert len(list((cache / "attention").iterdir())) == len(files) + 1
+    look, rolled, counts = look_of(tmp_path, KINDS["class token"]), torch.zeros(2, 17, 17), []
+    for drawn in (Drawn(look, rolled), Drawn(look, rolled), Drawn(look, rolled + 1, 1, " (max)")):
+        AttentionView().postprocess(drawn)
+        counts.append(len(list((cache / "attention").iterdir())))
+    assert counts[1:] == [counts[0], counts[0] + 1]
 
 
 def test_a_model_without_attention_is_a_sentence():
@@ -198,14 +193,12 @@ def test_a_small_picture_reaches_the_browser_exactly_and_a_large_one_small(cache
     pixels = np.random.default_rng(0).integers(0, 256, (32, 48, 3), dtype=np.uint8)
     small = Shown(Asked("test:3"), Image.fromarray(pixels), "Test picture 3.", "cat")
     value = Picture().postprocess(small)
-    np.testing.assert_array_equal(np.asarray(load_image(value["picture"]["path"])), pixels)
+    np.testing.assert_array_equal(shown(value["picture"]), pixels)
     assert (value["size"], value["label"], value["source"]) == ([48, 32], "cat", "test:3")
-    large = Shown(Asked("own"), Image.new("RGB", (3000, 1000)), "Your picture.")
-    value = Picture().postprocess(large)
-    assert load_image(value["picture"]["path"]).size == (640, 213)
-    assert large.whole.size == (3000, 1000)  # what the models get is not touched
-    thin = Picture().postprocess(Shown(Asked("own"), Image.new("RGB", (10_000, 1)), ""))
-    assert load_image(thin["picture"]["path"]).size == (640, 1)
+    for size, sent in {(3000, 1000): (640, 213), (10_000, 1): (640, 1)}.items():
+        large = Shown(Asked("own"), Image.new("RGB", size), "Your picture.")
+        assert shown(Picture().postprocess(large)["picture"]).shape[1::-1] == sent
+        assert large.whole.size == size  # what the models get is not touched
 
 
 def test_what_is_offered_is_one_sheet_a_group(cache):
@@ -213,14 +206,13 @@ def test_what_is_offered_is_one_sheet_a_group(cache):
     group = Group(pictures, ["test:1", "test:2", "test:3"], ["a", "b", "c"])
     value = Offers().postprocess(Offered(None, group, "no photos"))
     assert (value["photos"], value["sentence"]) == (None, "no photos")
-    sheet = np.asarray(load_image(value["tests"]["sheet"]["path"]))
-    np.testing.assert_array_equal(sheet[:, 8:16], pictures[1])
+    np.testing.assert_array_equal(shown(value["tests"]["sheet"])[:, 8:16], pictures[1])
 
 
 # --- answers, maps, the changed picture ----------------------------------------------------------
 
 
-def test_the_likeliest_classes_come_first(tmp_path):
+def test_a_card_has_the_likeliest_classes_first(tmp_path):
     run = make_run(tmp_path / "vit")
     shares = np.arange(10, dtype=np.float32) / 45
     answer = Answer(run, np.zeros((16, 16, 3), np.uint8), shares, (4, 4))
@@ -241,11 +233,15 @@ def test_why_a_clear_picture_gets_no_hundred_percent_is_said(tmp_path):
     assert notes([run]) == [classes]
 
 
-def test_a_map_is_sent_as_its_numbers(cache):
+def test_a_map_is_sent_as_its_numbers_and_a_folder_that_is_gone_is_made_again(cache):
     values = np.array([[0.123456, 1], [2, -3.5]])
     panel = Panel("t", values, np.zeros((4, 4, 3), np.uint8), "alt", signed=True)
-    (sent,) = Maps().postprocess(Row([panel], "intro"))["panels"]
-    assert (sent["grid"], sent["values"]) == ([2, 2], [0.1235, 1.0, 2.0, -3.5])
+    for _ in range(2):
+        (sent,) = Maps().postprocess(Row([panel], "intro"))["panels"]
+        assert (sent["grid"], sent["values"]) == ([2, 2], [0.1235, 1.0, 2.0, -3.5])
+        path = Path(sent["seen"]["path"])
+        path.unlink()
+        path.parent.rmdir()
 
 
 @pytest.mark.parametrize(
@@ -272,16 +268,6 @@ def test_a_hole_has_the_colour_that_the_server_paints_it_in(cache):
     assert value["hole"] == "rgb(10 200 30)"
     assert (value["grid"], value["removed"]) == ([4, 4], [5])
     assert value["words"] == "1 of 16 patches removed"
-
-
-def test_a_folder_of_the_cache_that_is_gone_is_made_again(cache):
-    maps = Maps()
-    panel = Panel("t", np.ones((2, 2)), np.zeros((4, 4, 3), np.uint8), "alt")
-    for _ in range(2):
-        path = Path(maps.postprocess(Row([panel]))["panels"][0]["seen"]["path"])
-        assert path.is_file()
-        path.unlink()
-        path.parent.rmdir()
 
 
 # --- pieces of a tab -----------------------------------------------------------------------------

@@ -11,16 +11,10 @@ from vitdemo.errors import RunError
 from vitdemo.page.look.side import layer_at, one_of_each_family, side_by_side
 from vitdemo.workbench import Workbench
 
-NAMES = ["vit", "timm", "resnet"]
-
 
 @pytest.fixture(scope="module")
-def workbench(tmp_path_factory):
-    root = tmp_path_factory.mktemp("runs")
-    for seed, (name, spec) in enumerate({"vit": VIT, "timm": TIMM, "resnet": RESNET}.items()):
-        make_run(root / name, spec, seed=seed)
-    make_run(root / "vit-b", VIT, seed=3)
-    return Workbench([root], None, torch.device("cpu"))
+def workbench(shown_runs):
+    return Workbench([shown_runs], None, torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
@@ -37,52 +31,42 @@ def test_the_same_share_of_the_depth(depth, layers, layer):
     assert layer_at(depth, layers) == layer
 
 
-def test_one_run_of_each_family_is_chosen_first(workbench):
-    assert [r.name for r in one_of_each_family(workbench.trained_runs())] == [
-        "vit",
-        "timm",
-        "resnet",
-    ]
-    assert one_of_each_family([]) == []
-
-
-def test_convolutional_models_are_of_one_kind(tmp_path):
-    for name, spec in {"a": CONVNET, "b": RESNET, "c": VIT}.items():
+def test_one_run_of_each_family_is_chosen_first_and_convolutional_ones_are_one(tmp_path):
+    for name, spec in {"a": CONVNET, "b": RESNET, "c": VIT, "d": VIT, "e": TIMM}.items():
         make_run(tmp_path / name, spec)
     found = Workbench([tmp_path], None, torch.device("cpu"))
-    assert [r.name for r in one_of_each_family(found.trained_runs())] == ["c", "a"]
-    assert [r.name for r in found.explained_runs()] == ["c", "a", "b"]  # attention comes first
+    assert [run.name for run in one_of_each_family(found.trained_runs())] == ["c", "e", "a"]
+    assert one_of_each_family([]) == []
+    names = [run.name for run in found.explained_runs()]
+    assert names == ["c", "d", "e", "a", "b"]  # attention comes first
 
 
 def test_each_model_gets_its_own_map(workbench, image):
-    panels, problems = side_by_side(workbench, NAMES, image, depth=0.5, kind="attention")
+    names = ["vit", "timm", "resnet"]
+    panels, problems = side_by_side(workbench, names, image, depth=0.5, kind="attention")
     assert problems == []
-    assert [panel.title for panel in panels][:2] == [
-        "Attention, layer 2 of 3",
-        "Attention, layer 1 of 2",
-    ]
+    titles = [panel.title for panel in panels]
+    assert titles[:2] == ["Attention, layer 2 of 3", "Attention, layer 1 of 2"]
     look = workbench.look(workbench.run("vit"), image)
     assert np.allclose(panels[0].values, look.head_maps(2).mean(0))
-    assert panels[2].title.startswith("Grad-CAM for ")
+    assert titles[2].startswith("Grad-CAM for ")
 
 
 def test_the_class_of_relevance_is_the_one_that_is_asked_for(workbench, image):
-    panels, _ = side_by_side(workbench, ["vit"], image, depth=1, kind="relevance", target="dog")
+    asked = {"depth": 1, "kind": "relevance"}
+    panels, _ = side_by_side(workbench, ["vit"], image, **asked, target="dog")
     run = workbench.run("vit")
     _, pixels = workbench.input(run.preprocessing, image)
     wanted = attribute("relevance", workbench.model(run), pixels, run.classes.index("dog"))[0]
     assert np.allclose(panels[0].values, wanted, atol=1e-6)
     assert panels[0].title == "Relevance for dog"
+    panels, problems = side_by_side(workbench, ["vit"], image, **asked, target="unicorn")
+    assert (panels, problems) == ([], ["'vit' does not know the class 'unicorn'."])
 
 
 def test_what_cannot_be_shown_is_told_and_the_others_are_there(workbench, image):
     panels, problems = side_by_side(workbench, ["nobody", "vit"], image, depth=1, kind="rollout")
     assert [panel.head for panel in panels] == ["vit"]
     assert "no run 'nobody'" in problems[0]
-    panels, problems = side_by_side(
-        workbench, ["vit"], image, depth=1, kind="relevance", target="unicorn"
-    )
-    assert panels == []
-    assert problems == ["'vit' does not know the class 'unicorn'."]
     with pytest.raises(RunError, match="choose one of attention, rollout, relevance"):
         side_by_side(workbench, ["vit"], image, depth=1, kind="magic")

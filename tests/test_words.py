@@ -69,16 +69,13 @@ def test_both_sides_of_a_calibration_are_told():
     assert rest_words(reliability_of(b14=(9000, 0.97, 0.97))) == ""
 
 
-def test_a_model_that_is_always_right_is_not_known_exactly(tmp_path):
+def test_numbers_at_the_ends_are_not_known_exactly(tmp_path):
     found = evaluation(0)
     found.probabilities[:] = np.eye(len(CLASSES))[found.labels]
     words = point_words(class_table(make_run(tmp_path / "vit", tested=found)))
     # Wilson's intervals of 200 of 200 and of 20 of 20
     assert "known to about ±0.9 points: 1 point more or less says something" in words
     assert "known to about ±8.1 points: there 1 point says nothing" in words
-
-
-def test_points_at_the_ends_are_not_known_exactly():
     assert "known to ±1.8 or better" in doubt({"vit": [1.0, 0.0]}, 100)
 
 
@@ -92,32 +89,31 @@ def test_a_run_without_pictures_hinders_no_other():
     assert least(["foreign"], size) == (0, ["of other classes"])
 
 
+@pytest.fixture
+def bench(tmp_path):
+    return Workbench([tmp_path], None, torch.device("cpu"))
+
+
 @pytest.mark.parametrize("kind", ["only_right", "all_wrong"])
-def test_a_model_alone_is_not_compared_with_none(tmp_path, kind):
+def test_a_model_alone_is_not_compared_with_none(tmp_path, bench, kind):
     make_run(tmp_path / "vit")
-    group = predictions(Workbench([tmp_path], None, torch.device("cpu")), "vit")
-    words = kind_words(group, Query("vit", Filters(kind)))
+    words = kind_words(predictions(bench, "vit"), Query("vit", Filters(kind)))
     assert words == "vit alone was tested on these pictures: there is no model beside it."
 
 
 @pytest.mark.parametrize("stem", ["patch", "conv"])
-def test_tokens_that_overlap_are_not_called_one_patch_each(tmp_path, stem):
+def test_tokens_that_overlap_are_not_called_one_patch_each(tmp_path, bench, stem):
     run = make_run(tmp_path / "vit", replace(VIT, options=VIT.options | {"stem": stem}))
-    workbench = Workbench([tmp_path], None, torch.device("cpu"))
+    alone = stem == "patch"
     picture = Image.fromarray(np.arange(768, dtype=np.uint8).reshape(16, 16, 3))
-    words = patches.article(workbench, run, picture)[0].text
-    assert ("4 × 4 × 3 = 48 numbers a patch become a vector of 24; 16 such" in words) == (
-        stem == "patch"
-    )
-    assert ("see a little beyond each patch" in words) == (stem == "conv")
-    found = class_maps.maps(workbench, run, picture)
-    assert ("drop" in found.fills) == (stem == "patch")
+    words = patches.article(bench, run, picture)[0].text
+    assert ("4 × 4 × 3 = 48 numbers a patch become a vector of 24; 16 such" in words) == alone
+    assert ("see a little beyond each patch" in words) != alone
+    assert ("drop" in class_maps.maps(bench, run, picture).fills) == alone
 
 
-def test_the_strongest_patch_of_a_signed_map_says_for_which_side(tmp_path):
-    run = make_run(tmp_path / "vit")
-    workbench = Workbench([tmp_path], None, torch.device("cpu"))
-    found = class_maps.maps(workbench, run, Image.new("RGB", (16, 16)))
+def test_the_strongest_patch_of_a_signed_map_says_for_which_side(tmp_path, bench):
+    found = class_maps.maps(bench, make_run(tmp_path / "vit"), Image.new("RGB", (16, 16)))
     signed = next(m for m in found.maps if m.signed)
     values = np.zeros((4, 4), np.float32)
     values[0, 0], values[2, 3] = 0.2, -1
