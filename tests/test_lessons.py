@@ -2,6 +2,7 @@
 
 import re
 from html import unescape
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from vitdemo.inputs import load_image, visible_square
 from vitdemo.lessons import (
     FOLDER,
     LANGUAGE,
+    Lesson,
     Question,
+    Step,
     Task,
     parse,
     read_lessons,
@@ -24,25 +27,35 @@ from vitdemo.lessons.facts import FACTS, PICTURE, MissingFact, fact
 from vitdemo.lessons.handout import FIGURES, handout
 from vitdemo.models.cost import pair_macs, vit_cost
 from vitdemo.page.lessons import checked, cost_table, shelf_of
-from vitdemo.runs import read_run
 from vitdemo.workbench import Workbench
 
 HEAD = "---\ntitle: T\nminutes: 5\ngoal: G\n---\n"
 
 
+def bench(root: Path) -> Workbench:
+    return Workbench([root], ROOT / "none", torch.device("cpu"))
+
+
 @pytest.fixture(scope="module")
 def shipped() -> Workbench:
-    return Workbench([ROOT / "assets" / "runs"], ROOT / "none", torch.device("cpu"))
+    return bench(ROOT / "assets" / "runs")
 
 
-def step(text: str):
-    return parse(f"{HEAD}## S\nWords.\n\n{text}", "a.md").steps[0]
+def lesson(body: str, head: str = "goal: G") -> Lesson:
+    return parse(HEAD.replace("goal: G", head) + body, "a.md")
+
+
+def step(text: str) -> Step:
+    return lesson(f"## S\nWords.\n\n{text}").steps[0]
 
 
 def test_a_step_has_its_fields():
     found = step("open: ?tab=data&x=1\nring: #a .b\ndo: Press\n  it.\ntask: press #a button")
-    assert (found.title, found.text, found.opens) == ("S", ("Words.",), "?tab=data&x=1")
-    assert (found.ring, found.do, found.task) == ("#a .b", "Press it.", Task("press", "#a button"))
+    task = Task("press", "#a button")
+    assert found == Step("S", ("Words.",), "?tab=data&x=1", "#a .b", do="Press it.", task=task)
+    found = step("cover: #a\ndo: It.\ntask: point\nthen: #b .c\nbecause: It was.")
+    assert (found.cover, found.then) == ("#a", "#b .c")
+    assert found.task == Task("point", because="It was.")
 
 
 @pytest.mark.parametrize(
@@ -65,10 +78,8 @@ def test_questions():
     choice = step("ask: Which?\n- [ ] one\n- [x] two\nbecause: It is.").question
     assert choice == Question("Which?", ("one", "two"), 1, because="It is.")
     number = step("ask: How many?\nnumber: 3 ± 0.5").question
-    assert (number.number, number.tolerance) == ("3", "0.5")
-    assert step("ask: Why?\nfree: So.").question.free == "So."
-    done = step("cover: #a\ndo: It.\ntask: point\nthen: #b .c\nbecause: It was.")
-    assert (done.cover, done.then, done.task) == ("#a", "#b .c", Task("point", because="It was."))
+    assert number == Question("How many?", number="3", tolerance="0.5")
+    assert step("ask: Why?\nfree: So.").question == Question("Why?", free="So.")
 
 
 @pytest.mark.parametrize(
@@ -116,9 +127,8 @@ def test_a_folder_of_ones_own_adds_and_replaces(tmp_path, shipped):
     assert {lesson.name: lesson for lesson in found}["1-tokens"].steps[0].text == ("Mine.",)
     assert len(problems) == 2 and "broken.md" in " ".join(problems)
     shelf = shelf_of(shipped, [FOLDER / LANGUAGE, theirs])
-    assert [(lesson.name, words) for lesson, words in shelf.missing] == [
-        ("own", "the run 'nobody'")
-    ]
+    ((missing, words),) = shelf.missing
+    assert (missing.name, words) == ("own", "the run 'nobody'")
 
 
 def test_the_shipped_lessons_are_whole(shipped):
@@ -161,9 +171,9 @@ def test_where_heads_look_near_and_far_is_counted_on_their_distances(shipped):
     assert fact(shipped, "vit", "near_layers") == "in no layer"
 
 
-def test_what_is_not_here_is_said(tmp_path):
+def test_what_is_not_here_is_said_and_another_model_has_other_facts(tmp_path):
     make_run(tmp_path / "conv", RESNET)
-    workbench = Workbench([tmp_path], tmp_path / "none", torch.device("cpu"))
+    workbench = bench(tmp_path)
     with pytest.raises(MissingFact, match="trained from scratch"):
         fact(workbench, "vit", "name")
     for name in FACTS:  # no layers, no ablation, perhaps no test answers: a fact or a sentence
@@ -171,39 +181,23 @@ def test_what_is_not_here_is_said(tmp_path):
             assert fact(workbench, "conv", name)
         except MissingFact as error:
             assert "conv" in str(error)
-
-
-def test_another_model_has_other_facts(tmp_path):
-    make_run(tmp_path / "mine", VIT)
-    workbench = Workbench([tmp_path], tmp_path / "none", torch.device("cpu"))
+    run = make_run(tmp_path / "mine", VIT)
     assert fact(workbench, "vit", "name") == "mine"
-    size = read_run(tmp_path / "mine").spec.image_size
-    assert fact(workbench, "vit", "image") == str(size)
+    assert fact(workbench, "vit", "image") == str(run.spec.image_size)
 
 
-@pytest.mark.parametrize("answers", [False, True])
-def test_hand_outs_hold_questions_and_answers_where_they_are_asked_for(shipped, answers):
-    lesson = parse(
-        HEAD.replace("goal: G", "goal: <b>G</b>\nfigures: patches\nanswers: gains")
-        + "## S\nask: A **strong** one?\nnumber: 12345\nbecause: So & so.\n",
-        "a.md",
-    )
-    page = handout(lesson, shipped, answers=answers)
-    assert "A <b>strong</b> one?" in page and "&lt;b&gt;G&lt;/b&gt;" in page
-    assert ("12345" in page) == ("So &amp; so." in page) == answers
-    assert page.count("<svg") == 1 + answers
+def test_hand_outs_hold_questions_and_answers_where_they_are_asked_for(shipped, tmp_path):
+    asking = "## S\nask: A **strong** one?\nnumber: 12345\nbecause: So & so.\n"
+    written = lesson(asking, "goal: <b>G</b>\nfigures: patches\nanswers: gains")
+    for answers in (False, True):
+        page = handout(written, shipped, answers=answers)
+        assert "A <b>strong</b> one?" in page and "&lt;b&gt;G&lt;/b&gt;" in page
+        assert ("12345" in page) == ("So &amp; so." in page) == answers
+        assert page.count("<svg") == 1 + answers
     with pytest.raises(LessonError, match="no figure 'none'"):
-        handout(
-            parse(HEAD.replace("goal: G", "goal: G\nfigures: none") + "## S\nW.", "a.md"), shipped
-        )
-
-
-def test_a_figure_that_cannot_be_drawn_says_why(tmp_path):
-    workbench = Workbench([tmp_path], tmp_path / "none", torch.device("cpu"))
-    lesson = parse(HEAD.replace("goal: G", "goal: G\nfigures: heads") + "## S\nW.", "a.md")
-    assert "The figure 'heads' is missing: it needs a Vision" in unescape(
-        handout(lesson, workbench)
-    )
+        handout(lesson("## S\nW.", "goal: G\nfigures: none"), shipped)
+    page = handout(lesson("## S\nW.", "goal: G\nfigures: heads"), bench(tmp_path))
+    assert "The figure 'heads' is missing: it needs a Vision" in unescape(page)
 
 
 def test_cost_follows_the_formulas():
