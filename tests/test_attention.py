@@ -1,23 +1,19 @@
 """`vitdemo.attention` against references that share no code with it.
 
-Rollout and relevance are worked again in numpy, one picture at a time, in float64; gradients come
-from finite differences and from timm's own unfused pass; every public fault that design.md lists
-for this module has a test. All weights are random and large, so that attention is far from uniform
-and a fault shows.
+Rollout and relevance are worked again in numpy, one picture at a time, in float64; attention and
+gradients come from timm's own unfused pass; every public fault that design.md lists for this module
+has a test. All weights are random and large, so that attention is far from uniform and a fault
+shows.
 """
 
 import copy
-import functools
 import itertools
 import math
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import timm
 import torch
-import torch.nn.functional as F
 from timm.models.vision_transformer import ParallelScalingBlock, ParallelThingsBlock, ResPostBlock
 from torch.testing import assert_close
 
@@ -38,6 +34,7 @@ VARIANTS = {  # name: (timm's model, what differs, prefix tokens)
     "pre-norm": (VIT, {"pre_norm": True}, 1),
     "any size": (VIT, {"dynamic_img_size": True}, 1),
 }
+NAMES = [*VARIANTS, "ours"]
 
 
 def randomise(model, std=0.25):
@@ -75,9 +72,6 @@ def random_attention(L=3, B=2, H=2, N=6, seed=0):
     return (2 * scores).softmax(dim=-1)
 
 
-# --- references: float64, no call into vitdemo.attention ---
-
-
 def reference_layer(heads, fusion, discard_ratio, residual, prefix):
     """One layer of one picture: (H, N, N) to one row-normalised matrix (N, N)."""
     matrix = {"mean": np.mean, "max": np.max, "min": np.min}[fusion](heads, axis=0)
@@ -112,50 +106,11 @@ def reference_relevance(attention, gradients):
     return torch.tensor(np.stack(results))
 
 
-def reference_pass(model, images, nudges=None):
-    """Our ViT head by head. `nudges` {(layer, head): (N, N)} is added to that head's attention."""
-    s, size = model.state_dict(), model.patch_embed.patch_size[0]
-    patches = F.unfold(images, size, stride=size).transpose(1, 2)  # (B, P, 3*size*size)
-    x = patches @ s["patch_embed.proj.weight"].flatten(1).T + s["patch_embed.proj.bias"]
-    x = torch.cat([s["cls_token"].repeat(len(x), 1, 1), x], dim=1) + s["pos_embed"]
-    D, attention = x.shape[-1], []
-
-    def norm(x, name):
-        return F.layer_norm(x, (D,), s[f"{name}.weight"], s[f"{name}.bias"], eps=1e-6)
-
-    def linear(x, name):
-        return x @ s[f"{name}.weight"].T + s[f"{name}.bias"]
-
-    for layer, block in enumerate(model.blocks):
-        H, at, outs, weights = block.attn.num_heads, f"blocks.{layer}", [], []
-        parts = linear(norm(x, f"{at}.norm1"), f"{at}.attn.qkv").split(D // H, dim=-1)
-        for head in range(H):
-            q, k, v = parts[head::H]
-            scores = (torch.einsum("bid,bjd->bij", q, k) / q.shape[-1] ** 0.5).exp()
-            nudge = (nudges or {}).get((layer, head), 0.0)
-            weights.append(scores / scores.sum(-1, keepdim=True) + nudge)
-            outs.append(torch.einsum("bij,bjd->bid", weights[-1], v))
-        x = x + linear(torch.cat(outs, -1), f"{at}.attn.proj")
-        x = x + linear(F.gelu(linear(norm(x, f"{at}.norm2"), f"{at}.mlp.fc1")), f"{at}.mlp.fc2")
-        attention.append(torch.stack(weights, dim=1))  # (B, H, N, N)
-    return linear(norm(x, "norm")[:, 0], "head"), attention
-
-
-@functools.cache
-def by_finite_differences(eps=1e-5):
-    """(model, images, target, attention, dy/dA): an entry of a head at a time, of a small model."""
-    model = build_ours(depth=2, image_size=8, embed_dim=12, num_heads=2).double()
-    images, target = pictures(model, batch=2).double(), torch.tensor([3, 1])
-    _, attention = reference_pass(model, images)
-    gradients = [torch.zeros_like(a) for a in attention]
-    for layer, gradient in enumerate(gradients):
-        for h, i, j in itertools.product(*(range(n) for n in gradient.shape[1:])):
-            nudge = torch.zeros_like(gradient[0, 0])
-            nudge[i, j] = eps
-            up, _ = reference_pass(model, images, {(layer, h): nudge})
-            down, _ = reference_pass(model, images, {(layer, h): -nudge})
-            gradient[:, h, i, j] = (up - down)[[0, 1], target] / (2 * eps)
-    return model, images, target, attention, gradients
+def timms_twin(ours):
+    """timm's model with the weights of ours, whose attention hooks cannot read."""
+    twin = build_timm(img_size=16, patch_size=4, embed_dim=24)
+    twin.load_state_dict(ours.state_dict())
+    return twin.double()
 
 
 def timm_unfused(model, images, target):
@@ -171,10 +126,7 @@ def timm_unfused(model, images, target):
     return [w.detach() for w in kept], [w.grad for w in kept]
 
 
-# --- trace ---
-
-
-@pytest.mark.parametrize("name", [*VARIANTS, "ours"])
+@pytest.mark.parametrize("name", NAMES)
 @torch.no_grad()
 def test_trace_is_the_fused_pass(name):
     model = build(name)
@@ -193,23 +145,18 @@ def test_trace_is_the_fused_pass(name):
     assert_close(model.norm(tokens[-1]), model.forward_features(images), atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", NAMES)
 def test_attention_and_relevance_equal_timms_unfused(name):
     model = build(name).double()
     images, target = pictures(model, batch=2).double(), torch.tensor([4, 0])
-    attention, gradients = timm_unfused(model, images, target)
+    attention, gradients = timm_unfused(
+        timms_twin(model) if name == "ours" else model, images, target
+    )
     assert_close(trace(model, images).attention, torch.stack(attention))
     expected = reference_relevance(attention, gradients)
     assert_close(relevance(model, images, target), expected, atol=1e-9, rtol=1e-6)
-
-
-def test_attention_of_our_model_equals_the_reference():
-    model = build_ours().double()
-    images = pictures(model).double()
-    logits, attention = reference_pass(model, images)
-    traced = trace(model, images)
-    assert_close(traced.logits, logits)
-    assert_close(traced.attention, torch.stack(attention))
+    backwards = reference_relevance(attention, gradients[::-1])  # the public fault must show here
+    assert not torch.allclose(backwards, expected, rtol=0.05)
 
 
 @torch.no_grad()
@@ -266,44 +213,6 @@ def test_train_mode_draws_what_the_model_draws():
     assert_close(trace(model, images).logits, expected, atol=1e-4, rtol=1e-4)
 
 
-def snapshot(model):
-    parts = [(n, set(vars(m)), m.training) for n, m in model.named_modules()]
-    hooks = [h for m in model.modules() for h in (*m._forward_hooks, *m._forward_pre_hooks)]
-    flags = [getattr(m, "fused_attn", None) for m in model.modules()]
-    grads = [p.grad for p in model.parameters()]
-    return parts, hooks, flags, grads, [p.requires_grad for p in model.parameters()]
-
-
-@pytest.mark.parametrize("name", ["ours", "distilled", "any size"])
-def test_model_is_left_as_it_was(name):
-    model = build(name)
-    model.blocks[0].train()  # a mixed mode must survive too
-    images = pictures(model)
-    before, weights = snapshot(model), copy.deepcopy(model.state_dict())
-    trace(model, images)
-    relevance(model, images, 1)
-    assert snapshot(model) == before
-    assert images.grad is None and not images.requires_grad
-    assert_close(model.state_dict(), weights, atol=0, rtol=0)
-
-
-@torch.no_grad()
-def test_threads_on_one_model_get_their_own_maps():
-    model = build("registers")
-    batches = [pictures(model, batch=2, seed=seed) for seed in range(2)]
-    alone = [(trace(model, images), relevance(model, images, 1)) for images in batches]
-    start = threading.Barrier(2)
-
-    def work(index):
-        start.wait(timeout=10)
-        for _ in range(15):
-            assert_close(trace(model, batches[index]), alone[index][0])
-            assert_close(relevance(model, batches[index], 1), alone[index][1])
-
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(work, range(2)))
-
-
 @torch.no_grad()
 def test_nothing_stays_from_the_picture_before():
     model = build("distilled")
@@ -335,9 +244,6 @@ def test_a_model_it_cannot_explain_is_refused(kind):
         trace(model, images)
 
 
-# --- rollout ---
-
-
 @pytest.mark.parametrize("fusion", ["mean", "max", "min"])
 @pytest.mark.parametrize("prefix", [0, 1, 3])
 def test_rollout_and_its_steps_equal_the_reference(fusion, prefix):
@@ -363,21 +269,6 @@ def test_rollout_worked_by_hand():
     second = torch.tensor([[1.0, 0.0], [0.5, 0.5]]).view(1, 1, 1, 2, 2)
     expected = torch.tensor([[[0.75, 0.25], [0.2625, 0.7375]]])
     assert_close(rollout(torch.cat([first, second])), expected)
-
-
-def test_uniform_attention_gives_a_uniform_map():
-    uniform = torch.full((3, 2, 2, 10, 10), 0.1)
-    patches = class_map(rollout(uniform), 1)
-    assert_close(patches, patches[:, :1].expand(-1, 9))
-    assert_close(rollout(uniform, residual=False), torch.full((2, 10, 10), 0.1))
-    pooled = class_map(rollout(uniform, num_prefix_tokens=0), 0)
-    assert_close(pooled, torch.full((2, 10), 0.1))
-
-
-def test_discard_treats_each_picture_on_its_own():
-    attention, settings = random_attention(B=4), dict(discard_ratio=0.5, fusion="max")
-    alone = [rollout(attention[:, b : b + 1], **settings) for b in range(4)]
-    assert_close(rollout(attention, **settings), torch.cat(alone))
 
 
 def test_discard_counts_exactly_among_equals():
@@ -413,30 +304,6 @@ def test_rollout_names_a_bad_shape():
         rollout(random_attention()[0])
 
 
-# --- relevance ---
-
-
-def test_relevance_equals_finite_differences():
-    model, images, target, attention, gradients = by_finite_differences()
-    expected = reference_relevance(attention, gradients)
-    assert_close(relevance(model, images, target), expected, atol=1e-6, rtol=1e-5)
-    backwards = reference_relevance(attention, gradients[::-1])  # the public fault must show here
-    assert not torch.allclose(backwards, expected, rtol=0.05)
-
-
-def test_relevance_works_where_gradients_are_off():
-    model = build("class token")
-    images = pictures(model)
-    expected = relevance(model, images, torch.tensor([2, 2, 2]))
-    modes = (torch.enable_grad, torch.no_grad, torch.inference_mode)
-    for trained, mode in itertools.product([True, False], modes):
-        model.requires_grad_(trained)
-        with mode():
-            result = relevance(model, pictures(model), 2)
-        assert_close(result, expected)
-        assert not result.requires_grad
-
-
 @pytest.mark.parametrize(
     ("target", "error", "message"),
     [
@@ -451,9 +318,6 @@ def test_relevance_names_a_bad_target(target, error, message):
     model = build("class token")
     with pytest.raises(error, match=message):
         relevance(model, pictures(model), target)
-
-
-# --- class map ---
 
 
 @pytest.mark.parametrize("prefix", [0, 1, 2, 5])

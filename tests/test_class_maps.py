@@ -57,9 +57,6 @@ def values(found):
     return {m.method.name: m.values for m in found.maps}
 
 
-# --- maps ---
-
-
 def test_maps_are_those_of_attribute_for_the_predicted_class(workbench, ask, monkeypatch):
     run, found = workbench.run("vit"), ask(0, slow=True)
     _, pixels = workbench.input(run.preprocessing, picture(0))
@@ -91,12 +88,6 @@ def test_without_the_slow_ones_unless_they_are_known(ask):
     assert sorted(names(ask(102))) == sorted(QUICK)
 
 
-def test_a_resnet_has_its_own_maps(ask):
-    found = ask(0, "resnet")
-    assert names(found) == ["grad_cam"]
-    assert found.fills == ("mean", "blur")
-
-
 def test_two_at_once_get_their_own_maps(workbench, ask):
     asked = [(0, "cat"), (1, "dog"), (0, "ship")]
     fresh = Workbench(workbench.roots, None, CPU)
@@ -119,9 +110,6 @@ def test_bad_classes_are_named(workbench, ask):
     with pytest.raises(RunError, match="'cat' cannot be set against itself"):
         ask(0, target="cat", against="cat")
     assert class_index(workbench.run("vit"), "frog") == CLASSES.index("frog")
-
-
-# --- truth ---
 
 
 def test_truth_is_that_of_measure(workbench, ask):
@@ -181,9 +169,6 @@ def test_a_map_that_was_measured_is_not_measured_again(workbench, ask, monkeypat
     assert second.scores.items() >= first.scores.items()
 
 
-# --- what a map depends on ---
-
-
 def test_maps_of_a_class_are_checked_against_another_class_and_a_random_head(workbench, ask):
     run = workbench.run("vit")
     _, pixels = workbench.input(run.preprocessing, picture(108))
@@ -218,9 +203,6 @@ def test_what_adds_up_says_by_how_much_it_misses(ask):
         assert gaps["integrated_gradients"] < attributions.MOST_GAP
         words = "Adds up to the change of the log-probability, less 0."
         assert any(words in line for line in lines(found, "drop"))
-
-
-# --- what was measured on many pictures ---
 
 
 def panels(found, fill) -> list:
@@ -281,9 +263,6 @@ def test_no_badge_for_what_was_not_measured(ask):
         assert badges(found, found.fills[0]) == []
 
 
-# --- truth, kept ---
-
-
 def test_truth_is_known_afterwards_for_its_own_question_alone(workbench, ask):
     found = ask(103)
     assert found.truths == {}
@@ -293,9 +272,10 @@ def test_truth_is_known_afterwards_for_its_own_question_alone(workbench, ask):
     assert ask(103, slow=True).truths == {}  # two maps more to be measured
 
 
-def test_a_resnet_is_measured_on_cells(workbench, ask, monkeypatch):
+def test_a_resnet_has_its_own_map_and_is_measured_on_cells(workbench, ask, monkeypatch):
     monkeypatch.setattr(faithfulness, "STEPS", 2)  # its passes are dear
     found = ask(0, "resnet")
+    assert names(found) == ["grad_cam"] and found.fills == ("mean", "blur")
     measured = truth(workbench, found, picture(0))
     assert set(measured.scores) == {"grad_cam", faithfulness.CENTRE}
     assert measured.shares.tolist() == [0, 0.5, 1]
@@ -317,9 +297,6 @@ def test_work_that_is_stopped_leaves_nothing_behind(workbench, ask):
     with pytest.raises(Stopped):
         truth(workbench, found, picture(105), on_step=on_step)
     assert ask(105).truths == {}
-
-
-# --- drawing ---
 
 
 def test_every_map_says_what_it_shows_and_its_limit(workbench, ask):

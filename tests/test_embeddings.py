@@ -5,21 +5,13 @@ import pytest
 import torch
 
 from tests.making import KINDS, RESNET, VIT, random_model, timm_spec
-from vitdemo.attention import trace
-from vitdemo.attention.embeddings import (
-    as_colours,
-    embed_patches,
-    filters,
-    position_similarity,
-    principal_filters,
-    principal_parts,
-)
+from vitdemo.attention import embeddings, trace
 
 
 @pytest.mark.parametrize("spec", [VIT, *KINDS.values()], ids=["ours", *KINDS])
 def test_position_similarity_equals_the_reference(spec):
     model = random_model(spec).double()
-    found = position_similarity(model)
+    found = embeddings.position_similarity(model)
     assert found.shape == (16, 16)  # patches alone, whatever stands before them
     # timm's registers here carry no position; all others have one for each token.
     prefix = model.pos_embed.shape[1] - 16
@@ -32,36 +24,35 @@ def test_position_similarity_equals_the_reference(spec):
 
 def test_a_model_without_positions_says_so():
     with pytest.raises(TypeError, match="VisionTransformer has no learned position embedding"):
-        position_similarity(random_model(timm_spec(pos_embed="none")))
+        embeddings.position_similarity(random_model(timm_spec(pos_embed="none")))
 
 
-@pytest.mark.parametrize(
-    ("spec", "shape"), [(VIT, (24, 3, 4, 4)), (RESNET, (64, 3, 3, 3))], ids=["vit", "resnet"]
-)
-def test_filters_are_the_first_convolutions_strongest_first(spec, shape):
+@pytest.mark.parametrize("spec", [VIT, RESNET], ids=["vit", "resnet"])
+def test_filters_are_the_first_convolutions_strongest_first(spec):
     model = random_model(spec)
     weight = (model.patch_embed.proj if spec is VIT else model.conv1).weight.detach()
-    found = filters(model)
-    assert found.shape == shape and not found.requires_grad
+    found = embeddings.filters(model)
+    assert found.shape == ((24, 3, 4, 4) if spec is VIT else (64, 3, 3, 3))
+    assert not found.requires_grad
     order = sorted(range(len(found)), key=lambda k: -float(weight[k].norm()))
     assert torch.equal(found, weight[order])
 
 
 def test_filters_of_a_convolutional_stem_are_its_first():
     stem = torch.nn.Sequential(torch.nn.Conv2d(3, 6, 3), torch.nn.ReLU(), torch.nn.Conv2d(6, 9, 3))
-    assert filters(stem).shape == (6, 3, 3, 3)
+    assert embeddings.filters(stem).shape == (6, 3, 3, 3)
 
 
 def test_a_model_that_reads_no_colours_says_so():
     with pytest.raises(TypeError, match="Linear has no convolution"):
-        filters(torch.nn.Linear(3, 3))
+        embeddings.filters(torch.nn.Linear(3, 3))
 
 
 @pytest.mark.parametrize("count", [20, 200])
 def test_principal_filters_equal_numpys_covariance(count):
     weight = torch.randn(count, 3, 4, 4, generator=torch.Generator().manual_seed(0)).double()
     weight *= torch.linspace(1, 3, 48).view(3, 4, 4)  # so that no two variances are equal
-    found, share = principal_filters(weight)
+    found, share = embeddings.principal_filters(weight)
     values, vectors = np.linalg.eigh(np.cov(weight.flatten(1).numpy().T))  # smallest first
     rank = min(count - 1, 48)  # the mean takes one dimension
     assert found.shape == (min(count, 48), 3, 4, 4)
@@ -72,14 +63,14 @@ def test_principal_filters_equal_numpys_covariance(count):
 
 
 def test_equal_filters_have_no_principal_ones_and_no_nan():
-    _, share = principal_filters(torch.ones(5, 3, 2, 2))
+    _, share = embeddings.principal_filters(torch.ones(5, 3, 2, 2))
     assert share.tolist() == [0.0] * 5
 
 
 def test_colours_are_grey_where_a_weight_is_zero():
     weight = torch.zeros(2, 3, 2, 2)
     weight[0, 0, 0, 0], weight[0, 1, 1, 1] = -4.0, 2.0
-    colours = as_colours(weight)
+    colours = embeddings.as_colours(weight)
     assert colours[0, 0, 0, 0] == 0 and colours[0, 1, 1, 1] == 0.75
     assert (colours[1] == 0.5).all()
 
@@ -88,7 +79,7 @@ def test_colours_are_grey_where_a_weight_is_zero():
 def test_projection_and_position_make_the_first_tokens(spec):
     model, images = random_model(spec), torch.randn(2, 3, spec.image_size, spec.image_size)
     with torch.no_grad():
-        projected, position = embed_patches(model, images)  # each (B, P, D)
+        projected, position = embeddings.embed_patches(model, images)  # each (B, P, D)
         wanted = trace(model, images).tokens[0, :, model.num_prefix_tokens :]
         assert torch.allclose(projected + position, wanted, atol=1e-4)
         # The projection is one linear map of a patch's pixels.
@@ -101,7 +92,7 @@ def test_projection_and_position_make_the_first_tokens(spec):
 
 def test_principal_parts_share_the_variance():
     vectors = torch.randn(16, 24, generator=torch.Generator().manual_seed(0))
-    parts, shares = principal_parts(vectors, 3)
+    parts, shares = embeddings.principal_parts(vectors, 3)
     assert parts.shape == (3, 16)
     total = (vectors - vectors.mean(0)).square().sum()
     assert torch.allclose(parts.square().sum(1), shares * total, rtol=1e-4)

@@ -12,18 +12,7 @@ from torch.testing import assert_close
 from tests.test_attention import build_ours, build_timm, pictures
 from tests.test_attributions import KINDS, build, build_convolutional
 from vitdemo import faithfulness
-from vitdemo.faithfulness import (
-    CENTRE,
-    answers,
-    area,
-    band,
-    blur,
-    centredness,
-    measure,
-    random_rankings,
-    ranking,
-    resampled,
-)
+from vitdemo.faithfulness import CENTRE, answers, area, band, centredness, measure, ranking
 from vitdemo.models import ModelSpec, build_model
 
 GRID = (4, 4)
@@ -62,15 +51,12 @@ def asked(make=lambda: build("class token")):
     return model, pictures(model, batch=1).double(), some_map()
 
 
-# --- painting ---
-
-
 @pytest.mark.parametrize("fill", ["mean", "blur"])
 @pytest.mark.parametrize("make", [lambda: build("class token"), build_convolutional])
 def test_curves_equal_the_reference(fill, make):
     model, values = make(), some_map()
     image = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(1)).double()
-    pixels = torch.zeros_like(image) if fill == "mean" else blur(image)
+    pixels = torch.zeros_like(image) if fill == "mean" else faithfulness.blur(image)
     expected = reference_curves(model, image, 2, values, pixels)
     found = measure(model, image, 2, {"own": values}, fill=fill, random_orders=1)
     assert_close(found.deletion["own"], expected[0])
@@ -116,13 +102,10 @@ def test_fewer_steps_are_points_of_the_whole_curve():
 def test_random_curves_follow_their_orders():
     model, image, values = asked()
     found = measure(model, image, 3, {"own": values}, random_orders=4, seed=5)
-    for i, places in enumerate(random_rankings(4, 16, seed=5)):
+    for i, places in enumerate(faithfulness.random_rankings(4, 16, seed=5)):
         curves = reference_curves(model, image, 3, -places.double(), torch.zeros_like(image))
         assert_close(found.random_deletion[i], curves[0])
         assert_close(found.random_insertion[i], curves[1])
-
-
-# --- dropped tokens ---
 
 
 @pytest.mark.parametrize("which", [*KINDS, "ours"])
@@ -152,9 +135,6 @@ def test_no_patch_leaves_the_class_token_or_the_heads_leaning(kind):
     if KINDS[kind][2]:
         zero = torch.zeros(1, model.embed_dim, dtype=torch.float64)
         assert_close(found, model.head(model.fc_norm(zero)))
-
-
-# --- what the score must say ---
 
 
 def test_a_true_map_beats_random_and_its_reverse_does_not():
@@ -187,9 +167,6 @@ def test_a_picture_of_the_mean_colour_gives_flat_curves():
         assert_close(curve, curve[:1].expand_as(curve), atol=1e-5, rtol=1e-4)
 
 
-# --- orders ---
-
-
 def test_ranking_by_hand():
     assert ranking(torch.tensor([0.1, 0.7, -2.0, 0.3])).tolist() == [2, 0, 3, 1]
 
@@ -204,10 +181,13 @@ def test_ties_fall_by_a_lot_that_is_the_same_each_time():
 
 
 def test_random_rankings_are_permutations():
-    orders = random_rankings(20, 9, seed=1)
+    orders = faithfulness.random_rankings(20, 9, seed=1)
     assert all(sorted(order) == list(range(9)) for order in orders.tolist())
     assert len({tuple(order) for order in orders.tolist()}) == 20
-    assert random_rankings(0, 9).shape == (0, 9) and len(random_rankings(3, 9)) == 3
+    assert (
+        faithfulness.random_rankings(0, 9).shape == (0, 9)
+        and len(faithfulness.random_rankings(3, 9)) == 3
+    )
     assert torch.equal(orders[10:], 8 - orders[:10])
 
 
@@ -219,13 +199,10 @@ def test_centre_comes_first():
 
 def test_resampled_keeps_its_own_grid_and_widens_a_smaller_one():
     maps = some_map()[None]
-    assert resampled(maps, GRID) is maps
-    wide = resampled(maps, (8, 8))
+    assert faithfulness.resampled(maps, GRID) is maps
+    wide = faithfulness.resampled(maps, (8, 8))
     assert wide.shape == (1, 8, 8)
     assert_close(wide[0, 0, 0], maps[0, 0, 0])
-
-
-# --- areas, bands, blur ---
 
 
 def test_area_and_band_by_hand():
@@ -240,13 +217,10 @@ def test_area_and_band_by_hand():
 
 def test_blur_keeps_a_flat_picture_and_takes_stripes_away():
     flat = torch.full((1, 3, 32, 16), 0.7)
-    assert_close(blur(flat), flat)
+    assert_close(faithfulness.blur(flat), flat)
     stripes = torch.ones(1, 3, 32, 32)
     stripes[..., ::2] = -1
-    assert blur(stripes).abs().max() < 0.2
-
-
-# --- progress, and what goes wrong ---
+    assert faithfulness.blur(stripes).abs().max() < 0.2
 
 
 @pytest.mark.parametrize("fill", faithfulness.FILLS)

@@ -18,8 +18,6 @@ from vitdemo.faithfulness.measured import FILE, best_of, read_measured, summed_u
 from vitdemo.faithfulness.saco import coefficient, group_of, saco
 from vitdemo.faithfulness.sanity import randomised_head, rank_correlation
 
-# --- ROAD ---
-
 
 def test_each_imputed_pixel_is_the_mean_of_its_neighbours():
     image = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
@@ -48,9 +46,6 @@ def test_a_slope_is_foretold_and_large_pictures_are_solved_small():
     assert torch.equal(imputed(slope, torch.ones_like(stays), (7, 7)), slope)
 
 
-# --- SaCo ---
-
-
 def test_saco_by_hand():
     cost = torch.tensor([0.3, 0.1, 0.2])
     # pairs: 5-2 agrees, 5-1 agrees, 2-1 does not: (3 + 4 - 1) / 8
@@ -74,9 +69,6 @@ def test_saco_takes_each_group_away_alone():
     found = saco(model, image, 1, {"own": values, "reverse": -values}, fill="drop", groups=4)
     assert found["own"] == pytest.approx(expected)
     assert found["reverse"] == pytest.approx(-expected)
-
-
-# --- sanity checks ---
 
 
 @pytest.mark.parametrize("spec", [VIT, TIMM, RESNET])
@@ -103,9 +95,6 @@ def test_rank_correlation_is_spearmans():
     assert rank_correlation(first, second) == pytest.approx(expected)
     assert rank_correlation(first, first.exp()) == pytest.approx(1)
     assert np.isnan(rank_correlation(first, torch.ones(6, 6)))
-
-
-# --- what was measured ---
 
 
 def scores(seed=0, n=200):

@@ -4,6 +4,8 @@ A model of patches as small as can be, and pictures with one bright blob somewhe
 so that where a map lies matters, as it does in photos.
 """
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -67,36 +69,28 @@ def both_p(model, image, target, values, seed=0):
     return rank_p(score, measured.random_scores), rank_p(score, laid)
 
 
+@functools.cache
 def p_values(model, smooth):
     """(TRIALS, 2) of maps that know nothing, each on a picture of its own."""
     trials = ((picture(seed), noise(seed, smooth), 1000 * seed) for seed in range(TRIALS))
     return np.array([both_p(model, image, 0, values, seed) for image, values, seed in trials])
 
 
-@pytest.fixture(scope="module")
-def of_noise(model):
-    return p_values(model, smooth=False)
-
-
-@pytest.fixture(scope="module")
-def of_smooth_noise(model):
-    return p_values(model, smooth=True)
-
-
-def test_random_maps_raise_false_alarms_as_often_as_said(of_noise):
-    orders, shape = of_noise.T
+def test_random_maps_raise_false_alarms_as_often_as_said(model):
+    orders, shape = p_values(model, smooth=False).T
     assert 0.03 <= (orders <= LEVEL).mean() <= 0.06
     assert (shape <= LEVEL).mean() <= 0.06
 
 
-def test_smooth_maps_need_the_null_of_their_own_shape(of_smooth_noise):
-    orders, shape = of_smooth_noise.T
+def test_smooth_maps_need_the_null_of_their_own_shape(model):
+    orders, shape = p_values(model, smooth=True).T
     assert (orders <= LEVEL).mean() > 0.15  # their shape alone: the reason for the second null
     assert (shape <= LEVEL).mean() <= 0.06
     assert ((orders <= LEVEL) & (shape <= LEVEL)).mean() <= 0.06  # which is what the page says
 
 
-def test_p_is_uniform_under_the_null(of_noise, of_smooth_noise):
+def test_p_is_uniform_under_the_null(model):
+    of_noise, of_smooth_noise = (p_values(model, smooth=smooth) for smooth in (False, True))
     places = np.arange(1, 20) / 20
     near = stats.kstwo.ppf(0.99, TRIALS)
     orders = (of_noise[:, :1] <= places + 1e-9).mean(axis=0)

@@ -1,11 +1,10 @@
-"""Direct logit attribution and one head's numbers, against numpy in float64, head by head."""
+"""Direct logit attribution and one head's numbers, against the model, head by head."""
 
 import math
 
 import numpy as np
 import pytest
 import torch
-from scipy.special import erf, softmax
 from torch.testing import assert_close
 
 from tests.making import KINDS, VIT, random_model, timm_spec
@@ -42,77 +41,52 @@ def traced(model, kind):
         return trace(model, picture)
 
 
-class Reference:
-    """A block's parts and the head, from the state dict alone."""
+def part(module, name):
+    return getattr(module, name, torch.nn.Identity())
 
-    def __init__(self, model):
-        self.weights = {name: w.numpy() for name, w in model.state_dict().items()}
-        self.heads = model.blocks[0].attn.num_heads
-        self.eps = model.blocks[0].norm1.eps
 
-    def norm(self, name, x, at=None):
-        """x (..., D); a norm that has no weights is none.
+def one_head(block, tokens, h):
+    """Queries, keys and values of head `h`, each (N, d)."""
+    qkv = block.attn.qkv(block.norm1(tokens)).unflatten(1, (3, block.attn.num_heads, -1))
+    q, k, v = qkv[:, :, h].unbind(1)
+    return part(block.attn, "q_norm")(q), part(block.attn, "k_norm")(k), v
 
-        With `at`, x is a change of it, read with the scale held as it is there."""
-        if f"{name}.weight" not in self.weights:
-            return x
-        variance = np.var(x if at is None else at, axis=-1, keepdims=True)
-        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(variance + self.eps)
-        x = x * self.weights[f"{name}.weight"]
-        return x + self.weights[f"{name}.bias"] if at is None else x
 
-    def linear(self, name, x):
-        return x @ self.weights[f"{name}.weight"].T + self.weights.get(f"{name}.bias", 0)
+def handed_on(block, tokens):
+    """What each head hands on to each token: (N, H, d)."""
+    found = []
+    for h in range(block.attn.num_heads):
+        q, k, v = one_head(block, tokens, h)
+        found.append((q @ k.T / math.sqrt(q.shape[1])).softmax(dim=1) @ v)
+    return torch.stack(found, dim=1)
 
-    def scaled(self, name, x):
-        return x * self.weights.get(f"{name}.gamma", 1)
 
-    def head(self, block, tokens, h):
-        """Queries, keys and values of head `h`, each (N, d)."""
-        name, d = f"blocks.{block}", tokens.shape[1] // self.heads
-        parts = self.linear(f"{name}.attn.qkv", self.norm(f"{name}.norm1", tokens))
-        q, k, v = (parts[:, (i * self.heads + h) * d :][:, :d] for i in range(3))
-        return self.norm(f"{name}.attn.q_norm", q), self.norm(f"{name}.attn.k_norm", k), v
+def held(norm, change, at):
+    """A change (..., D) of `at` through `norm`, whose scale is held as it is there."""
+    if isinstance(norm, torch.nn.Identity):
+        return change
+    spread = (at.var(-1, unbiased=False, keepdim=True) + norm.eps).sqrt()
+    return (change - change.mean(-1, keepdim=True)) / spread * norm.weight
 
-    def handed(self, block, tokens):
-        """What each head hands on to each token: (N, H, d)."""
-        found = []
-        for q, k, v in (self.head(block, tokens, h) for h in range(self.heads)):
-            found.append(softmax(q @ k.T / math.sqrt(q.shape[1]), axis=1) @ v)
-        return np.stack(found, axis=1)
 
-    def projected(self, block, joined):
-        name = f"blocks.{block}"
-        joined = self.norm(f"{name}.attn.norm", joined)
-        return self.scaled(f"{name}.ls1", self.linear(f"{name}.attn.proj", joined))
-
-    def mlp(self, block, x):
-        name = f"blocks.{block}"
-        hidden = self.linear(f"{name}.mlp.fc1", self.norm(f"{name}.norm2", x))
-        hidden = hidden * (1 + erf(hidden / math.sqrt(2))) / 2
-        return self.scaled(f"{name}.ls2", self.linear(f"{name}.mlp.fc2", hidden))
-
-    def read(self, change, final, target):
-        """What a change of the answer tokens (R, D) adds to the logit of `target`, all norms'
-        scales held as they are at `final`."""
-        rows = self.norm("norm", change, at=final)
-        if "head_dist.weight" in self.weights:
-            pair = zip(("head", "head_dist"), rows, strict=True)
-            return sum(self.weights[f"{head}.weight"][target] @ row for head, row in pair) / 2
-        pooled = self.norm("norm", final).mean(axis=0)
-        row = self.norm("fc_norm", rows.mean(axis=0), at=pooled)
-        return self.weights["head.weight"][target] @ row
+def read(model, change, final, target):
+    """What a change of the answer tokens (R, D) adds to the logit of `target`."""
+    rows = held(model.norm, change, final)
+    if hasattr(model, "head_dist"):
+        pair = zip((model.head, model.head_dist), rows, strict=True)
+        return float(sum(head.weight[target] @ row for head, row in pair) / 2)
+    pooled = model.norm(final).mean(0)
+    return float(model.head.weight[target] @ held(part(model, "fc_norm"), rows.mean(0), pooled))
 
 
 @torch.no_grad()
 def test_a_heads_numbers_are_those_of_the_reference(model, traced):
-    reference = Reference(model)
-    for layer, tokens in enumerate(traced.tokens[:-1]):
-        found = queries_keys_values(model, tokens, layer)
-        for h in range(reference.heads):
-            expected = reference.head(layer, tokens[0].numpy(), h)
+    for layer, block in enumerate(model.blocks):
+        found = queries_keys_values(model, traced.tokens[layer], layer)
+        for h in range(block.attn.num_heads):
+            expected = one_head(block, traced.tokens[layer, 0], h)
             for one, other in zip(found, expected, strict=True):
-                np.testing.assert_allclose(one[0, h], other, atol=1e-5)
+                assert_close(one[0, h], other, atol=1e-5, rtol=1e-7)
         q, k, _ = found
         weights = (head_scale(model, layer) * q @ k.mT).softmax(-1)
         assert_close(weights, traced.attention[layer], atol=1e-12, rtol=0)
@@ -120,29 +94,26 @@ def test_a_heads_numbers_are_those_of_the_reference(model, traced):
 
 @torch.no_grad()
 def test_parts_are_those_of_the_reference(model, traced):
-    reference, rows = Reference(model), answer_rows(model)
-    tokens = traced.tokens[:, 0].numpy()
-    found = contributions(model, traced.tokens[:, 0], CLASSES)
+    rows, tokens = answer_rows(model), traced.tokens[:, 0]
+    found = contributions(model, tokens, CLASSES)
     for k, target in enumerate(CLASSES):
 
         def check(found, change, target=target):
-            expected = reference.read(change, tokens[-1][rows], target)
+            expected = read(model, change, tokens[-1, rows], target)
             assert float(found) == pytest.approx(expected, abs=1e-5)
 
-        check(found.embedding[k], tokens[0][rows])
-        for layer, x in enumerate(tokens[:-1]):
-            handed = reference.handed(layer, x)[rows]  # (R, H, d)
-            update = reference.projected(layer, handed.reshape(len(handed), -1))
+        check(found.embedding[k], tokens[0, rows])
+        for layer, (block, x) in enumerate(zip(model.blocks, tokens, strict=False)):
+            attn, scale = block.attn, part(block, "ls1")
+            handed = handed_on(block, x)[rows]  # (R, H, d)
+            update = scale(attn.proj(part(attn, "norm")(handed.flatten(1))))
             check(found.heads[k, layer].sum() + found.attention_bias[k, layer], update)
-            check(found.mlps[k, layer], reference.mlp(layer, x[rows] + update))
-            if f"blocks.{layer}.attn.norm.weight" in reference.weights:
+            mlp = part(block, "ls2")(block.mlp(block.norm2(x[rows] + update)))
+            check(found.mlps[k, layer], mlp)
+            if not isinstance(part(attn, "norm"), torch.nn.Identity):
                 continue  # its heads share a norm, and the loop below leaves that out
-            projections = np.split(
-                reference.weights[f"blocks.{layer}.attn.proj.weight"], reference.heads, axis=1
-            )
-            for h, own in enumerate(projections):
-                change = reference.scaled(f"blocks.{layer}.ls1", handed[:, h] @ own.T)
-                check(found.heads[k, layer, h], change)
+            for h, own in enumerate(attn.proj.weight.chunk(attn.num_heads, dim=1)):
+                check(found.heads[k, layer, h], scale(handed[:, h] @ own.T))
 
 
 @torch.no_grad()
