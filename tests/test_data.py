@@ -1,7 +1,5 @@
 """Data sets as tensors: what is read is what lies there, and every mistake is named."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
@@ -21,69 +19,42 @@ def noise(count=1, size=40, seed=0):
     return torch.randint(0, 256, (count, 3, size, size), generator=generator, dtype=torch.uint8)
 
 
-def test_classes_come_from_the_folders(put_pictures):
-    source = open_source(put_pictures(THREE))
+def test_a_folder_is_read_as_the_page_would_show_it(put_pictures):
+    root = put_pictures(THREE | {"train/.cache": 1, "test/.cache": 1})  # which is no class
+    source = open_source(root)
     assert source.classes == ("ant", "bee", "cow")
     assert (source.name, source.is_cifar10) == ("pictures", False)
-
-
-def test_pictures_of_any_size_become_squares_of_one_size(put_pictures):
-    train = open_source(put_pictures(THREE)).load("train", 16)
+    train = source.load("train", 16)
     assert train.images.shape == (9, 3, 16, 16)
     assert train.images.dtype == torch.uint8
     assert train.labels.tolist() == [0, 0, 0, 0, 1, 1, 1, 2, 2]
-
-
-def test_folder_pictures_are_what_the_page_would_show(put_pictures):
-    root = put_pictures(THREE)
     first = Image.open(root / "train" / "bee" / "1.png")
-    loaded = open_source(root).load("train", 16).images[5]
-    assert np.array_equal(loaded.numpy(), to_uint8(square_crop(first, 16)))
+    assert np.array_equal(train.images[5].numpy(), to_uint8(square_crop(first, 16)))
+    assert source.load("test", 16).labels.tolist() == [0, 0, 2]  # as in training
 
 
-def test_a_test_set_without_some_class_keeps_the_labels_of_training(put_pictures):
-    assert open_source(put_pictures(THREE)).load("test", 16).labels.tolist() == [0, 0, 2]
-
-
-def test_a_class_in_test_alone_is_named(put_pictures):
-    source = open_source(put_pictures({**THREE, "test/dodo": 1}))
-    with pytest.raises(DataError, match="'dodo'"):
-        source.load("test")
-
-
-def test_an_unreadable_picture_is_named(put_pictures):
-    root = put_pictures(THREE)
-    (root / "train" / "bee" / "broken.png").write_bytes(b"no picture")
-    with pytest.raises(DataError, match=r"bee/broken\.png"):
-        open_source(root).load("train")
-
-
-def test_a_folder_with_no_test_pictures_says_where_to_put_them(put_pictures):
-    source = open_source(put_pictures({"train/ant": 1, "train/bee": 1, "test/ant": 0}))
-    with pytest.raises(DataError, match=r"no pictures: put them into .*/test/<class>/"):
-        source.load("test")
-
-
-def test_a_folder_without_test_says_so(put_pictures):
-    with pytest.raises(DataError, match="has train/ but no test/"):
-        open_source(put_pictures({"train/ant": 1, "train/bee": 1}))
-
-
-def test_hidden_folders_are_no_classes(put_pictures):
-    root = put_pictures(THREE | {"train/.cache": 1, "test/.cache": 1})
-    source = open_source(root)
-    assert source.classes == ("ant", "bee", "cow")
-    assert source.load("test").labels.max() == 2
-
-
-def test_one_class_is_not_enough(put_pictures):
-    with pytest.raises(DataError, match="at least two"):
-        open_source(put_pictures({"train/ant": 1, "test/ant": 1}))
-
-
-def test_an_unknown_part_is_refused(put_pictures):
-    with pytest.raises(DataError, match="'validation'"):
-        open_source(put_pictures(THREE)).load("validation")
+@pytest.mark.parametrize(
+    ("counts", "part", "words"),
+    [
+        (THREE | {"test/dodo": 1}, "test", "'dodo'"),
+        (THREE, "validation", "'validation'"),
+        (
+            {"train/ant": 1, "train/bee": 1, "test/ant": 0},
+            "test",
+            "no pictures: put them into .*/test/<class>/",
+        ),
+        ({"train/ant": 1, "train/bee": 1}, None, "has train/ but no test/"),
+        ({"train/ant": 1, "test/ant": 1}, None, "at least two"),
+        (THREE, "train", r"bee/broken\.png"),
+    ],
+)
+def test_what_is_wrong_with_a_folder_is_named(put_pictures, counts, part, words):
+    root = put_pictures(counts)
+    if "broken" in words:
+        (root / "train" / "bee" / "broken.png").write_bytes(b"no picture")
+    source = open_source(root) if part else None
+    with pytest.raises(DataError, match=words):
+        source.load(part) if part else open_source(root)
 
 
 @pytest.mark.parametrize("download", [True, False])
@@ -124,53 +95,31 @@ def test_a_damaged_cifar10_names_what_to_delete(tmp_path):
         open_source(tmp_path).load("train")
 
 
-def test_split_holds_out_each_class_in_proportion():
+def test_split_holds_out_each_class_in_proportion_by_its_seed():
     labels = torch.tensor([0] * 60 + [1] * 30 + [2] * 10)
     kept, held = stratified_split(labels, 0.2, seed=0)
     assert labels[held].bincount().tolist() == [12, 6, 2]
     assert sorted(kept.tolist() + held.tolist()) == list(range(100))
-
-
-def test_split_is_the_same_for_one_seed_and_another_for_another():
-    labels = torch.arange(4).repeat(25)
-    first, again, other = (stratified_split(labels, 0.2, seed)[1] for seed in (3, 3, 4))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-
-
-def test_split_takes_a_number_of_pictures_too():
-    _, held = stratified_split(torch.arange(4).repeat(25), 12, seed=0)
-    assert len(held) == 12
-
-
-def test_split_refuses_a_class_of_one_picture():
+    assert torch.equal(held, stratified_split(labels, 0.2, seed=0)[1])
+    assert not torch.equal(held, stratified_split(labels, 0.2, seed=4)[1])
+    assert len(stratified_split(labels, 12, seed=0)[1]) == 12  # a number of pictures
     with pytest.raises(DataError, match="smallest class"):
         stratified_split(torch.tensor([0, 0, 0, 0, 1]), 0.4, seed=0)
 
 
-def changed(pictures, what):
-    images, labels = pictures.images.clone(), pictures.labels.clone()
-    if what == "pixel":
-        images[2, 1, 0, 0] += 1
-    if what == "label":
-        labels[2] += 1
-    if what == "order":
-        images[[0, 1]] = images[[1, 0]]
-    return Pictures(images, labels)
-
-
-@pytest.mark.parametrize("what", ["pixel", "label", "order"])
-def test_fingerprint_notices_every_change(what):
-    pictures = Pictures(noise(4, 8), torch.tensor([0, 0, 1, 1]))
-    names = ("ant", "bee")
-    assert data.fingerprint(changed(pictures, ""), names) == data.fingerprint(pictures, names)
-    assert data.fingerprint(changed(pictures, what), names) != data.fingerprint(pictures, names)
-
-
-def test_fingerprint_notices_a_class_name():
-    pictures = Pictures(noise(2, 8), torch.tensor([0, 1]))
-    prints = {data.fingerprint(pictures, n) for n in [("a", "bc"), ("ab", "c"), ("bc", "a")]}
-    assert len(prints) == 3
+def test_fingerprint_notices_every_change():
+    images, labels, names = noise(4, 8), torch.tensor([0, 0, 1, 1]), ("ant", "bee")
+    pixel, label = images.clone(), labels.clone()
+    pixel[2, 1, 0, 0] += 1
+    label[2] += 1
+    changed = [(images.clone(), labels.clone()), (pixel, labels), (images, label)]
+    changed.append((images[[1, 0, 2, 3]], labels))
+    prints = [data.fingerprint(Pictures(*parts), names) for parts in changed]
+    prints += [
+        data.fingerprint(Pictures(images, labels), n) for n in (names, ("a", "ntbee"), names[::-1])
+    ]
+    assert prints[0] == prints[4]
+    assert len(set(prints)) == len(prints) - 1
 
 
 def test_pixel_statistics_are_numpys():
@@ -180,9 +129,7 @@ def test_pixel_statistics_are_numpys():
     mean, std = data.pixel_statistics(images)
     assert mean == pytest.approx(pixels.mean((0, 2, 3)), abs=6e-5)
     assert std == pytest.approx(pixels.std((0, 2, 3)), abs=6e-5)
-
-
-def test_pixel_statistics_of_one_colour_can_be_divided_by():
+    # Those of one colour can be divided by.
     assert min(data.pixel_statistics(torch.full((2, 3, 4, 4), 7, dtype=torch.uint8))[1]) > 0
 
 
@@ -213,18 +160,10 @@ def test_synthetic_classes_have_the_same_colours_to_train_and_to_test_on():
     assert (first - second).abs().max() < 2  # grey levels; other colours differ by 60
 
 
-def test_pictures_are_frozen():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        data.synthetic().labels = None
-
-
-def test_cifar10_holds_10000_test_pictures_of_ten_classes(cifar10):
+def test_cifar10_holds_its_pictures_and_its_constants_are_theirs(cifar10):
     pictures = cifar10.load("test")
     assert pictures.images.shape == (10_000, 3, 32, 32)
     assert pictures.labels.bincount().tolist() == [1000] * len(cifar10.classes)
-
-
-def test_cifar10_constants_are_those_of_its_50000_training_pictures(cifar10):
     pictures = cifar10.load("train")
     assert pictures.labels.bincount().tolist() == [5000] * 10
     assert data.pixel_statistics(pictures.images) == (data.CIFAR10_MEAN, data.CIFAR10_STD)
