@@ -36,32 +36,33 @@ def cut(model, heads):
     return model
 
 
+def all_heads(model):
+    return set(itertools.product(range(len(model.blocks)), range(model.blocks[0].attn.num_heads)))
+
+
 @torch.no_grad()
-@pytest.mark.parametrize("heads", [set(), {(1, 0)}, SEVERAL])
+@pytest.mark.parametrize("heads", [set(), {(1, 0)}, SEVERAL, "all"], ids=str)
 def test_without_heads_is_the_model_cut_by_hand(model, heads):
-    images = pictures(model)
+    images, heads = pictures(model), all_heads(model) if heads == "all" else heads
     expected = cut(model, heads)(images)
     torch.testing.assert_close(logits_without(model, images, heads), expected, atol=1e-9, rtol=0)
     assert not heads or (expected - model(images)).abs().max() > 1e-3
 
 
 @torch.no_grad()
-def test_no_head_at_all(model):
+def test_each_head_alone_is_the_model_cut_by_hand_and_the_model_is_left_as_it_was(model):
     images = pictures(model)
-    every = set(itertools.product(range(len(model.blocks)), range(model.blocks[0].attn.num_heads)))
-    expected = cut(model, every)(images)
-    torch.testing.assert_close(logits_without(model, images, every), expected, atol=1e-9, rtol=0)
-
-
-@torch.no_grad()
-def test_each_head_alone_is_the_model_cut_by_hand(model):
-    images = pictures(model)
+    before, weights = model(images), copy.deepcopy(model.state_dict())
     found = logits_without_each(model, trace(model, images).tokens)
     L, H = len(model.blocks), model.blocks[0].attn.num_heads
     assert found.shape == (L, H, 2, model.num_classes)
-    for layer, head in itertools.product(range(L), range(H)):
+    for layer, head in all_heads(model):
         expected = cut(model, {(layer, head)})(images)
         torch.testing.assert_close(found[layer, head], expected, atol=1e-9, rtol=0)
+    logits_without(model, images, SEVERAL)
+    assert torch.equal(model(images), before)
+    assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
 
 
 @torch.no_grad()
@@ -110,17 +111,6 @@ def test_a_head_that_hands_on_the_same_always_is_not_missed():
     each = logits_without_each(model, trace(model, images).tokens, means)
     torch.testing.assert_close(each[1, 0], whole)
     torch.testing.assert_close(each[2, 1], logits_without(model, images, {(2, 1)}, means))
-
-
-@torch.no_grad()
-def test_the_model_is_left_as_it_was(model):
-    images = pictures(model)
-    before, weights = model(images), copy.deepcopy(model.state_dict())
-    logits_without(model, images, SEVERAL)
-    logits_without_each(model, trace(model, images).tokens)
-    assert torch.equal(model(images), before)
-    assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
-    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
 
 
 @torch.no_grad()
