@@ -53,47 +53,31 @@ def test_each_kind_answers_and_shows_its_maps(kind):
     assert answer.probabilities.shape == (classes,)
     look = workbench.look(run, picture())
     assert look.num_prefix_tokens == prefix
-    assert look.head_maps(1).shape[1:] == grid
     rolled = look.rollout_map(2, fusion="mean", discard_ratio=0.0)
     assert rolled.shape == grid
     assert np.isfinite(rolled).all()
-
-
-def test_where_the_patches_answer_a_register_does_not(kind):
-    name, run, workbench = kind
-    look = workbench.look(run, picture())
-    P = look.grid[0] * look.grid[1]
-    if "gap" in name:
-        patches = look.attention[0, :, -P:, -P:]  # (H, P, P)
-        wanted = patches.mean(1).reshape(-1, *look.grid)
-    else:
-        heads = 2 if "distilled" in name else 1  # each reads a token of its own
-        wanted = look.attention[0, :, :heads, -P:].mean(1).reshape(-1, *look.grid)
+    P = grid[0] * grid[1]
+    # Where the patches answer, a register does not; each of two heads reads a token of its own.
+    readers = slice(-P, None) if "gap" in name else slice(2 if "distilled" in name else 1)
+    wanted = look.attention[0, :, readers, -P:].mean(1).reshape(-1, *grid)
     assert np.allclose(look.head_maps(1), wanted, atol=1e-7)
 
 
-def test_imagenets_classes_have_their_names():
-    run = timm_run("timm:deit_tiny_patch16_224")
-    assert run.classes[281] == "tabby, tabby cat"
-    assert run.config["parameters"] == 5_717_416
-    assert run.preprocessing.size == 224
-    assert run.classes[134] == "crane (class 134)"  # the bird; the machine has the name as well
-    assert run.classes[517] == "crane (class 517)"
-    assert len(set(run.classes)) == 1000
-
-
-def test_a_local_file_of_weights_is_used(tmp_path):
+def test_imagenets_classes_have_their_names_and_a_local_file_of_weights_is_used(tmp_path):
     torch.manual_seed(0)
     model = timm.create_model("deit_tiny_patch16_224")
     save_file(model.state_dict(), tmp_path / "weights.safetensors")
     run = timm_run(f"timm:deit_tiny_patch16_224={tmp_path / 'weights.safetensors'}")
     loaded = Workbench([], None, CPU, [run]).model(run)
     assert torch.equal(loaded.head.weight, model.head.weight)
-
-
-def test_a_model_of_the_zoo_has_no_evaluation():
+    assert run.classes[281] == "tabby, tabby cat"
+    assert run.config["parameters"] == 5_717_416
+    assert run.preprocessing.size == 224
+    assert run.classes[134] == "crane (class 134)"  # the bird; the machine has the name as well
+    assert run.classes[517] == "crane (class 517)"
+    assert len(set(run.classes)) == 1000
     with pytest.raises(RunError, match="no evaluation"):
-        _ = timm_run("timm:deit_tiny_patch16_224").evaluation
+        _ = run.evaluation
 
 
 @pytest.mark.parametrize(
@@ -190,15 +174,12 @@ def test_a_model_is_added_for_all_or_for_one_visit():
     assert workbench.timm_models == (two,)
 
 
-def test_models_are_preset_by_a_variable(monkeypatch, capsys):
+def test_a_model_that_timm_lacks_is_told_where_it_was_named(monkeypatch, capsys):
+    assert app.main(["--model", "timm:nonsense", "--device", "cpu"]) == 2
+    assert "nonsense" in capsys.readouterr().err
     monkeypatch.setenv("VITDEMO_MODELS", "test_vit, timm:nonsense")
     assert app.main(["--device", "cpu"]) == 2
     assert "timm has no model 'nonsense'" in capsys.readouterr().err
-
-
-def test_the_command_line_refuses_it_too(capsys):
-    assert app.main(["--model", "timm:nonsense", "--device", "cpu"]) == 2
-    assert "nonsense" in capsys.readouterr().err
 
 
 def test_the_map_of_an_average_leaves_the_registers_out():
