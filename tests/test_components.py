@@ -111,9 +111,6 @@ def test_signed_colours_are_purple_against_white_and_orange_for_and_plain_ones_r
     assert (np.diff(plain @ [0.299, 0.587, 0.114]) >= -0.7).all()  # brightness, but for rounding
 
 
-# --- attention -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_attention_travels_as_files_of_its_matrices(cache, tmp_path, kind):
     look = look_of(tmp_path, KINDS[kind], (200, 30, 90))
@@ -149,9 +146,6 @@ def test_the_same_question_makes_no_new_file_and_another_rollout_one(cache, tmp_
 def test_a_model_without_attention_is_a_sentence():
     assert AttentionView().postprocess("No attention.") == {"sentence": "No attention."}
     assert AttentionView().postprocess(None) is None
-
-
-# --- the picture ---------------------------------------------------------------------------------
 
 
 def event(**data) -> gr.EventData:
@@ -207,9 +201,6 @@ def test_what_is_offered_is_one_sheet_a_group(cache):
     value = Offers().postprocess(Offered(None, group, "no photos"))
     assert (value["photos"], value["sentence"]) == (None, "no photos")
     np.testing.assert_array_equal(shown(value["tests"]["sheet"])[:, 8:16], pictures[1])
-
-
-# --- answers, maps, the changed picture ----------------------------------------------------------
 
 
 def test_a_card_has_the_likeliest_classes_first(tmp_path):
@@ -268,9 +259,6 @@ def test_a_hole_has_the_colour_that_the_server_paints_it_in(cache):
     assert value["hole"] == "rgb(10 200 30)"
     assert (value["grid"], value["removed"]) == ([4, 4], [5])
     assert value["words"] == "1 of 16 patches removed"
-
-
-# --- pieces of a tab -----------------------------------------------------------------------------
 
 
 def test_pieces_become_json_without_what_says_nothing():

@@ -20,8 +20,7 @@ from vitdemo.errors import ImageError
 from vitdemo.inputs import load_image, square_crop, to_uint8
 
 COLOUR = (200, 100, 50)
-HAS_AVIF = "AVIF" in inputs.FORMATS
-HAS_HEIF = "HEIF" in inputs.FORMATS
+PERHAPS = ("AVIF", "HEIF")  # are not on every machine
 
 
 @pytest.fixture
@@ -239,7 +238,7 @@ STORED = {  # EXIF orientation -> how a camera stores the upright picture (EXIF 
     7: lambda a: a[::-1, ::-1].swapaxes(0, 1),
     8: lambda a: np.rot90(a, -1),
 }
-EXACTLY = {  # how to keep the pixels; AVIF and HEIF are not on every machine
+EXACTLY = {  # how to keep the pixels
     "png": {},
     "tiff": {},
     "webp": {"lossless": True},
@@ -462,7 +461,7 @@ def crafted_exif_jpeg():
 
 
 def crafted_exif_avif():
-    if not HAS_AVIF:
+    if "AVIF" not in inputs.FORMATS:
         pytest.skip("this Pillow reads no AVIF")
     harmless = exif_bomb(240_000, 1).replace(struct.pack("<I", 239_992), struct.pack("<I", 4), 1)
     return encoded(plain(), "AVIF", exif=harmless).replace(harmless, exif_bomb(240_000, 9000))
@@ -494,8 +493,8 @@ def fuzzed():
         encoded(colour, "TIFF", compression="tiff_lzw", exif=exif),
         encoded(colour.convert("F"), "TIFF"),
         encoded(colour.convert("I"), "PPM"),
-    ] + ([encoded(alpha, "AVIF", exif=exif)] if HAS_AVIF else [])
-    wholes += [encoded(alpha, "HEIF", exif=exif)] if HAS_HEIF else []
+    ]
+    wholes += [encoded(alpha, kind, exif=exif) for kind in inputs.FORMATS if kind in PERHAPS]
     for case in range(300):
         content = bytearray(wholes[case % len(wholes)])
         reach = len(content) if dice.random() < 0.5 else 64  # headers matter most

@@ -133,7 +133,6 @@ def test_no_circle_of_imports():
         ("vitdemo.data", "def late():\n    import vitdemo.runs"),
         ("vitdemo.data", "from .errors import DataError"),
         ("vitdemo.data", "import train"),
-        ("vitdemo.models.vit", "from vitdemo.recipes import Recipe"),
         ("vitdemo.workbench", "import gradio as gr"),
         ("vitdemo.attention", "from captum.attr import Saliency"),
         ("vitdemo.page.look", "from matplotlib.figure import Figure"),
