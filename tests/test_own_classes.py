@@ -96,45 +96,35 @@ def learnt(shipped, digits):
 def test_names_that_cannot_be_are_refused(name, words):
     with pytest.raises(DataError, match=words):
         Collection().with_class("mug").with_class(name)
-
-
-def test_a_name_of_html_stays_words():
-    assert Collection().with_class("<b>x</b>").classes[0].name == "<b>x</b>"
+    assert Collection().with_class("<b>x</b>").classes[0].name == "<b>x</b>"  # stays words
 
 
 def test_limits_are_told_and_lose_nothing():
-    full = Collection()
-    for i in range(20):
-        full = full.with_class(f"c{i}")
+    full = filled(*map(str, range(20)), each=0)
     with pytest.raises(DataError, match="20 classes"):
         full.with_class("one more")
     many = full
     for i in range(500):
-        image = Image.new("RGB", (8, 8), (i % 256, i // 256, 7))
-        many = many.with_picture(i % 20, image)
+        many = many.with_picture(i % 20, Image.new("RGB", (8, 8), (i % 256, i // 256, 7)))
     with pytest.raises(DataError, match="500 pictures"):
         many.with_picture(0, noise(0), "late.png")
     assert len(many) == 500 and len(full) == 0
 
 
 def test_files_that_are_no_pictures_are_named_and_the_rest_is_taken(tmp_path):
-    noise(1).save(tmp_path / "good.png")
-    noise(1).save(tmp_path / "again.png")
-    (tmp_path / "bad.png").write_text("no picture")
     paths = [tmp_path / name for name in ("good.png", "bad.png", "again.png")]
+    noise(1).save(paths[0])
+    paths[1].write_text("no picture")
+    noise(1).save(paths[2])
     found, problems = Collection().with_class("a").with_files(0, paths)
     assert len(found) == 1
     assert "bad.png" in problems[0] and "again.png' is in 'a' already" in problems[1]
 
 
-def test_the_same_picture_is_not_in_two_classes():
-    found = filled("a", "b", each=1)
+def test_a_picture_is_in_one_class_and_it_or_a_class_is_taken_away():
+    found = filled("a", "b")
     with pytest.raises(DataError, match="in 'a' already"):
         found.with_picture(1, noise(0), "x")
-
-
-def test_a_picture_or_a_class_is_taken_away():
-    found = filled("a", "b")
     less = found.without(0, 1)
     kept = [picture.key for picture in found.classes[0].pictures]
     assert [picture.key for picture in less.classes[0].pictures] == [kept[0], *kept[2:]]
@@ -168,19 +158,16 @@ def test_zips_that_want_something_else_are_refused(tmp_path, entries, words):
         Collection().with_zip(zipped(tmp_path / "z.zip", entries))
 
 
-def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+def test_a_zip_bomb_is_refused_before_it_is_unpacked_and_what_is_no_zip_too(tmp_path, monkeypatch):
     path = zipped(tmp_path / "z.zip", {f"a/{i}.png": bytes(10**6) for i in range(5)})
     assert path.stat().st_size < 10**5
     monkeypatch.setattr("vitdemo.own_classes.MOST_UNPACKED", 4 * 10**6)
     monkeypatch.setattr(zipfile.ZipFile, "open", None)
     with pytest.raises(DataError, match="more than a collection"):
         Collection().with_zip(path)
-
-
-def test_what_is_no_zip_is_said(tmp_path):
-    (tmp_path / "z.zip").write_bytes(b"PK\x03\x04 and no more")
+    path.write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(DataError, match="no zip file"):
-        Collection().with_zip(tmp_path / "z.zip")
+        Collection().with_zip(path)
 
 
 # --- learning ------------------------------------------------------------------------------------
@@ -202,61 +189,58 @@ def test_labels_without_sense_are_not_learnt(workbench):
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_the_run_answers_as_the_regression_does(shipped, digits, tmp_path, count):
-    few = Collection(digits.classes[:count])
-    found = learn(shipped, shipped.run(BASE), few)
+    found = learn(shipped, shipped.run(BASE), Collection(digits.classes[:count]))
     run = write(shipped, found, tmp_path / "own")
     assert run.classes == found.classes and run.has_weights and run.has_evaluation
     opened = Workbench([tmp_path], None, torch.device("cpu"))
-    right = 0
-    for picture, label in zip(found.pictures, found.labels, strict=True):
-        answer = opened.answer(opened.run("own"), picture.square).probabilities
-        right += answer.argmax() == label
-    assert right >= 0.95 * len(found.labels)  # those it was fitted on
+    own, squares = opened.run("own"), [picture.square for picture in found.pictures]
+    answers = [opened.answer(own, square).probabilities.argmax() for square in squares]
+    assert np.mean(np.array(answers) == found.labels) >= 0.95  # those it was fitted on
     layer = runs.load_model(run, torch.device("cpu")).head
     np.testing.assert_allclose(layer.weight.detach(), found.weight, atol=2e-3, rtol=2e-3)
-    assert opened.look(opened.run("own"), found.pictures[0].square).layers == 12
+    assert opened.look(own, squares[0]).layers == 12
     assert np.array_equal(run.evaluation.probabilities, found.probabilities)
 
 
 def test_too_little_to_learn_from_is_said(workbench):
     with pytest.raises(DataError, match="Two classes"):
         check(filled("a"))
+    one = filled("a").with_class("b").with_picture(1, noise(7))
     with pytest.raises(DataError, match="'b' has 1 pictures"):
-        learn(
-            workbench, workbench.run("vit"), filled("a").with_class("b").with_picture(1, noise(7))
-        )
+        learn(workbench, workbench.run("vit"), one)
     with pytest.raises(RunError, match="two last layers"):
         learn(workbench, workbench.run("distilled"), filled("a", "b"))
 
 
 def test_learning_can_be_stopped_and_says_how_far_it_is(workbench):
-    shares = []
-    learn(workbench, workbench.run("vit"), filled("a", "b"), report=lambda s, _: shares.append(s))
+    shares, found = [], filled("a", "b")
+    learn(workbench, workbench.run("vit"), found, report=lambda share, _: shares.append(share))
     assert shares == sorted(shares) and shares[0] >= 0 and shares[-1] < 1
 
     def stop(share, words):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        learn(workbench, workbench.run("vit"), filled("a", "b"), report=stop)
+        learn(workbench, workbench.run("vit"), found, report=stop)
 
 
 # --- the tab -------------------------------------------------------------------------------------
 
 
-def event(**data):
-    return SimpleNamespace(_data=data)
-
-
 def test_what_a_browser_asks_is_followed_and_taken_back(workbench):
-    kept, problems = tab.follow(workbench, tab.Kept(), event(what="class", name="mug"))
-    assert [each.name for each in kept.collection.classes] == ["mug"] and problems == []
-    kept, _ = tab.follow(workbench, kept, event(what="remove", index=0))
-    assert kept.collection == Collection()
-    kept, _ = tab.follow(workbench, kept, event(what="undo"))
-    assert [each.name for each in kept.collection.classes] == ["mug"]
+    def ask(kept, **data):
+        kept, problems = tab.follow(workbench, kept, SimpleNamespace(_data=data))
+        assert problems == []
+        return kept, [each.name for each in kept.collection.classes]
+
+    kept, names = ask(tab.Kept(), what="class", name="mug")
+    assert names == ["mug"]
+    kept, names = ask(kept, what="remove", index=0)
+    assert names == [] and kept.collection == Collection()
+    kept, names = ask(kept, what="undo")
+    assert names == ["mug"]
     with pytest.raises(DataError, match="nothing to take back"):
-        tab.follow(workbench, kept, event(what="undo"))
+        ask(kept, what="undo")
 
 
 @pytest.mark.parametrize(
@@ -288,9 +272,7 @@ def test_figures_say_how_little_they_say(learnt):
     words = [piece.text for piece in tab.pieces(learnt) if hasattr(piece, "text")]
     assert re.search(r"\*\*\d+\.\d %\*\* of 60 pictures", words[0]) and "5-fold" in words[0]
     assert "say little" in words[1]
-    table = next(
-        piece for piece in tab.pieces(learnt) if getattr(piece, "file", "") == "own-confusion"
-    )
+    (table,) = [p for p in tab.pieces(learnt) if getattr(p, "file", "") == "own-confusion"]
     assert sum(int(cell.text) for row in table.rows for cell in row[1:]) == 60
 
 
