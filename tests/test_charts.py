@@ -32,42 +32,25 @@ def test_square_plot_draws_shares_as_percent(steps):
 def test_reliability_plot_leaves_empty_bins_out():
     edges, confidence = np.linspace(0, 1, 4), np.array([NAN, 0.5, 0.75])
     found = Reliability(edges, np.array([0, 2, 4]), np.array([0, 1, 2]), confidence)
-    scaled = Reliability(
-        edges, np.array([0, 0, 6]), np.array([0, 0, 3]), np.array([NAN, NAN, 0.25])
-    )
+    right, confidence = np.array([0, 0, 3]), np.array([NAN, NAN, 0.25])
+    scaled = Reliability(edges, np.array([0, 0, 6]), right, confidence)
     band = np.array([[NAN, 0.25, 0.5], [NAN, 0.75, 1]])
     figure = charts.reliability_plot(found, band, scaled)
     chance, before, after = figure.axes[0].collections
     assert before.get_offsets().tolist() == [[50, 50], [75, 50]]
     assert before.get_sizes()[0] < before.get_sizes()[1]
     assert after.get_offsets().tolist() == [[25, 50]]
-    assert [s.tolist() for s in chance.get_segments()] == [
-        [[50, 25], [50, 75]],
-        [[75, 50], [75, 100]],
-    ]
+    wanted = [[[50, 25], [50, 75]], [[75, 50], [75, 100]]]
+    assert [segment.tolist() for segment in chance.get_segments()] == wanted
 
 
 def test_confidence_plot_has_shares_of_right_and_of_wrong():
-    edges = np.array([0, 0.5, 1])
-    figure = charts.confidence_plot(edges, np.array([1, 3]), np.array([1, 0]))
+    figure = charts.confidence_plot(np.array([0, 0.5, 1]), np.array([1, 3]), np.array([1, 0]))
     bars = [(b.get_x(), b.get_height(), to_hex(b.get_facecolor())) for b in figure.axes[0].patches]
-    assert bars == [
-        (0, 25, charts.RIGHT),
-        (50, 75, charts.RIGHT),
-        (22.5, 100, charts.WRONG),
-        (72.5, 0, charts.WRONG),
-    ]
-
-
-def test_no_wrong_answer_draws_no_bar():
+    right, wrong = charts.RIGHT, charts.WRONG
+    assert bars == [(0, 25, right), (50, 75, right), (22.5, 100, wrong), (72.5, 0, wrong)]
     figure = charts.confidence_plot(np.array([0, 1]), np.array([4]), np.array([0]))
-    assert [bar.get_height() for bar in figure.axes[0].patches] == [100, 0]
-
-
-def test_charts_take_the_pages_text_colour():
-    figure = charts.gain_plot(["a"], [McNemar(500, 30, 10, 1000, math.nan)], [True])
-    text = figures.svg(figure)
-    assert "currentColor" in text and figures.INK not in text
+    assert [bar.get_height() for bar in figure.axes[0].patches] == [100, 0]  # none is wrong
 
 
 def test_gains_are_drawn_in_points_and_a_doubtful_one_is_empty():
@@ -84,6 +67,7 @@ def test_gains_are_drawn_in_points_and_a_doubtful_one_is_empty():
     assert texts[2].count("\n") == 2
     drawn = figures.svg(figure)  # in which no word of a stranger is taken for a formula
     assert r"worse $\x$ $a$" in drawn
+    assert "currentColor" in drawn and figures.INK not in drawn  # the page's text colour
 
 
 def test_the_truth_meter_draws_every_curve_over_the_band_of_chance():

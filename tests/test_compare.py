@@ -46,14 +46,13 @@ def test_a_row_says_what_the_files_say(workbench):
     assert (row.tested.worst_class, row.tested.worst_f1) == ("cat", pytest.approx(6 / 7))
 
 
-def test_the_best_run_comes_first_and_the_untested_last(workbench):
+def test_the_best_run_comes_first_the_untested_last_and_only_weights_can_be_tried(workbench):
     rows = compare.model_rows(workbench)
     assert [row.name for row in rows] == ["vit", "worse", "untested"]
     assert rows[-1].tested is None and rows[-1].file_bytes is None
-
-
-def test_only_runs_with_weights_can_be_tried(workbench):
     assert [run.name for run in compare.trained_rows(workbench)] == ["vit", "worse"]
+    with pytest.raises(RunError, match="'untested' has no weights"):
+        compare.latency(workbench, workbench.run("untested"), 1)
 
 
 def test_an_unusable_evaluation_is_named_and_the_others_stand(tmp_path):
@@ -66,32 +65,31 @@ def test_an_unusable_evaluation_is_named_and_the_others_stand(tmp_path):
     assert "NaN" in rows[1].problem and rows[1].tested is None
 
 
-def test_a_part_of_the_training_pictures_is_said(tmp_path):
-    run = make_run(tmp_path / "part")
-    split = {"seed": 0, "train_pictures": 20_000, "validation_pictures": 5000}
-    runs.write_config(run.path, run.config | {"split": split})
+SPLIT = {"seed": 0, "train_pictures": 20_000, "validation_pictures": 5000}
+THOUSANDS, ELSEWHERE = "Training pictures (thousand)", "Reported elsewhere (%)"
+
+
+@pytest.mark.parametrize(
+    ("config", "wanted"),
+    [
+        ({}, {THOUSANDS: "–", ELSEWHERE: "95.04 / 96.53", "Macro ROC-AUC": "–"}),
+        ({"data": {"name": "cifar10"}}, {"Data set": "cifar10", ELSEWHERE: "95.04 / 96.53"}),
+        (
+            {"data": {"name": "pets"}, "split": SPLIT},
+            {"Data set": "pets", ELSEWHERE: "–", THOUSANDS: "20.0"},
+        ),
+    ],
+)
+def test_a_cell_says_what_the_file_says(tmp_path, config, wanted):
+    """What others report is by recipe, and stands beside runs on the same data set alone."""
+    run = make_run(tmp_path / "mine")
+    recipe = run.config["recipe"] | {"name": "vit-conv-stem"}
+    runs.write_config(run.path, run.config | {"recipe": recipe} | config)
+    one_class = replace(run.evaluation, labels=np.zeros(200, dtype=np.int64))
+    runs.write_evaluation(run.path, one_class)
     header, (row,) = compare.cells(compare.model_rows(Workbench([tmp_path], None, CPU)))
-    assert row[header.index("Training pictures (thousand)")] == "20.0"
-
-
-@pytest.mark.parametrize(("name", "known"), [("cifar10", True), ("pets", False)])
-def test_what_others_report_stands_beside_runs_on_the_same_data_set_alone(tmp_path, name, known):
-    run = make_run(tmp_path / "resnet18", RESNET)
-    runs.write_config(run.path, run.config | {"data": {"name": name, "fingerprint": "0" * 16}})
-    header, (row,) = compare.cells(compare.model_rows(Workbench([tmp_path], None, CPU)))
-    assert row[header.index("Data set")] == name
-    assert (row[header.index("Reported elsewhere (%)")] == "96.0") == known
-
-
-def test_one_class_alone_has_no_roc_auc_in_its_row(tmp_path):
-    run = make_run(tmp_path / "one")
-    labels = np.zeros(200, dtype=np.int64)
-    runs.write_evaluation(run.path, replace(run.evaluation, labels=labels))
-    header, (row,) = compare.cells(compare.model_rows(Workbench([tmp_path], None, CPU)))
-    assert row[header.index("Macro ROC-AUC")] == "–"
-
-
-# --- the table -----------------------------------------------------------------------------------
+    found = dict(zip(header, row, strict=True))
+    assert wanted == {title: found[title] for title in wanted}
 
 
 def test_columns_that_tell_nothing_apart_are_said_once():
@@ -111,35 +109,21 @@ def test_cells_have_units_and_dashes(workbench):
     assert first["Training (minutes)"] == "1.5"
     assert last["Test accuracy (%)"] == last["Worst class"] == last["File (MB)"] == "–"
     assert first["1 picture here (ms)"] == "–"
-
-
-def test_latencies_stand_in_the_row_of_their_run(workbench):
     measured = {"worse": [compare.Latency(32, 12.34, 12, 13, 5, "cpu")]}
     header, rows = compare.cells(compare.model_rows(workbench), measured)
     column = header.index("32 pictures here (ms)")
     assert [row[column] for row in rows] == ["–", "12.3", "–"]
 
 
-def test_what_others_report_is_by_recipe(tmp_path):
-    run = make_run(tmp_path / "mine")
-    config = run.config | {"recipe": run.config["recipe"] | {"name": "vit-conv-stem"}}
-    runs.write_config(run.path, config)
-    header, (row,) = compare.cells(compare.model_rows(Workbench([tmp_path], None, CPU)))
-    assert row[header.index("Reported elsewhere (%)")] == "95.04 / 96.53"
-    _, reported = compare.reported_cells(["vit-conv-stem"])
-    assert {source for *_, source in reported} == {"SHI-Labs/Compact-Transformers"}
-
-
 def test_every_reported_figure_names_its_source_and_agrees_with_the_recipes():
     _, rows = compare.reported_cells()
     assert all(all(row) for row in rows)
+    _, reported = compare.reported_cells(["vit-conv-stem"])
+    assert {source for *_, source in reported} == {"SHI-Labs/Compact-Transformers"}
     for recipe, found in compare.REPORTED.items():
         note = RECIPES[recipe].note if recipe in RECIPES else ""
         if "reported elsewhere" in note:
             assert any(one.accuracy in note for one in found)
-
-
-# --- the stopwatch -------------------------------------------------------------------------------
 
 
 def test_latency_is_the_median_of_the_passes_after_the_warm_up(workbench, monkeypatch):
@@ -162,8 +146,3 @@ def test_latency_goes_on_until_its_time_is_over(workbench, monkeypatch):
     found = compare.latency(workbench, workbench.run("vit"), 1, seconds=2.0)
     assert (found.passes, found.milliseconds) == (8, 250)
     assert "1 thread)" in found.device
-
-
-def test_a_run_without_weights_cannot_be_timed(workbench):
-    with pytest.raises(RunError, match="'untested' has no weights"):
-        compare.latency(workbench, workbench.run("untested"), 1)

@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
 ANT_AS_BEE = Filters("all", true=0, predicted=1)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def workbench(tested_runs):
     return Workbench([tested_runs[0]], tested_runs[1], CPU)
 
@@ -46,13 +46,16 @@ def test_runs_on_the_same_pictures_go_together(workbench):
     assert group.confusion("first").tolist() == [[60, 10, 0], [5, 25, 0], [4, 6, 0]]
 
 
-def test_a_run_on_other_pictures_is_left_out_in_words(changed):
-    group = predictions(changed(fingerprint="another"), "first")
+def test_a_run_on_other_pictures_is_left_out_in_words_and_shows_none_of_these(changed):
+    workbench = changed(fingerprint="another")
+    group = predictions(workbench, "first")
     assert group.names == ["first"]
     assert group.left_out == (
         "second is not compared with first: it was tested on other pictures, in another order or "
         "at another size.",
     )
+    with pytest.raises(DataError, match="not the one that 'second' was tested on: pass --data"):
+        pictures(workbench, workbench.run("second"), [0])
 
 
 def test_the_same_fingerprint_with_other_labels_does_not_go_together(changed, tested_runs):
@@ -60,21 +63,13 @@ def test_the_same_fingerprint_with_other_labels_does_not_go_together(changed, te
     assert predictions(changed(labels=labels[::-1].copy()), "first").names == ["first"]
 
 
-@pytest.fixture
-def three(tested_runs, tmp_path):
-    """Runs "first" and "second" without weights; "third" with them answers as "second"."""
+def test_every_model_means_those_whose_weights_are_here_and_who_is_asked(tested_runs, tmp_path):
     root = shutil.copytree(tested_runs[0], tmp_path / "runs")
-    shutil.copytree(root / "second", root / "third")
+    shutil.copytree(root / "second", root / "third")  # which answers the same
     for name in ("first", "second"):
         (root / name / runs.WEIGHTS).unlink()
-    return Workbench([root], tested_runs[1], CPU)
-
-
-def test_runs_with_weights_come_first(three):
+    three = Workbench([root], tested_runs[1], CPU)
     assert [run.name for run in three.evaluated_runs()] == ["third", "first", "second"]
-
-
-def test_every_model_means_those_that_are_here_and_who_is_asked(three):
     assert panel(three, "first").names == ["third", "first"]
     assert panel(three, "first").left_out == (
         "Not counted among the models, for their weights are not here: second.",
@@ -86,23 +81,18 @@ def test_every_model_means_those_that_are_here_and_who_is_asked(three):
     # "second" is right alone nowhere, for "third" says the same; against "first" it would be.
     assert counts(three, Query("second", Filters("errors")))["only_right"] == 0
     assert counts(three, Query("first", Filters("errors")))["only_right"] > 0
-
-
-def test_without_any_weights_every_run_has_a_say(three):
-    (three.roots[0] / "third" / runs.WEIGHTS).unlink()
+    (root / "third" / runs.WEIGHTS).unlink()  # without any weights every run has a say
     assert panel(three, "first").names == ["first", "second", "third"]
 
 
 def test_other_classes_are_never_compared(tested_runs):
     root, folder = tested_runs
-    strangers = ("x", "y", "z")
     other = root.parent / "strangers"
-    make_run(other / "third", classes=strangers, tested=runs.read_evaluation(root / "first"))
+    make_run(other / "third", classes=tuple("xyz"), tested=runs.read_evaluation(root / "first"))
     group = predictions(Workbench([root, other], folder, CPU), "third")
     assert group.names == ["third"]
-    assert [sentence.split(":")[1] for sentence in group.left_out] == [
-        " it knows other classes."
-    ] * 2
+    told = [sentence.split(":")[1] for sentence in group.left_out]
+    assert told == [" it knows other classes."] * 2
 
 
 def test_nan_is_refused_by_name_and_hides_no_other_run(changed, tested_runs):
@@ -131,12 +121,11 @@ def test_of_two_models_the_second_ones_own_pictures_follow(workbench):
     first = find(workbench, Query("first", ANT_AS_BEE)).numbers.tolist()
     second = find(workbench, Query("second", ANT_AS_BEE)).numbers.tolist()
     both = find(workbench, Query("first", ANT_AS_BEE, other="second"))
-    assert both.numbers[: both.own].tolist() == first
     assert both.numbers.tolist() == first + [n for n in second if n not in first]
     assert (both.own, both.others, both.shared) == (10, 4, len(set(first) & set(second)))
 
 
-def test_counts_of_each_kind(workbench):
+def test_counts_of_each_kind_follow_the_other_filters(workbench):
     found = counts(workbench, Query("first", Filters()))
     assert list(found) == list(KINDS)
     assert (found["errors"], found["right"], found["all"]) == (25, 85, 110)
@@ -144,20 +133,21 @@ def test_counts_of_each_kind(workbench):
     right = group.probabilities.argmax(2) == group.labels  # (M, N)
     assert found["all_wrong"] == int((~right).all(0).sum())
     assert found["only_right"] == int((right[0] & ~right[1]).sum())
-
-
-def test_counts_follow_the_other_filters(workbench):
     found = counts(workbench, Query("first", Filters(true=2)))
     assert (found["errors"], found["right"], found["all"]) == (10, 0, 10)
 
 
-def test_a_choice_of_what_is_not_there_is_a_sentence(workbench):
-    with pytest.raises(RunError, match="no true class 3: choose 0 to 2"):
-        find(workbench, Query("first", Filters(true=3)))
-    with pytest.raises(RunError, match="'nobody' was not tested on the same pictures"):
-        find(workbench, Query("first", Filters(), other="nobody"))
-    with pytest.raises(RunError, match="There is no run 'nobody'"):
-        find(workbench, Query("nobody", Filters()))
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        (Query("first", Filters(true=3)), "no true class 3: choose 0 to 2"),
+        (Query("first", Filters(), "nobody"), "'nobody' was not tested on the same pictures"),
+        (Query("nobody", Filters()), "There is no run 'nobody'"),
+    ],
+)
+def test_a_choice_of_what_is_not_there_is_a_sentence(workbench, query, message):
+    with pytest.raises(RunError, match=message):
+        find(workbench, query)
 
 
 # --- the pictures --------------------------------------------------------------------------------
@@ -171,24 +161,16 @@ def test_pictures_are_those_that_the_run_was_tested_on(workbench, tested_runs):
     assert pictures(workbench, run, []).shape == (0, 16, 16, 3)
 
 
-def test_pictures_of_another_data_set_are_not_shown(changed):
-    workbench = changed(fingerprint="another")
-    with pytest.raises(DataError, match="not the one that 'second' was tested on: pass --data"):
-        pictures(workbench, workbench.run("second"), [0])
-
-
-def test_pictures_of_a_data_set_of_other_classes_are_not_shown(tested_runs, put_pictures):
-    names = [f"{part}/{name}" for part in ("train", "test") for name in "ab"]
-    workbench = Workbench([tested_runs[0]], put_pictures(dict.fromkeys(names, 1)), CPU)
-    with pytest.raises(DataError, match="not the one"):
+def test_without_the_data_set_all_but_the_pictures_is_there(tested_runs, put_pictures, tmp_path):
+    def show(source):
+        workbench = Workbench([tested_runs[0]], source, CPU)
+        assert len(find(workbench, Query("first", ANT_AS_BEE)).numbers) == 10
         pictures(workbench, workbench.run("first"), [0])
 
-
-def test_without_a_data_set_all_but_the_pictures_is_there(tested_runs, tmp_path):
-    workbench = Workbench([tested_runs[0]], tmp_path / "none", CPU)
-    assert len(find(workbench, Query("first", ANT_AS_BEE)).numbers) == 10
     with pytest.raises(DataError, match=r"python train\.py download"):
-        pictures(workbench, workbench.run("first"), [0])
+        show(tmp_path / "none")
+    with pytest.raises(DataError, match="not the one"):  # of other classes
+        show(put_pictures({f"{part}/{name}": 1 for part in ("train", "test") for name in "ab"}))
 
 
 def test_pictures_of_cifar10_need_no_resizing(cifar10, tmp_path):

@@ -1,11 +1,12 @@
 """Robustness: accuracy equals a loop over single pictures, and each point is measured once."""
 
-import numpy as np
+import shutil
+
 import pytest
 import torch
-from PIL import Image
 
-from tests.making import CLASSES, RESNET, VIT, make_run
+from tests.conftest import write_pictures
+from tests.making import CLASSES, VIT, make_run
 from vitdemo import robustness
 from vitdemo.errors import DataError
 from vitdemo.perturb import PERTURBATIONS, apply
@@ -17,23 +18,17 @@ FEW = 12
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Noise pictures of unequal sizes of all ten classes, two of each to test with."""
-    root = tmp_path_factory.mktemp("pictures")
-    random = np.random.default_rng(0)
-    for part, each in {"train": 1, "test": 2}.items():
-        for name in CLASSES:
-            (root / part / name).mkdir(parents=True)
-            for i in range(each):
-                pixels = random.integers(0, 256, (20 + i, 17, 3), dtype=np.uint8)
-                Image.fromarray(pixels).save(root / part / name / f"{i}.png")
+    """The run "vit" and pictures of all ten classes, two of each to test with."""
+    root = tmp_path_factory.mktemp("robust")
+    each = {"train": 1, "test": 2}.items()
+    write_pictures(root / "data", {f"{p}/{name}": count for p, count in each for name in CLASSES})
+    make_run(root / "runs" / "vit", VIT)
     return root
 
 
 @pytest.fixture
-def workbench(folder, tmp_path):
-    make_run(tmp_path / "vit", VIT)
-    make_run(tmp_path / "resnet", RESNET, seed=2)
-    return Workbench([tmp_path], folder, CPU)
+def workbench(folder):
+    return Workbench([folder / "runs"], folder / "data", CPU)
 
 
 @pytest.fixture
@@ -50,9 +45,8 @@ def passes(monkeypatch):
     return seen
 
 
-@pytest.mark.parametrize("name", ["vit", "resnet"])
-def test_accuracy_is_that_of_single_pictures(workbench, name):
-    run = workbench.run(name)
+def test_accuracy_is_that_of_single_pictures(workbench):
+    run = workbench.run("vit")
     found = robustness.robustness(workbench, run, ["noise", "shuffle"], FEW)
     pictures, model = workbench.sample(run, FEW), workbench.model(run)
     for change, curve in found.curves.items():
@@ -64,15 +58,9 @@ def test_accuracy_is_that_of_single_pictures(workbench, name):
                 with torch.no_grad():
                     right += int(model(run.preprocessing(changed)).argmax()) == label
             assert share == int(right) / FEW
-
-
-def test_batches_change_nothing(workbench):
-    run = workbench.run("vit")
-    sample, model = workbench.sample(run, FEW), workbench.model(run)
-    arguments = (model, run.preprocessing, sample, "noise", 40)
-    assert robustness.accuracy_under(*arguments) == robustness.accuracy_under(
-        *arguments, batch_size=5
-    )
+    arguments = (model, run.preprocessing, pictures, "noise", 40)
+    in_parts = robustness.accuracy_under(*arguments, batch_size=5)
+    assert robustness.accuracy_under(*arguments) == in_parts
 
 
 def test_all_changes_are_measured_and_told_step_by_step(workbench):
@@ -87,8 +75,11 @@ def test_all_changes_are_measured_and_told_step_by_step(workbench):
         assert curve.accuracy[curve.strengths.index(step.strength)] == step.accuracy
 
 
-def test_a_point_is_measured_once_and_the_untouched_one_for_all_curves(workbench, passes):
+def test_a_point_is_measured_once_even_of_what_was_cancelled(workbench, passes):
     run = workbench.run("vit")
+    steps = robustness.measure(workbench, run, ["blur"], FEW)
+    next(steps), next(steps)
+    steps.close()
     first = robustness.robustness(workbench, run, ["blur", "jpeg"], FEW)
     assert len(passes) == len(set(passes)) == 9  # 5 and 5, less the neutral one of the second
     assert robustness.robustness(workbench, run, ["blur", "jpeg"], FEW) == first
@@ -96,47 +87,33 @@ def test_a_point_is_measured_once_and_the_untouched_one_for_all_curves(workbench
     assert len(passes) == 9
 
 
-def test_what_a_cancelled_measurement_has_done_is_kept(workbench, passes):
-    steps = robustness.measure(workbench, workbench.run("vit"), ["blur"], FEW)
-    next(steps), next(steps)
-    steps.close()
-    list(robustness.measure(workbench, workbench.run("vit"), ["blur"], FEW))
-    assert len(passes) == 5
-
-
-def test_new_weights_are_measured_again(workbench, passes, tmp_path):
+def test_new_weights_are_measured_again(folder, passes, tmp_path):
+    shutil.copytree(folder / "runs", tmp_path / "runs")
+    workbench = Workbench([tmp_path / "runs"], folder / "data", CPU)
     robustness.robustness(workbench, workbench.run("vit"), ["blur"], FEW)
-    make_run(tmp_path / "vit", VIT, seed=7)
+    make_run(tmp_path / "runs" / "vit", VIT, seed=7)
     robustness.robustness(workbench, workbench.run("vit"), ["blur"], FEW)
     assert len(passes) == 10
 
 
-def test_an_unknown_change_names_the_choices(workbench):
+def test_what_cannot_be_measured_is_named(workbench, put_pictures, tmp_path):
+    def ask(source):
+        robustness.robustness(Workbench(workbench.roots, source, CPU), workbench.run("vit"))
+
+    def pictures(name, classes):
+        parts = ("train", "test")
+        return put_pictures({f"{part}/{each}": 1 for part in parts for each in classes}, name)
+
     with pytest.raises(ValueError, match="'fog': choose noise, blur"):
         robustness.robustness(workbench, workbench.run("vit"), ["fog"])
-
-
-def test_without_the_data_set_the_way_out_is_named(tmp_path):
-    run = make_run(tmp_path / "runs" / "vit")
-    workbench = Workbench([run.path.parent], tmp_path / "none", CPU)
     with pytest.raises(DataError, match="--data"):
-        robustness.robustness(workbench, run)
-
-
-def test_other_classes_than_the_runs_are_named(put_pictures, tmp_path):
-    run = make_run(tmp_path / "runs" / "vit")
-    counts = {f"{part}/{name}": 1 for part in ("train", "test") for name in ("ant", "bee")}
-    workbench = Workbench([run.path.parent], put_pictures(counts), CPU)
+        ask(tmp_path / "none")
     with pytest.raises(DataError, match="'vit' was trained on other classes"):
-        robustness.robustness(workbench, run)
-
-
-def test_a_picture_that_cannot_be_read_is_named(put_pictures, tmp_path):
-    run = make_run(tmp_path / "runs" / "vit")
-    root = put_pictures({f"{part}/{name}": 1 for part in ("train", "test") for name in CLASSES})
-    (root / "test" / "cat" / "broken.png").write_bytes(b"no picture")
+        ask(pictures("insects", ("ant", "bee")))
+    broken = pictures("broken", CLASSES)
+    (broken / "test" / "cat" / "broken.png").write_bytes(b"no picture")
     with pytest.raises(DataError, match=r"broken\.png"):
-        robustness.robustness(Workbench([run.path.parent], root, CPU), run)
+        ask(broken)
 
 
 def test_pictures_of_any_side_can_be_shuffled():

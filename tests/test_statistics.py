@@ -10,16 +10,6 @@ from vitdemo.attention import trace
 from vitdemo.attention.statistics import distance, entropy, token_similarity
 
 
-@pytest.fixture(params=KINDS)
-def traced(request):
-    """Attention (L, B, H, N, N) of random pictures in float64, the grid, the prefix tokens."""
-    model = random_model(KINDS[request.param]).double()
-    with torch.no_grad():
-        pictures = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(1)).double()
-        attention = trace(model, pictures).attention
-    return attention, model.patch_embed.grid_size, model.num_prefix_tokens
-
-
 def reference_distance(rows, grid, p):
     """One head, a nested list: each patch's distance to all patches, weighted, then the mean."""
     means = []
@@ -43,26 +33,20 @@ def over_heads(attention, reference):
     return torch.tensor(values, dtype=torch.float64).reshape(attention.shape[:3])
 
 
-def test_distance_equals_the_reference(traced):
-    attention, grid, p = traced
-    expected = over_heads(attention, lambda rows: reference_distance(rows, grid, p))
-    torch.testing.assert_close(distance(attention, grid, p), expected, atol=1e-9, rtol=1e-9)
-    assert expected.std() > 0.01  # else heads hardly differ, and this tests little
-
-
-def test_entropy_equals_the_reference(traced):
-    attention, _, _ = traced
-    expected = over_heads(attention, reference_entropy)
-    torch.testing.assert_close(entropy(attention), expected, atol=1e-9, rtol=1e-9)
-    assert expected.std() > 0.01
-
-
-def test_the_order_of_the_batch_is_the_order_of_the_numbers(traced):
-    attention, grid, p = traced
-    order = torch.tensor([2, 0, 1])
-    shuffled = attention[:, order]
-    assert torch.equal(distance(shuffled, grid, p), distance(attention, grid, p)[:, order])
-    assert torch.equal(entropy(shuffled), entropy(attention)[:, order])
+@pytest.mark.parametrize("kind", KINDS)
+def test_distance_and_entropy_equal_the_reference(kind):
+    model = random_model(KINDS[kind]).double()
+    pictures = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(1)).double()
+    with torch.no_grad():
+        attention = trace(model, pictures).attention  # (L, B, H, N, N)
+    grid, p = model.patch_embed.grid_size, model.num_prefix_tokens
+    for found, wanted in (
+        (distance(attention, grid, p), lambda rows: reference_distance(rows, grid, p)),
+        (entropy(attention), reference_entropy),
+    ):
+        expected = over_heads(attention, wanted)
+        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
+        assert expected.std() > 0.01  # else heads hardly differ, and this tests little
 
 
 def test_distance_follows_a_rectangle_of_patches():
@@ -81,24 +65,11 @@ def test_uniform_attention_has_known_values(prefix):
     torch.testing.assert_close(entropy(uniform), torch.full((2,), math.log2(N)))
 
 
-def test_a_head_that_looks_at_itself_alone_has_neither():
-    itself = torch.eye(5)[None]
-    assert distance(itself, (2, 2), 1).item() == 0
-    assert entropy(itself).item() == 0
-
-
-def test_what_goes_to_prefix_tokens_does_not_count_as_distance():
-    attention = torch.full((1, 5, 5), 0.2)
-    more = attention.clone()
-    more[..., 0] += 3.0  # rows are divided by what patches get
-    more /= more.sum(-1, keepdim=True)
-    torch.testing.assert_close(distance(more, (2, 2), 1), distance(attention, (2, 2), 1))
-
-
-def test_rows_that_give_patches_nothing_stay_where_they_are():
-    to_class_token = torch.zeros(1, 5, 5)
+def test_a_head_that_looks_at_itself_or_at_no_patch_stays_where_it_is():
+    itself, to_class_token = torch.eye(5)[None], torch.zeros(1, 5, 5)
     to_class_token[..., 0] = 1
-    assert distance(to_class_token, (2, 2), 1).item() == 0
+    assert distance(itself, (2, 2), 1).item() == distance(to_class_token, (2, 2), 1).item() == 0
+    assert entropy(itself).item() == entropy(to_class_token).item() == 0
 
 
 @pytest.mark.parametrize(("grid", "prefix"), [((2, 3), 1), ((2, 2), 0), ((2, 3), -1)])
