@@ -21,10 +21,15 @@ def shift(run, before, after):
     return Shift(run, *rows)
 
 
-def test_a_card_has_the_likeliest_classes_before_and_now(run):
-    moved = card(shift(run, {3: 0.8, 5: 0.2}, {3: 0.3, 5: 0.5, 0: 0.2}), "still ")
+def test_a_card_has_the_classes_that_lead_before_or_now(run):
+    moved = card(shift(run, {3: 0.6, 5: 0.3, 1: 0.1}, {5: 0.5, 8: 0.4, 3: 0.1}), "still ")
     assert moved.title == "vit: cat → **dog**"
-    assert moved.rows == [("cat", 0.8, 0.3), ("dog", 0.2, 0.5), ("airplane", 0.0, 0.2)]
+    assert moved.rows == [
+        ("cat", 0.6, 0.1),
+        ("dog", 0.3, 0.5),
+        ("automobile", 0.1, 0.0),
+        ("ship", 0.0, 0.4),
+    ]
 
 
 def test_how_many_models_keep_their_answer_is_counted(run):
