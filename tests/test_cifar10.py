@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import json
 import os
 import tarfile
 from contextlib import ExitStack
@@ -75,7 +74,7 @@ def pictures_of(parts):
         yield from zip(pictures, labels, strict=True)
 
 
-def test_a_changed_picture_is_refused_by_name(tmp_path, real):
+def test_a_changed_picture_and_a_wrong_label_are_refused_by_name(tmp_path, real):
     training, (pictures, labels) = real
     changed = pictures.copy()
     changed[1234, 5, 5, 0] ^= 1
@@ -84,9 +83,6 @@ def test_a_changed_picture_is_refused_by_name(tmp_path, real):
     with pytest.raises(DataError, match=words):
         cifar10.rebuild(pictures_of([training, (changed, labels)]), tmp_path)
     assert not any(tmp_path.iterdir())
-
-
-def test_a_wrong_label_is_refused(tmp_path, real):
     (pictures, labels), test = real
     labels = [(labels[0] + 1) % 10, *labels[1:]]
     with pytest.raises(DataError, match=r"differs from the official one: data_batch_1\."):
@@ -162,4 +158,4 @@ def test_another_archive_is_refused_and_not_kept(own_site, monkeypatch, tmp_path
 def test_the_tables_hold_each_official_place_once():
     assert len(cifar10.known_places()) == len(cifar10.file_names()) == 60_000
     assert (cifar10.HERE / "places.bin").stat().st_size < 300_000
-    assert json.dumps(cifar10.file_names()[:1]) == '["leptodactylus_pentadactylus_s_000004.png"]'
+    assert cifar10.file_names()[0] == "leptodactylus_pentadactylus_s_000004.png"

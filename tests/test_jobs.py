@@ -49,21 +49,38 @@ def wait_for(jobs, name, *states, seconds=60):
     return job
 
 
+def begin(jobs, epochs=200):
+    """(name, pid) of a training that trains."""
+    name = jobs.start("first-steps", {"epochs": epochs}).name
+    wait_for(jobs, name, "training")
+    return name, process(jobs, name)["pid"]
+
+
+def process(jobs, name):
+    return read_job(jobs.root / name)["process"]
+
+
 # --- states --------------------------------------------------------------------------------------
 
 
-def test_a_training_goes_its_way(jobs):
-    name = jobs.start("first-steps", {"epochs": 8}).name
+def test_a_training_goes_its_way_and_leaves_the_cores_to_the_page(jobs):
+    name, pid = begin(jobs, epochs=8)
     assert name == "first-steps-1"
-    job = wait_for(jobs, name, "training")
+    job = jobs.job(name)
     assert job.epochs == 8 and 0 < job.done <= 1
+    assert os.getpgid(0) != pid
+    expected = min(19, os.getpriority(os.PRIO_PROCESS, 0) + processes.NICENESS)
+    assert os.getpriority(os.PRIO_PROCESS, pid) == expected
+    session = Path(f"/proc/{pid}/autogroup")
+    if session.exists():  # Linux with groups of sessions
+        assert session.read_text().split()[-1] == str(processes.SESSION_NICENESS)
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        assert b"GOMP_SPINCOUNT=20000" in environment
     assert wait_for(jobs, name, "finished").epoch == 8
-    assert os.getpgid(0) != read_job(jobs.root / name)["process"]["pid"]
 
 
 def test_pause_resume_and_stop_keep_what_there_is(jobs):
-    name = jobs.start("first-steps", LONG).name
-    wait_for(jobs, name, "training")
+    name, _ = begin(jobs)
     jobs.pause(name)
     wait_for(jobs, name, "paused")
     before = len(read_steps(jobs.root / name))
@@ -110,9 +127,8 @@ def test_a_failed_one_says_its_last_words(jobs):
 
 
 def test_a_full_disk_is_told_where_the_log_had_no_room_for_it(jobs, monkeypatch):
-    name = jobs.start("first-steps", LONG).name
-    wait_for(jobs, name, "training")
-    processes.end(read_job(jobs.root / name)["process"])
+    name, _ = begin(jobs)
+    processes.end(process(jobs, name))
     (jobs.root / name / LOG).write_text("--- launched first\nepoch 1/3: 5%|")
     assert jobs.job(name).words == state.NO_WORDS
     monkeypatch.setattr(state.shutil, "disk_usage", lambda folder: SimpleNamespace(free=0))
@@ -148,31 +164,17 @@ def test_what_is_full_is_told(jobs):
         jobs.start("first-steps", {})
 
 
-def test_a_training_leaves_the_cores_to_the_page(jobs):
-    name = jobs.start("first-steps", LONG).name
-    wait_for(jobs, name, "training")
-    pid = read_job(jobs.root / name)["process"]["pid"]
-    expected = min(19, os.getpriority(os.PRIO_PROCESS, 0) + processes.NICENESS)
-    assert os.getpriority(os.PRIO_PROCESS, pid) == expected
-    session = Path(f"/proc/{pid}/autogroup")
-    if session.exists():  # Linux with groups of sessions
-        assert session.read_text().split()[-1] == str(processes.SESSION_NICENESS)
-        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        assert b"GOMP_SPINCOUNT=20000" in environment
-
-
 # --- whoever dies --------------------------------------------------------------------------------
 
 
 def test_a_strangers_pid_is_not_ours(jobs):
-    name = jobs.start("first-steps", LONG).name
-    wait_for(jobs, name, "training")
+    name, _ = begin(jobs)
     folder, asked = jobs.root / name, read_job(jobs.root / name)
     processes.end(asked["process"])
     with subprocess.Popen(["sleep", "60"]) as stranger:
         write_job(folder, asked | {"process": asked["process"] | {"pid": stranger.pid}})
         assert jobs.job(name).state == "failed"
-        assert not processes.send(read_job(folder)["process"], signal.SIGKILL)
+        assert not processes.send(process(jobs, name), signal.SIGKILL)
         jobs.discard(name)
         assert stranger.poll() is None
         stranger.kill()
@@ -183,8 +185,7 @@ def test_a_killed_one_goes_on_where_it_was_and_another_page_sees_it(jobs):
     for moment in (random.uniform(0, 0.3) for _ in range(5)):
         time.sleep(moment)
         other = Jobs(jobs.root, jobs.data_root, "cpu", command=LIGHT)  # as if started anew
-        known = read_job(jobs.root / name)["process"]
-        processes.end(known)
+        processes.end(process(jobs, name))
         killed = other.job(name)
         assert killed.state in ("failed", "queued", "finished")
         if killed.state == "failed":
@@ -219,9 +220,8 @@ def _start(root, data, results):
 def test_of_two_who_press_start_at_once_one_trains(jobs):
     context = multiprocessing.get_context("fork")
     results = context.SimpleQueue()
-    both = [
-        context.Process(target=_start, args=(jobs.root, jobs.data_root, results)) for _ in range(2)
-    ]
+    arguments = (jobs.root, jobs.data_root, results)
+    both = [context.Process(target=_start, args=arguments) for _ in range(2)]
     for one in both:
         one.start()
     names = {results.get() for _ in both}
@@ -261,10 +261,7 @@ def test_every_preset_is_known_to_train_py():
     ("name", "value", "words"),
     [
         ("epochs", 0, "from 1 to 200"),
-        ("epochs", 2.5, "whole number"),
-        ("epochs", True, "whole number"),
-        ("epochs", "3; rm -rf /", "whole number"),
-        ("epochs", None, "whole number"),
+        *(("epochs", value, "whole number") for value in (2.5, True, "3; rm -rf /", None)),
         ("learning_rate", float("nan"), "a number from"),
         ("learning_rate", [1], "a number from"),
         ("optimizer", "--out=/etc", "is one of adamw"),
@@ -320,7 +317,7 @@ def test_train_py_is_killed_goes_on_and_is_stopped(tmp_path, put_pictures):
     name = jobs.start("first-steps", TINY | LONG).name
     wait_for(jobs, name, "training")
     time.sleep(random.uniform(0, 2))
-    processes.end(read_job(jobs.root / name)["process"])
+    processes.end(process(jobs, name))
     job = jobs.job(name)
     assert job.state == "failed" and job.words.startswith("It ended without a word: killed")
     jobs.resume(name)
@@ -338,13 +335,11 @@ def test_train_py_is_killed_goes_on_and_is_stopped(tmp_path, put_pictures):
 
 
 def test_a_training_may_have_pictures_of_its_own_which_go_with_it(jobs):
-    def lay_down(folder):
-        write_pictures(folder, PICTURES)
-
-    job = jobs.start_on("own", ["first-steps", "--epochs", "2"], lay_down)
+    job = jobs.start_on(
+        "own", ["first-steps", "--epochs", "2"], lambda folder: write_pictures(folder, PICTURES)
+    )
     assert job.name == "own-1" and (job.path / "pictures" / "train" / "ant").is_dir()
-    log = (job.path / LOG).read_text()
-    assert f"--data {job.path / 'pictures'}" in log
+    assert f"--data {job.path / 'pictures'}" in (job.path / LOG).read_text()
     wait_for(jobs, job.name, "finished")
     jobs.discard(job.name)
     assert not job.path.exists() and not jobs.all()
