@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-SUM_TOLERANCE = 1e-3  # a row rounded to float16 is off by up to 5e-4
+from vitdemo.metrics.checks import check, kind_of
+from vitdemo.metrics.curves import roc_areas
 
 # CIFAR-10's words: singular with its article, plural. Any other class name is quoted instead.
 WORDS = {
@@ -54,34 +55,6 @@ class ConfusedPair:
     share: float
 
 
-def check(probabilities: np.ndarray, labels: np.ndarray) -> None:
-    """Raise ValueError, naming the fault, unless (N, C) probabilities and (N,) labels are sound."""
-    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
-    if probabilities.ndim != 2 or probabilities.dtype.kind not in "fiu":
-        raise ValueError(f"probabilities must be numbers (N, C), not {_kind(probabilities)}")
-    n, c = probabilities.shape
-    if n == 0 or c == 0:
-        raise ValueError(f"nothing to evaluate: {n} pictures and {c} classes")
-    if labels.shape != (n,) or labels.dtype.kind not in "iu":
-        raise ValueError(f"labels must be integers of shape ({n},), not {_kind(labels)}")
-    _refuse(~np.isfinite(probabilities).all(axis=1), "NaN or infinite probabilities")
-    _refuse((probabilities < 0).any(axis=1), "negative probabilities")
-    off = np.abs(probabilities.sum(axis=1, dtype=np.float64) - 1) > SUM_TOLERANCE
-    _refuse(off, f"probabilities that do not sum to one within {SUM_TOLERANCE}")
-    _refuse((labels < 0) | (labels >= c), f"labels outside 0 to {c - 1}")
-
-
-def _kind(array: np.ndarray) -> str:
-    return f"{array.dtype} of shape {array.shape}"
-
-
-def _refuse(bad: np.ndarray, fault: str) -> None:
-    """Raise if any of the (N,) rows is bad."""
-    if bad.any():
-        where = f"the first is row {bad.argmax()}, counted from 0"
-        raise ValueError(f"{fault} in {bad.sum()} of {len(bad)} rows; {where}")
-
-
 def accuracy(probabilities: np.ndarray, labels: np.ndarray) -> float:
     """Share of pictures whose most probable class is the true one, 0 to 1."""
     check(probabilities, labels)
@@ -112,8 +85,6 @@ def _ratio(part: np.ndarray, whole: np.ndarray, empty: float = 0.0) -> np.ndarra
 
 def per_class(probabilities: np.ndarray, labels: np.ndarray) -> ClassMetrics:
     """Precision, recall, F1, one-vs-rest ROC AUC and support of each class."""
-    from vitdemo.metrics.curves import roc_areas  # which stands on this module
-
     # By hand: scikit-learn 1.7 warns of too many classes when pictures are few (its #32309).
     matrix = confusion(probabilities, labels)
     hits, predicted, support = matrix.diagonal(), matrix.sum(axis=0), matrix.sum(axis=1)  # (C,)
@@ -184,7 +155,7 @@ def top_k(probabilities: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """
     row = np.asarray(probabilities)
     if row.ndim != 1 or not np.isfinite(row).all():
-        raise ValueError(f"top_k needs one row (C,) of finite probabilities, not {_kind(row)}")
+        raise ValueError(f"top_k needs one row (C,) of finite probabilities, not {kind_of(row)}")
     if k < 1:
         raise ValueError(f"k must be 1 or more, not {k}")
     indices = np.argsort(-row, kind="stable")[:k]  # (C,) -> (k,)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitdemo.metrics import check
+from vitdemo.metrics.checks import check
 
 
 @dataclass(frozen=True, eq=False)

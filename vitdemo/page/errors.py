@@ -172,7 +172,7 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
     kinds.pick(pick_kind, inputs=order, outputs=filters, **QUIET)
     pairs.pick(pick_pair, inputs=[model, true, predicted, either_way], outputs=filters, **QUIET)
     permalink.write_when_changed({MODEL: model} | dict(zip(WORDS, filters, strict=True)))
-    shown.wire(workbench, query_of, [model, *filters], opener)
+    shown.wire(workbench, query_of, [model, *filters], opener.connect)
 
 
 def _asked_for(part: gr.components.Component, text: str | None):

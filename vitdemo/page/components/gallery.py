@@ -2,7 +2,7 @@
 
     shown = Gallery(elem_id="errors-pictures")
     page_of(workbench, query)                            # what a handler returns for `shown`
-    shown.wire(workbench, query_of, inputs, opener)      # query_of(*inputs) -> Query or None
+    shown.wire(workbench, query_of, inputs, look.connect)  # query_of(*inputs) -> Query or None
 
 The value that reaches the script:
 
@@ -26,7 +26,6 @@ from gradio.components import Component
 from vitdemo.errors import DataError, VitdemoError
 from vitdemo.page.components import Drawing, served_picture
 from vitdemo.page.kit import QUIET, for_people, picked_numbers
-from vitdemo.page.look.tab import Look
 from vitdemo.predictions import Query, Selection, find, panel, pictures
 from vitdemo.workbench import Workbench
 
@@ -102,9 +101,12 @@ class Gallery(Drawing):
         workbench: Workbench,
         query_of: Callable[..., Query | None],
         inputs: Sequence[Component],
-        opener: Look,
+        open_picked: Callable,
     ) -> None:
-        """Turn pages, and open a picture that is picked in Look, with the model that was asked."""
+        """Turn pages, and open a picture that is picked, with the model that was asked.
+
+        `open_picked(event, picked, inputs)` does: `Look.connect`.
+        """
 
         def number(query: Query, event: gr.EventData) -> int:
             return picked_numbers(event.pick, len(panel(workbench, query.run).labels))[0]
@@ -122,7 +124,7 @@ class Gallery(Drawing):
             return number(query, event), query.run
 
         self.turn(turn, inputs=list(inputs), outputs=self, **QUIET)
-        opener.connect(self.pick, picked, list(inputs))
+        open_picked(self.pick, picked, list(inputs))
 
 
 def answer(classes: Sequence[str], probabilities: np.ndarray) -> tuple[str, float]:

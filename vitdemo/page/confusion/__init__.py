@@ -105,7 +105,7 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
     gr.on(events, draw_fresh, inputs=inputs, outputs=[model, other, *outputs], **QUIET)
     picked = view.pick(pick, inputs=settings, outputs=outputs, **QUIET)
     picked.success(None, js=SHOW_PICTURES)
-    shown.wire(workbench, query_of, inputs, opener)
+    shown.wire(workbench, query_of, inputs, opener.connect)
 
 
 def comparable(workbench: Workbench, name: str | None) -> list[Run]:

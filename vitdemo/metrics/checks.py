@@ -1,0 +1,33 @@
+"""Whether probabilities and labels are such that numbers can be made of them."""
+
+import numpy as np
+
+SUM_TOLERANCE = 1e-3  # a row rounded to float16 is off by up to 5e-4
+
+
+def check(probabilities: np.ndarray, labels: np.ndarray) -> None:
+    """Raise ValueError, naming the fault, unless (N, C) probabilities and (N,) labels are sound."""
+    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
+    if probabilities.ndim != 2 or probabilities.dtype.kind not in "fiu":
+        raise ValueError(f"probabilities must be numbers (N, C), not {kind_of(probabilities)}")
+    n, c = probabilities.shape
+    if n == 0 or c == 0:
+        raise ValueError(f"nothing to evaluate: {n} pictures and {c} classes")
+    if labels.shape != (n,) or labels.dtype.kind not in "iu":
+        raise ValueError(f"labels must be integers of shape ({n},), not {kind_of(labels)}")
+    _refuse(~np.isfinite(probabilities).all(axis=1), "NaN or infinite probabilities")
+    _refuse((probabilities < 0).any(axis=1), "negative probabilities")
+    off = np.abs(probabilities.sum(axis=1, dtype=np.float64) - 1) > SUM_TOLERANCE
+    _refuse(off, f"probabilities that do not sum to one within {SUM_TOLERANCE}")
+    _refuse((labels < 0) | (labels >= c), f"labels outside 0 to {c - 1}")
+
+
+def kind_of(array: np.ndarray) -> str:
+    return f"{array.dtype} of shape {array.shape}"
+
+
+def _refuse(bad: np.ndarray, fault: str) -> None:
+    """Raise if any of the (N,) rows is bad."""
+    if bad.any():
+        where = f"the first is row {bad.argmax()}, counted from 0"
+        raise ValueError(f"{fault} in {bad.sum()} of {len(bad)} rows; {where}")
