@@ -10,7 +10,7 @@ into `templates/report.html`; how it looks stands there, and everything is escap
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -30,9 +30,8 @@ from vitdemo.metrics.learning import (
     below_validation,
     gap,
     images_per_second,
-    milestones,
+    milestone_rows,
     minutes,
-    reached,
     reasons,
     record_of_weights,
     stages,
@@ -92,30 +91,32 @@ def report(runs: Sequence[Run], *, order: Sequence[str] = (), now: datetime | No
     """
     if not runs:
         raise RunError("Choose at least one run for the report.")
+    tests = [tested(run) for run in runs]
     return TEMPLATES.get_template("report.html").render(
         runs=runs,
         names=", ".join(run.name for run in runs),
         when=f"{now or datetime.now(timezone.utc):%Y-%m-%d at %H:%M}",
-        models=models_table(runs),
+        models=models_table(runs, tests),
         learning=learning([run for run in runs if run.history], order),
         ablations=recipe_ablations(runs),
         pairs=pairs_of(runs),
-        tests=[tested(run) for run in runs],
+        tests=tests,
         settings=settings_table(runs),
         provenance=provenance_table(runs),
     )
 
 
-def models_table(runs: Sequence[Run]) -> Table:
+def models_table(runs: Sequence[Run], tests: Sequence[Mapping]) -> Table:
+    """What each run is and reached; `tests` has what `tested` tells of each."""
     header = (
         *("Run", "Data set", "Parameters", "Multiply-adds", "Weights", "Epochs", "Minutes"),
         *("Images/s", "Validation", "Test", "Macro F1", "Macro ROC-AUC", "Calibration error"),
         "Worst class",
     )
-    return Table(header, [model_row(run) for run in runs])
+    return Table(header, [model_row(run, test) for run, test in zip(runs, tests, strict=True)])
 
 
-def model_row(run: Run) -> list[str]:
+def model_row(run: Run, test: Mapping) -> list[str]:
     last, used = run.history[-1] if run.history else None, record_of_weights(run)
     weights, speed = run.path / WEIGHTS, images_per_second(run)
     return [
@@ -128,22 +129,21 @@ def model_row(run: Run) -> list[str]:
         f"{minutes(run)[-1]:.1f}" if last else DASH,
         f"{speed:.0f}" if speed else DASH,
         percent(used["val_accuracy"]) if used else DASH,
-        *answers_of(run),
+        *answers_of(run, test),
     ]
 
 
-def answers_of(run: Run) -> list[str]:
+def answers_of(run: Run, test: Mapping) -> list[str]:
     """Accuracy, macro F1 and ROC-AUC, calibration error and the class with the lowest F1."""
-    try:
-        found, calibration = tested_runs.class_table(run), calibrated_runs.calibration(run)
-    except VitdemoError:
+    if test["problem"]:
         return [DASH] * 5
+    found = test["metrics"]
     worst = found.worst_first[0]
     return [
         f"{percent(found.accuracy)} ({percents(found.accuracy_interval)})",
         three_decimals(found.macro["f1"]),
         three_decimals(found.macro["roc_auc"]),
-        percent(calibration.before.error),
+        percent(test["calibration"].before.error),
         f"{run.classes[worst]} ({three_decimals(found.columns['f1'][worst])})",
     ]
 
@@ -168,7 +168,7 @@ def learning(drawn: Sequence[Run], order: Sequence[str] = ()) -> dict | None:
             )
             for title, unit, zero in PLOTS
         ],
-        "milestones": milestones_table(drawn),
+        "milestones": Table(*milestone_rows(drawn)),
         "stages": [(run.name, stages(run)) for run in drawn],
         "below_validation": [
             {
@@ -205,22 +205,6 @@ def columns(run: Run, title: str) -> list[list[float]]:
     if title == "Accuracy":
         return [column("val_accuracy", 100), column("train_accuracy", 100)]
     return [gap(run) if title.startswith("Generalisation") else column("learning_rate")]
-
-
-def milestones_table(runs: Sequence[Run]) -> Table:
-    shares = milestones(runs)
-    header = ("Run", *(f"{100 * share:.0f} %" for share in shares), "Last epoch")
-    rows = []
-    for run in runs:
-        known = {found.share: found for found in reached(run, shares)}
-        cells = [
-            f"epoch {known[share].epoch}, {known[share].minutes:.1f} min"
-            if share in known
-            else DASH
-            for share in shares
-        ]
-        rows.append([run.name, *cells, percent(run.history[-1]["val_accuracy"])])
-    return Table(header, rows)
 
 
 def pairs_of(runs: Sequence[Run]) -> dict:

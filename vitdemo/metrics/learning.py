@@ -103,6 +103,26 @@ def reached(run: Run, shares: Sequence[float]) -> list[Reached]:
     return found
 
 
+def milestone_rows(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
+    """When each run first had reached what, the best of them first: (header, a row each).
+
+    Runs without an epoch are left out.
+    """
+    shares, rows = milestones(runs), []
+    for run in runs:
+        if not run.history:
+            continue
+        known = {found.share: found for found in reached(run, shares)}
+        cells = [
+            f"epoch {known[share].epoch}, {known[share].minutes:.1f} min" if share in known else "–"
+            for share in shares
+        ]
+        best = max(record["val_accuracy"] for record in run.history)
+        rows.append((-best, [run.name, *cells, f"{100 * best:.2f} %"]))
+    header = ["Run", *(f"{100 * share:.0f} %" for share in shares), "Best"]
+    return header, [row for _, row in sorted(rows)]
+
+
 def record_of_weights(run: Run) -> dict | None:
     """The record of the epoch whose weights the run has; None before one has ended.
 

@@ -23,7 +23,7 @@ from vitdemo.page.kit import (
     cache_folder,
     for_people,
 )
-from vitdemo.workbench import Workbench, final_accuracy
+from vitdemo.workbench import Workbench
 
 
 def build(workbench: Workbench) -> None:
@@ -38,7 +38,7 @@ def build(workbench: Workbench) -> None:
                 "recipe": run.config["recipe"].get("name"),
                 "epochs": len(run.history),
                 "has_weights": run.has_weights,
-                "test_accuracy": final_accuracy(run),
+                "test_accuracy": workbench.accuracy(run),
             }
             for run in workbench.runs()[0]
         ]

@@ -13,9 +13,8 @@ from vitdemo.metrics.learning import (
     below_validation,
     gap,
     images_per_second,
-    milestones,
+    milestone_rows,
     minutes,
-    reached,
     reasons,
     record_of_weights,
     smoothed,
@@ -131,7 +130,7 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look, jobs: Jobs | None) -> N
         found = workbench.runs()[0]
         names, begun = [run.name for run in found], first_choice(found)
         selected = [n for n in names if n in selected or (n in begun and n not in seen)]
-        view = View(float(smoothing), scale == LOG, axis == MINUTES)
+        view = View(float(smoothing or 0), scale == LOG, axis == MINUTES)
         now = [*signature(found, selected), view]
         if now == drawn:
             return gr.skip()
@@ -287,7 +286,7 @@ def learned(runs: list[Run], groups: dict[str, list[str]]) -> list[Piece]:
         return []
     return [
         Heading("How long to a validation accuracy"),
-        milestone_table(drawn),
+        Table(*milestone_rows(drawn)),
         *ablation_links([base for base, names in groups.items() if two_of(names, drawn)]),
         *stage_list(drawn),
         *(why(run) for run in drawn if below_validation(run)),
@@ -302,24 +301,6 @@ def ablation_links(bases: list[str]) -> list[Piece]:
     """The way to what each ingredient bought."""
     words = "What each ingredient of the ablation of {} bought: see Compare models"
     return [Choices({base: words.format(base) for base in bases})] if bases else []
-
-
-def milestone_table(runs: list[Run]) -> Table:
-    """When each run had reached what, the best of them first."""
-    shares = milestones(runs)
-    rows = []
-    for run in runs:
-        known = {found.share: found for found in reached(run, shares)}
-        cells = [
-            f"epoch {known[share].epoch}, {known[share].minutes:.1f} min"
-            if share in known
-            else DASH
-            for share in shares
-        ]
-        best = max(record["val_accuracy"] for record in run.history)
-        rows.append((-best, [run.name, *cells, f"{100 * best:.2f} %"]))
-    columns = ["Run", *(f"{100 * share:.0f} %" for share in shares), "Best"]
-    return Table(columns, [row for _, row in sorted(rows)])
 
 
 def stage_list(runs: list[Run]) -> list[Piece]:
