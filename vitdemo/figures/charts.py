@@ -14,11 +14,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from vitdemo.figures import INK, Curve
-from vitdemo.figures.style import BLUE, DASHES, GREEN, GREY, ORANGE, WIDTH, draw, plot
+from vitdemo.figures.style import BLUE, DASHES, GREY, ORANGE, PURPLE, WIDTH, draw, plot
 from vitdemo.metrics.calibration import Reliability
 from vitdemo.metrics.paired import McNemar
 
-RIGHT, WRONG, BETTER, UNSURE = BLUE, ORANGE, GREEN, GREY
+RIGHT, WRONG, UNSURE = BLUE, ORANGE, GREY
+BETTER, WORSE = ORANGE, PURPLE  # the signs of all maps: for and against
 LETTERS = 62  # of a line across a plot of 5 inches
 
 
@@ -136,7 +137,7 @@ def gain_plot(words: Sequence[str], tests: Sequence[McNemar], clear: Sequence[bo
     across = axes.get_yaxis_transform()
     rows = zip(places, texts, tests, clear, strict=True)
     for number, (place, text, test, is_clear) in enumerate(rows):
-        colour = UNSURE if not is_clear else BETTER if test.difference > 0 else WRONG
+        colour = UNSURE if not is_clear else BETTER if test.difference > 0 else WORSE
         axes.plot(100 * test.interval, [place, place], color=colour, linewidth=WIDTH)
         axes.plot(
             100 * test.difference,

@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 from vitdemo.figures import INK, Curve
 
 # Hues that differ for the colour-blind, at 2.9 : 1 or more on white and on the dark theme.
-BLUE, ORANGE, GREEN, GREY = "#2f86c9", "#d97706", "#17876a", "#7a8594"
+BLUE, ORANGE, GREY = "#2f86c9", "#d97706", "#7a8594"
+PURPLE = "#7c4fd0"
 DASHES = (0, (4, 2))
 WIDTH = 1.8  # of a line, in points
 
