@@ -14,7 +14,7 @@ function row(name, share, place, truth) {
 
 function card(model, truth) {
   const rows = model.classes.map((name, i) => row(name, model.probabilities[i], i, truth));
-  const head = make("h3", { title: model.about }, make("span", { text: model.run }), make("small", { text: model.accuracy.replace("test accuracy", "of tests").replace(" accuracy", "") }));
+  const head = make("h2", { title: model.about }, make("span", { text: model.run }), make("small", { text: model.accuracy.replace("test accuracy", "of tests").replace(" accuracy", "") }));
   return make("section", { className: "card" }, head, make("ul", {}, ...rows));
 }
 

@@ -19,7 +19,7 @@ function card({ name, title, minutes, goal, steps }) {
   const again = make("button", { type: "button", text: "From the beginning", "data-pick": `${name} again` });
   again.addEventListener("click", () => begin(name, 0, true));
   const words = `${minutes} minutes, ${steps} steps${done.length ? `; ${finished ? "done" : `${done.length} done`}` : ""}`;
-  return make("li", {}, make("h3", { text: title }), make("p", { text: goal }), make("small", { text: words }),
+  return make("li", {}, make("h2", { text: title }), make("p", { text: goal }), make("small", { text: words }),
     make("div", { className: "bar" }, make("i", { style: `width: ${(100 * Math.min(done.length, steps)) / steps}%` })),
     make("div", { className: "buttons" }, start, begun ? again : null));
 }

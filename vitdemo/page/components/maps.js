@@ -26,7 +26,7 @@ function figure(panel) {
   if (panel.badge) title.append(make("span", { className: "badge", text: panel.badge, title: panel.badge_title }));
   const caption = make("figcaption", {}, title, ...panel.lines.map((text) => make("p", { text })),
     panel.caption ? make("p", { className: "quiet", text: panel.caption }) : null, make("div", { className: "tools" }, save, more));
-  return make("figure", {}, panel.head ? make("h4", { text: panel.head }) : null, overlay, caption);
+  return make("figure", {}, panel.head ? make("h3", { text: panel.head }) : null, overlay, caption);
 }
 
 function draw() {

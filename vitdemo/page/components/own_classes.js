@@ -94,7 +94,7 @@ function row(own, index) {
   if (own.sheet) thumbs.style.setProperty("--sheet", `url("${own.sheet.url}")`);
   const count = make("small", { text: `${own.count} picture${own.count === 1 ? "" : "s"}` });
   const add = make("label", { className: "file" }, files, make("span", { text: "Add pictures" }));
-  return make("section", { className: "own", "aria-label": own.name }, make("header", {}, make("h3", { text: own.name }), count, add, camera, remove), thumbs);
+  return make("section", { className: "own", "aria-label": own.name }, make("header", {}, make("h2", { text: own.name }), count, add, camera, remove), thumbs);
 }
 
 function draw() {
