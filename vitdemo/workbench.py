@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import torch
@@ -33,8 +32,6 @@ from vitdemo.training import Preprocessing
 
 ANSWER_BYTES = 512 * 2**20  # a trace of ViT-B/16 at 224 px takes 30 MB, of our own under 1 MB
 MODEL_BYTES = 4 * 2**30  # ViT-L takes 1.2 GB; of more, those asked for last stay
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -82,13 +79,6 @@ class Workbench:
         self._test_lock = threading.Lock()
         self._visitor = visitor
         self._own_roots: dict[str, Path] = {}  # of visitors, with runs that they alone see
-
-    def once(self, function: Callable[..., T], *arguments) -> T:
-        """`function(self, *arguments)`, worked out once for each version of what it is about.
-
-        For what runs' files, pictures and plain values alone decide: see `Cache`.
-        """
-        return self.cache.get_or_make((function, *arguments), lambda: function(self, *arguments))
 
     def runs(self) -> tuple[list[Run], list[str]]:
         """All readable runs as they are now, and a sentence for each that is not."""

@@ -10,7 +10,15 @@ from vitdemo.class_maps import ClassMaps, maps, truth
 from vitdemo.errors import Stopped, VitdemoError
 from vitdemo.page.components.article import Article, Piece
 from vitdemo.page.components.maps import Maps, Row
-from vitdemo.page.kit import LIGHT_QUEUE, LONG_QUEUE, FreeDropdown, FreeRadio, for_people, renewed
+from vitdemo.page.kit import (
+    KEPT_SECONDS,
+    LIGHT_QUEUE,
+    LONG_QUEUE,
+    FreeDropdown,
+    FreeRadio,
+    for_people,
+    renewed,
+)
 from vitdemo.page.look.class_maps import drawing
 from vitdemo.page.look.picture import TRUE_CLASS
 from vitdemo.page.look.tab import Look
@@ -88,7 +96,7 @@ def build(look: Look) -> None:
         cancel = gr.Button("Cancel", elem_id="why-cancel", variant="stop", visible=False)
     gr.Markdown(METER)
     meter = Article(elem_id="why-meter")
-    ticket = gr.State(None)  # of this person's last long work
+    ticket = gr.State(None, time_to_live=KEPT_SECONDS)  # of this person's last long work
     look.linked |= {"why": target, "not": against, "fill": fill}
     asked = [target, against, fill]
 
