@@ -21,34 +21,24 @@ CPU = torch.device("cpu")
 UNEQUAL = {"train/<b>ant": 5, "train/bee": 2, "train/cow": 9, "test/<b>ant": 3, "test/cow": 4}
 
 
-@pytest.fixture
-def unequal(put_pictures):
-    return Workbench([], put_pictures(UNEQUAL), CPU)
-
-
 def noise(count: int, side: int = 16) -> torch.Tensor:
     generator = torch.Generator().manual_seed(3)
     return torch.randint(256, (count, 3, side, side), generator=generator, dtype=torch.uint8)
 
 
-def test_overview_counts_every_class_even_one_without_test_pictures(unequal):
+def test_every_class_is_counted_and_every_pixel_of_so_many_pictures(put_pictures, monkeypatch):
+    unequal = Workbench([], put_pictures(UNEQUAL), CPU)
     found = classes.overview(unequal)
     assert found.classes == ("<b>ant", "bee", "cow")
     assert found.train.tolist() == [5, 2, 9]
     assert found.test.tolist() == [3, 0, 4]
-
-
-def test_statistics_of_a_folder_cover_every_pixel(unequal):
-    found = classes.statistics(unequal)
-    assert (found.read, found.total) == (16, 16)
-    assert found.histograms.sum(1).tolist() == [16 * classes.SIDE**2] * 3
-    assert found.means.shape == (3, classes.SIDE, classes.SIDE, 3)
-
-
-def test_statistics_read_no_more_pictures_than_they_say(put_pictures, monkeypatch):
+    pixels = classes.statistics(unequal)
+    assert (pixels.read, pixels.total) == (16, 16)
+    assert pixels.histograms.sum(1).tolist() == [16 * classes.SIDE**2] * 3
+    assert pixels.means.shape == (3, classes.SIDE, classes.SIDE, 3)
     monkeypatch.setattr(classes, "READ", 6)
-    found = classes.statistics(Workbench([], put_pictures(UNEQUAL, "few"), CPU))
-    assert (found.read, found.total) == (6, 16)
+    pixels = classes.statistics(Workbench([], unequal.source().root, CPU))
+    assert (pixels.read, pixels.total) == (6, 16)
 
 
 def test_channel_histograms_equal_numpy():
@@ -77,18 +67,19 @@ def test_cifar10_has_its_known_counts_and_colours(cifar10):
     assert np.allclose(found.std, CIFAR10_STD, atol=0.01)
 
 
-def test_without_a_data_set_the_way_out_is_named(tmp_path):
+def test_what_is_not_there_is_named(tmp_path):
     with pytest.raises(DataError, match=r"train\.py download"):
         classes.overview(Workbench([], tmp_path / "none", CPU))
+    run = make_run(tmp_path / "resnet", RESNET)
+    with pytest.raises(RunError, match="cuts no patches"):
+        patches.article(Workbench([tmp_path], None, CPU), run, Image.new("RGB", (9, 9)))
 
 
-@pytest.mark.parametrize("cut", [[4, 0, 6], []])
-def test_some_pictures_are_those_of_all(put_pictures, cut):
+def test_some_pictures_are_those_of_all(put_pictures):
     source = data.open_source(put_pictures(UNEQUAL), download=False)
-    if cut:
-        some, everything = source.load_some("test", torch.tensor(cut)), source.load("test")
-        assert torch.equal(some.images, everything.images[cut])
-        assert torch.equal(some.labels, everything.labels[cut])
+    some, everything = source.load_some("test", torch.tensor([4, 0, 6])), source.load("test")
+    assert torch.equal(some.images, everything.images[[4, 0, 6]])
+    assert torch.equal(some.labels, everything.labels[[4, 0, 6]])
     assert torch.equal(source.labels("train"), source.load("train").labels)
 
 
@@ -115,48 +106,40 @@ def test_augmentations_follow_the_recipe(name):
     assert titles[-1] == ("All together" if any(wanted.values()) else "As they are")
 
 
+def seen() -> torch.Tensor:
+    return torch.stack([torch.from_numpy(to_uint8(square_crop(p, 16))) for p in pictures()])
+
+
 def test_each_step_is_that_of_training_alone_and_leaves_no_trace():
     recipe = get_recipe("vit-small-cpu")
     before = torch.random.get_rng_state()
-    flipped = augmentations(recipe, pictures(), "abca", side=16, seed=7)[2].pictures
+    found, same, other = (
+        augmentations(recipe, pictures(), "abca", side=16, seed=seed) for seed in (7, 7, 8)
+    )
     assert torch.equal(torch.random.get_rng_state(), before)
-    seen = torch.stack([torch.from_numpy(to_uint8(square_crop(p, 16))) for p in pictures()])
     chosen = draw_flip(4, torch.Generator().manual_seed(7))
-    assert np.array_equal(flipped, flip(seen, chosen).permute(0, 2, 3, 1))
+    assert np.array_equal(found[2].pictures, flip(seen(), chosen).permute(0, 2, 3, 1))
     assert 0 < chosen.sum() < 4
+    assert np.array_equal(found[-1].pictures, same[-1].pictures)
+    assert not np.array_equal(found[-1].pictures, other[-1].pictures)
 
 
 def test_all_together_is_what_the_trainer_feeds():
     """The trainer's own steps for the same draws, the targets those of one class a picture."""
     recipe = get_recipe("vit-tiny-regularised")
     whole = Augmentation(4, True, "trivial", 0.25, 0, 0.2, 1.0)
-    images = torch.stack([torch.from_numpy(to_uint8(square_crop(p, 16))) for p in pictures()])
     generator = torch.Generator().manual_seed(11)
     draws = whole.draw(4, 16, generator)
     partners = torch.rand((4,), generator=generator).argsort()
-    pixels, targets = augment(whole, images, torch.eye(4), draws, partners, torch.zeros(3, 1, 1))
+    pixels, targets = augment(whole, seen(), torch.eye(4), draws, partners, torch.zeros(3, 1, 1))
     step = augmentations(recipe, pictures(), "abcd", side=16, seed=11)[-1]
     wanted = pixels.clamp(0, 255).round().to(torch.uint8).permute(0, 2, 3, 1)
     assert np.array_equal(step.pictures, wanted.numpy())
     for row, shares in zip(targets.tolist(), step.targets, strict=True):
         named = {name: share for name, share in zip("abcd", row, strict=True) if share > 0}
         assert shares == pytest.approx(named)
-
-
-def test_equal_names_of_a_mixture_add_up():
-    recipe = get_recipe("vit-tiny-regularised")
-    step = augmentations(recipe, pictures(), ["cat"] * 4, side=16, seed=0)[-1]
-    assert all(shares == {"cat": pytest.approx(1)} for shares in step.targets)
-
-
-def test_another_seed_draws_anew():
-    recipe = get_recipe("vit-small-cpu")
-    one, same, other = (
-        augmentations(recipe, pictures(), "abca", side=16, seed=seed)[-1].pictures
-        for seed in (1, 1, 2)
-    )
-    assert np.array_equal(one, same)
-    assert not np.array_equal(one, other)
+    cats = augmentations(recipe, pictures(), ["cat"] * 4, side=16, seed=0)[-1]
+    assert all(shares == {"cat": pytest.approx(1)} for shares in cats.targets)  # they add up
 
 
 def test_patches_cut_the_picture():
@@ -164,9 +147,3 @@ def test_patches_cut_the_picture():
     found = patches.cut(seen, (4, 4))
     assert found.shape == (4, 4, 4, 4, 3)
     assert np.array_equal(found[2, 1], seen[8:12, 4:8])
-
-
-def test_a_resnet_cuts_no_patches(tmp_path):
-    run = make_run(tmp_path / "resnet", RESNET)
-    with pytest.raises(RunError, match="cuts no patches"):
-        patches.article(Workbench([tmp_path], None, CPU), run, Image.new("RGB", (9, 9)))

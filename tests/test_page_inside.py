@@ -63,17 +63,14 @@ def test_each_of_ten_classes_keeps_its_colour_and_no_two_are_alike():
     assert len(distances) == 45 and min(distances) > 60
 
 
-def test_of_many_classes_those_that_patches_say_get_the_colours():
+def test_of_many_classes_those_that_patches_say_get_the_colours_and_the_strongest_a_strip():
     patches = np.zeros((1, 30, 1000))
     predicted = np.repeat([7, 300, *range(500, 515)], [9, 6, *[1] * 15])
     patches[0, np.arange(30), predicted] = 1
     colours = lens.class_colours(patches)
     assert len(colours) == 1000 and colours.count(lens.CLASS_COLOURS[-1]) == 1000 - 9
     assert (colours[7], colours[300]) == lens.CLASS_COLOURS[:2]
-
-
-def test_of_many_classes_the_strip_shows_the_strongest_by_their_last_word():
-    answers = np.zeros((3, 100))
+    answers = np.zeros((3, 100))  # of which the last word comes first
     answers[0, 40], answers[1, 50], answers[2, 60], answers[2, 50] = 0.9, 0.8, 0.7, 0.1
     shown = lens.strongest(answers)
     assert len(shown) == 8 and shown[:2] == [60, 50] and 40 in shown
@@ -106,19 +103,16 @@ def test_the_wall_has_the_change_of_every_head():
     assert (value["name"], value["off"]) == ("airplane", "2.3")
     np.testing.assert_allclose(value["change"], found.logit_change, atol=1e-6)
     np.testing.assert_allclose(value["probability"], found.probability_change, atol=1e-6)
+    texts = {None: "hands on zeros", 0: "over the tokens of this picture", 32: "over 32 test pic"}
+    for pictures, words in texts.items():
+        assert words in ablation.words_of(replace(found, pictures=pictures))
 
 
-@pytest.mark.parametrize(
-    ("pictures", "words"),
-    [(None, "hands on zeros"), (0, "over the tokens of this picture"), (32, "over 32 test pic")],
-)
-def test_the_wall_says_what_a_head_that_is_off_hands_on(pictures, words):
-    assert words in ablation.words_of(replace(effects(), pictures=pictures))
-
-
-def test_many_heads_are_listed_up_to_six():
+def test_many_heads_are_listed_up_to_six_and_signs_are_written():
     heads = {(layer, 0) for layer in range(8)}
     assert ablation.listed(heads).endswith("layer 6 head 1 and 2 more")
+    signs = [ablation.signed(value) for value in (2.54, -2.54, -0.01)]
+    assert signs == ["+2.5", "−2.5", "0.0"]
 
 
 def test_an_answer_that_turns_is_among_those_compared():
@@ -141,11 +135,6 @@ def test_a_change_within_its_interval_is_not_called_one(won, lost, words):
     text = ablation.change_words("vit", test, {(0, 0)})
     assert words in text and "**80.0 %** right" in text and "without layer 1 head 1." in text
     assert text.startswith("vit on 1,000 test pictures")
-
-
-@pytest.mark.parametrize(("value", "text"), [(2.54, "+2.5"), (-2.54, "−2.5"), (-0.01, "0.0")])
-def test_signs_are_written_and_nothing_has_none(value, text):
-    assert ablation.signed(value) == text
 
 
 def test_all_similarities_of_positions_travel_in_one_file():
