@@ -6,7 +6,14 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from tests.browser.doing import choose_model, sources, upload, wait_for_change
+from tests.browser.doing import (
+    choose_model,
+    fits,
+    questions,
+    sources,
+    upload,
+    wait_for_change,
+)
 from tests.making import make_run, random_model
 from tests.serving import serve
 from vitdemo import runs
@@ -25,11 +32,19 @@ def open_part(page, title):
     page.locator("#part").get_by_role("radio", name=title).check()
 
 
+def open_heads(page):
+    """The wall of heads, and which of them are off."""
+    open_part(page, "Head ablation")
+    wall = page.locator("#head-effects")
+    expect(wall.locator("[data-pick]")).to_have_count(6)  # 2 layers of 3 heads
+    return wall, wall.locator("[aria-pressed=true]")
+
+
 def patches(page):
     return page.locator("#lens-patches .vd-patches td").evaluate_all("all => all.map(c => c.title)")
 
 
-def test_the_lens_ends_in_the_answer(inside):
+def test_the_lens_ends_in_the_answer_and_its_layer_moves_the_slider(inside):
     strip = inside.locator("#lens .vd-strip")
     expect(strip.locator("thead button")).to_have_count(3)  # timm's 2 layers, and before them
     last = strip.locator("tbody tr td:last-child").evaluate_all("all => all.map(c => c.title)")
@@ -38,12 +53,11 @@ def test_the_lens_ends_in_the_answer(inside):
     name, value = top.locator("span").inner_text(), top.locator("b").inner_text()
     assert f"After layer 2: {name} {value}" in last
     expect(inside.locator("#lens .vd-badge")).to_have_text(["Approximate"] * 2)
-
-
-def test_a_layer_of_the_lens_is_chosen_by_keyboard_and_moves_the_slider(inside):
-    pressed = inside.locator("#lens [aria-pressed=true]")
+    cells = set(inside.locator("#lens-patches .vd-patches td").all_inner_texts())
+    legend = inside.locator("#lens-patches .classes i").all_inner_texts()
+    assert cells == set(legend) and all(len(name) == 2 for name in legend)
+    pressed, before = inside.locator("#lens [aria-pressed=true]"), patches(inside)
     expect(pressed).to_have_text("2")
-    before = patches(inside)
     pressed.focus()
     inside.keyboard.press("ArrowLeft")
     inside.keyboard.press("Enter")
@@ -52,29 +66,23 @@ def test_a_layer_of_the_lens_is_chosen_by_keyboard_and_moves_the_slider(inside):
     assert patches(inside) != before
     inside.locator("#lens").get_by_role("button", name="Before the first layer").click()
     expect(inside.locator("#lens-patches")).to_contain_text("before the first layer")
-    inside.locator("#layer input[type=range]").focus()
+    slider = inside.locator("#layer input[type=range]")
+    slider.focus()
     inside.keyboard.press("End")
     expect(pressed).to_have_text("2")
     assert patches(inside) == before
-
-
-@pytest.mark.parametrize(
-    ("part", "questions"), [("Position embeddings", 0), ("One head, number by number", 1)]
-)
-def test_a_layer_asks_only_the_open_part_and_that_only_if_it_has_layers(inside, part, questions):
-    asked = []
-    open_part(inside, part)
-    inside.wait_for_timeout(500)
-    inside.on("request", lambda r: "/queue/join" in r.url and asked.append(r.url))
-    inside.locator("#layer input[type=range]").press("ArrowLeft")
-    inside.wait_for_timeout(1000)
-    assert len(asked) == questions
-
-
-def test_each_patch_has_a_short_name_that_the_legend_explains(inside):
-    cells = set(inside.locator("#lens-patches .vd-patches td").all_inner_texts())
-    legend = inside.locator("#lens-patches .classes i").all_inner_texts()
-    assert cells == set(legend) and all(len(name) == 2 for name in legend)
+    # A layer asks only the open part, and that only if it has layers.
+    asked = questions(inside)
+    for part, key, count in (
+        ("Position embeddings", "ArrowLeft", 0),
+        ("One head, number by number", "ArrowRight", 1),
+    ):
+        open_part(inside, part)
+        inside.wait_for_timeout(1000)
+        asked.clear()
+        slider.press(key)
+        inside.wait_for_timeout(1000)
+        assert len(asked) == count
 
 
 def contrast(*colours: str) -> float:
@@ -87,7 +95,7 @@ def contrast(*colours: str) -> float:
     return max(found) / min(found)
 
 
-def test_cells_read_well_and_have_the_colours_of_their_numbers(inside):
+def test_cells_read_well_and_have_the_colours_of_their_numbers(inside, photo):
     def cells(place):
         return inside.locator(place).evaluate_all("""all => all.map((cell) => {
             const { backgroundColor, color } = getComputedStyle(cell);
@@ -96,8 +104,7 @@ def test_cells_read_well_and_have_the_colours_of_their_numbers(inside):
 
     painted = cells("#lens .vd-strip tbody td") + cells("#lens-patches .vd-patches td")
     assert len(painted) == 3 * 10 + 16
-    open_part(inside, "Head ablation")
-    expect(inside.locator("#head-effects [data-pick]")).to_have_count(6)
+    wall, off = open_heads(inside)
     heads = cells("#head-effects [data-pick]")
     assert min(contrast(ground, ink) for _, ground, ink in painted + heads) > 4.5
     changes = [float(text.replace("−", "-")) for text, *_ in heads]
@@ -105,34 +112,47 @@ def test_cells_read_well_and_have_the_colours_of_their_numbers(inside):
         red, _, blue = (int(number) for number in re.findall(r"\d+", ground))
         if abs(change) > 0.2 * max(map(abs, changes)):
             assert (red > blue) == (change < 0)  # orange is for: there is less without it
+    # Without test pictures the way to them is told.
+    ask = inside.get_by_role("button", name="Accuracy on 1,000 test pictures")
+    told = inside.locator("#accuracy-without")
+    ask.click()
+    expect(told).to_contain_text("Switch a head off first")
+    wall.get_by_role("button", name="Layer 1, head 1").click()
+    expect(off).to_have_count(1)
+    ask.click()
+    expect(told).to_contain_text("python train.py download")
+    # A new picture redraws the part, and another model has all its heads on.
+    upload(inside, photo)
+    inside.wait_for_function(
+        """before => JSON.stringify([...document.querySelectorAll("#head-effects [data-pick]")]
+             .map(b => b.innerText)) !== JSON.stringify(before)""",
+        arg=[text for text, *_ in heads],
+    )
+    choose_model(inside, "vit")
+    expect(wall).to_contain_text("layer 3")
+    expect(wall.locator("[data-pick]")).to_have_count(6)  # 3 layers of 2 heads
+    expect(off).to_have_count(0)
 
 
-def test_heads_are_switched_off_and_on_by_mouse_and_keyboard(inside):
-    open_part(inside, "Head ablation")
-    wall, answers = inside.locator("#head-effects"), inside.locator("#without")
-    expect(wall.locator("[data-pick]")).to_have_count(6)  # 2 layers of 3 heads
-    expect(answers.locator("h3")).to_have_text("With all heads, as none is off")
-    expect(answers.locator(".points")).to_have_text(["±0.0"] * 5)
+def test_heads_are_switched_off_and_on_and_of_quick_clicks_none_is_lost(inside):
+    wall, off = open_heads(inside)
+    answers = inside.locator("#without")
+    title, points = answers.locator("h3"), answers.locator(".points")
+    expect(title).to_have_text("With all heads, as none is off")
+    expect(points).to_have_text(["±0.0"] * 5)
     wall.get_by_role("button", name="Layer 2, head 1").click()
-    expect(answers.locator("h3")).to_have_text("Without layer 2 head 1")
-    assert answers.locator(".points").all_inner_texts() != ["±0.0"] * 5
-    inside.keyboard.press("ArrowUp")
-    inside.keyboard.press("ArrowRight")
-    inside.keyboard.press("Enter")
-    expect(answers.locator("h3")).to_have_text("Without layer 1 head 2, layer 2 head 1")
-    expect(wall.locator("[aria-pressed=true]")).to_have_count(2)
+    expect(title).to_have_text("Without layer 2 head 1")
+    assert points.all_inner_texts() != ["±0.0"] * 5
+    for key in ("ArrowUp", "ArrowRight", "Enter"):
+        inside.keyboard.press(key)
+    expect(title).to_have_text("Without layer 1 head 2, layer 2 head 1")
+    expect(off).to_have_count(2)
     inside.wait_for_url(re.compile("off=1.2"))
     inside.keyboard.press("Enter")  # on again
-    expect(answers.locator("h3")).to_have_text("Without layer 2 head 1")
+    expect(title).to_have_text("Without layer 2 head 1")
     inside.get_by_role("button", name="All heads on").click()
-    expect(wall.locator("[aria-pressed=true]")).to_have_count(0)
-    expect(answers.locator("h3")).to_have_text("With all heads, as none is off")
-
-
-def test_of_quick_clicks_on_heads_none_is_lost(inside):
-    open_part(inside, "Head ablation")
-    wall, answers = inside.locator("#head-effects"), inside.locator("#without")
-    expect(answers.locator("h3")).to_have_text("With all heads, as none is off")
+    expect(off).to_have_count(0)
+    expect(title).to_have_text("With all heads, as none is off")
     wall.locator("[data-pick]").evaluate_all("""async (all) => {
         const names = all.map((button) => button.dataset.pick);
         for (const name of [...names, names[2]]) {  // the third one off, and on again
@@ -140,57 +160,21 @@ def test_of_quick_clicks_on_heads_none_is_lost(inside):
             await new Promise((done) => setTimeout(done, 30));
         }
     }""")
-    expect(wall.locator("[aria-pressed=true]")).to_have_count(5)
-    expect(answers.locator("h3")).to_contain_text("layer 1 head 2, layer 2 head 1, layer 2 head 2")
-    expect(wall.locator("[aria-pressed=true]")).to_have_count(5)
+    expect(off).to_have_count(5)
+    expect(title).to_contain_text("layer 1 head 2, layer 2 head 1, layer 2 head 2")
+    expect(off).to_have_count(5)
     inside.wait_for_url(re.compile(r"off=1.1[+]1.2[+]2.1[+]2.2[+]2.3"))
 
 
-def test_another_model_has_all_its_heads_on(inside):
-    open_part(inside, "Head ablation")
-    wall = inside.locator("#head-effects")
-    wall.get_by_role("button", name="Layer 2, head 1").click()
-    expect(wall.locator("[aria-pressed=true]")).to_have_count(1)
-    choose_model(inside, "vit")
-    expect(wall.locator("[data-pick]")).to_have_count(6)  # 3 layers of 2 heads
-    expect(wall).to_contain_text("layer 3")
-    expect(wall.locator("[aria-pressed=true]")).to_have_count(0)
+LAYERS_WHEN_DRAWN = """new MutationObserver((_, observer) => {
+  if (!document.querySelector("#epochs-inside figure")) return;
+  observer.disconnect();
+  window.layersWhenDrawn = document.querySelector("#layer input[type=range]").max;
+}).observe(document, { childList: true, subtree: true })"""
 
 
-def test_without_test_pictures_the_way_to_them_is_told(inside):
-    open_part(inside, "Head ablation")
-    ask = inside.get_by_role("button", name="Accuracy on 1,000 test pictures")
-    ask.click()
-    told = inside.locator("#accuracy-without")
-    expect(told).to_contain_text("Switch a head off first")
-    inside.locator("#head-effects").get_by_role("button", name="Layer 1, head 1").click()
-    expect(inside.locator("#head-effects [aria-pressed=true]")).to_have_count(1)
-    ask.click()
-    expect(told).to_contain_text("python train.py download")
-
-
-def test_accuracy_without_a_head_has_a_baseline_and_an_interval(open_page, shown_runs, tmp_path):
-    for number, name in enumerate(runs.read_run(shown_runs / "vit").classes):
-        for part in ("train", "test"):
-            (tmp_path / "data" / part / name).mkdir(parents=True)
-            colour = (20 * number, 250 - 20 * number, 128)
-            Image.new("RGB", (16, 16), colour).save(tmp_path / "data" / part / name / "0.png")
-    with serve("--runs", str(shown_runs), "--data", str(tmp_path / "data")) as address:
-        page = open_page(f"{address}?section=inside&inside=ablation&off=2.1")
-        expect(page.locator("#head-effects [aria-pressed=true]")).to_have_count(1)
-        page.get_by_role("button", name="Accuracy on 1,000 test pictures").click()
-        told = page.locator("#accuracy-without")
-        expect(told).to_contain_text(
-            re.compile(r"timm on 10 test pictures: .* right with all heads")
-        )
-        expect(told).to_contain_text("95 % interval")
-        open_part(page, "Attention distance")
-        expect(page.locator("#distances")).to_contain_text("over 10 test pictures")
-        page.close()
-
-
-def test_cancel_leaves_no_accuracy_and_the_next_question_is_answered(open_page, tmp_path):
-    """A model of 256 patches, which takes seconds over 300 pictures."""
+def test_accuracy_without_a_head_and_epochs_that_were_kept(open_page, tmp_path):
+    """A model of 256 patches, which takes seconds over 300 pictures; and one with two epochs."""
     options = {"patch_size": 4, "embed_dim": 96, "depth": 6, "num_heads": 4}
     run = make_run(tmp_path / "runs" / "large", ModelSpec("vit", 64, options=options))
     for part, each in (("train", 1), ("test", 30)):
@@ -198,8 +182,13 @@ def test_cancel_leaves_no_accuracy_and_the_next_question_is_answered(open_page, 
             (folder := tmp_path / "data" / part / name).mkdir(parents=True)
             for i in range(each):
                 Image.new("RGB", (8, 8), (25 * number, 2 * i, 128)).save(folder / f"{i}.png")
+    run = make_run(tmp_path / "runs" / "vit")
+    (run.path / "epochs").mkdir()
+    for epoch in (1, 3):
+        runs.write_weights(run.path / "epochs", random_model(run.spec, epoch).state_dict())
+        (run.path / "epochs" / runs.WEIGHTS).rename(run.path / f"epochs/{epoch:04d}.safetensors")
     with serve("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "data")) as address:
-        page = open_page(f"{address}?section=inside&inside=ablation&off=2.1")
+        page = open_page(f"{address}?model=large&section=inside&inside=ablation&off=2.1")
         expect(page.locator("#head-effects [aria-pressed=true]")).to_have_count(1)
         ask = page.get_by_role("button", name="Accuracy on 1,000 test pictures")
         told, cancel = page.locator("#accuracy-without"), page.get_by_role("button", name="Cancel")
@@ -211,21 +200,35 @@ def test_cancel_leaves_no_accuracy_and_the_next_question_is_answered(open_page, 
         page.wait_for_timeout(2000)
         expect(told).to_contain_text("Cancelled: nothing was measured.")
         ask.click()
-        expect(told).to_contain_text("right with all heads")
+        expect(told).to_contain_text(
+            re.compile(r"large on 300 test pictures: .* right with all heads")
+        )
+        expect(told).to_contain_text("95 % interval")
+        open_part(page, "Attention distance")
+        expect(page.locator("#distances")).to_contain_text("over 32 test pictures")
+        page.close()
+        page = open_page(
+            f"{address}?model=vit&section=inside&inside=epochs", script=LAYERS_WHEN_DRAWN
+        )
+        strip = page.locator("#epochs-inside figure")
+        expect(strip).to_have_count(2)
+        expect(strip.nth(1)).to_contain_text(re.compile(r"Epoch 3\s*predicts [a-z]+, \d"))
+        before = sources(page, "#epochs-inside")
+        assert page.evaluate("layersWhenDrawn") == str(run.spec.options["depth"])  # a slide counts
+        page.locator("#layer input[type=range]").focus()
+        page.keyboard.press("ArrowLeft")
+        wait_for_change(page, "#epochs-inside", before)
         page.close()
 
 
-def test_distances_of_all_vision_transformers_stand_beside_each_other(inside):
-    open_part(inside, "Attention distance")
+def test_distances_positions_and_filters_have_words_and_epochs_a_way_to_them(inside):
+    open_part(inside, "Attention distance")  # of all Vision Transformers beside each other
     plots = inside.locator("#distances figure")
     expect(plots).to_have_count(2)
     expect(plots.nth(0)).to_contain_text("over this picture alone")
     assert "3 heads in each of 2 layers" in plots.nth(0).get_attribute("aria-label")
     expect(inside.locator("#distances table")).to_have_count(2)
-
-
-def test_a_position_is_chosen_by_mouse_and_keyboard(inside):
-    open_part(inside, "Position embeddings")
+    open_part(inside, "Position embeddings")  # chosen by mouse and by keyboard
     grid, chosen = inside.locator("#positions"), inside.locator("#positions [aria-pressed=true]")
     expect(chosen).to_have_text("+1.0")
     before = grid.locator("[data-pick]").all_inner_texts()
@@ -237,15 +240,14 @@ def test_a_position_is_chosen_by_mouse_and_keyboard(inside):
     inside.keyboard.press("Enter")
     expect(grid).to_contain_text("Row 2, column 4: choose another patch")
     assert len(inside.locator("#all-positions figure").get_attribute("aria-label")) > 40
-
-
-def test_filters_are_tiles_with_words(inside):
     open_part(inside, "Patch embedding")
     tiles = inside.locator("#filters .vd-cut")
     expect(tiles).to_have_count(28)
     inside.get_by_role("radio", name="The strongest filters").check()
     expect(tiles).to_have_count(48)
     assert "Filter 1: norm" in tiles.first.get_attribute("aria-label")
+    open_part(inside, "In training")
+    expect(inside.locator("#epochs-inside")).to_contain_text("python train.py RECIPE --keep")
 
 
 @pytest.mark.parametrize("name", ["class-token", "average-pooled"])
@@ -279,7 +281,7 @@ def test_one_heads_numbers_are_the_traces(open_page, kinds_url, look_of, photo, 
     assert asked == []
 
 
-def test_the_residual_stream_adds_up_to_the_logit(inside):
+def test_the_residual_stream_adds_up_to_the_logit_and_the_diagram_opens_parts(inside):
     open_part(inside, "Residual stream")
     view = inside.locator("#residual-stream")
     view.locator("summary").first.click()
@@ -296,19 +298,13 @@ def test_the_residual_stream_adds_up_to_the_logit(inside):
     expect(view.locator(".sum")).to_contain_text("minus that of")
     assert adds_up() != before
     expect(view.locator(".heads tbody td")).to_have_count(2 * 3)
-
-
-def test_the_parts_of_the_diagram_open_what_explains_them(inside):
     open_part(inside, "The model")
-    view = inside.locator("#diagram")
-    view.get_by_role("button", name="Patch embedding").click()
+    inside.locator("#diagram").get_by_role("button", name="Patch embedding").click()
     expect(inside.locator("#filters .vd-cut")).to_have_count(28)
     open_part(inside, "The model")
-    view.get_by_role("button", name="Classifier").focus()
-    inside.keyboard.press("Enter")
-    expect(inside.get_by_role("tab", name="Why this class?")).to_have_attribute(
-        "aria-selected", "true"
-    )
+    inside.locator("#diagram").get_by_role("button", name="Classifier").press("Enter")
+    why = inside.get_by_role("tab", name="Why this class?")
+    expect(why).to_have_attribute("aria-selected", "true")
 
 
 def test_what_a_resnet_lacks_is_said_and_what_it_has_is_shown(inside):
@@ -330,62 +326,24 @@ def test_what_a_resnet_lacks_is_said_and_what_it_has_is_shown(inside):
     expect(inside.locator("#filters .vd-cut")).to_have_count(27)  # 3 colours of 3 x 3
 
 
-def test_without_kept_epochs_the_page_says_how_to_keep_them(inside):
-    open_part(inside, "In training")
-    expect(inside.locator("#epochs-inside")).to_contain_text("python train.py RECIPE --keep")
-
-
-LAYERS_WHEN_DRAWN = """new MutationObserver((_, observer) => {
-  if (!document.querySelector("#epochs-inside figure")) return;
-  observer.disconnect();
-  window.layersWhenDrawn = document.querySelector("#layer input[type=range]").max;
-}).observe(document, { childList: true, subtree: true })"""
-
-
-def test_kept_epochs_are_a_strip_that_follows_the_layer(open_page, tmp_path):
-    run = make_run(tmp_path / "runs" / "vit")
-    (run.path / "epochs").mkdir()
-    for epoch in (1, 3):
-        runs.write_weights(run.path / "epochs", random_model(run.spec, epoch).state_dict())
-        (run.path / "epochs" / runs.WEIGHTS).rename(run.path / f"epochs/{epoch:04d}.safetensors")
-    with serve("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "none")) as address:
-        page = open_page(f"{address}?section=inside&inside=epochs", script=LAYERS_WHEN_DRAWN)
-        strip = page.locator("#epochs-inside figure")
-        expect(strip).to_have_count(2)
-        expect(strip.nth(1)).to_contain_text(re.compile(r"Epoch 3\s*predicts [a-z]+, \d"))
-        before = sources(page, "#epochs-inside")
-        assert page.evaluate("layersWhenDrawn") == str(run.spec.options["depth"])  # a slide counts
-        page.locator("#layer input[type=range]").focus()
-        page.keyboard.press("ArrowLeft")
-        wait_for_change(page, "#epochs-inside", before)
-        page.close()
-
-
 def test_an_address_opens_its_part_and_a_strange_one_the_first(open_page, page_url):
     page = open_page(f"{page_url}?section=inside&inside=filters&filters=The+strongest+filters")
     expect(page.locator("#filters .vd-cut")).to_have_count(48)
     strange = open_page(f"{page_url}?section=inside&inside=<b>&off=9.9+x+1.1.1")
     expect(strange.locator("#lens .vd-strip")).to_be_visible()
-    open_part(strange, "Head ablation")
-    expect(strange.locator("#head-effects [data-pick]")).to_have_count(6)
-    expect(strange.locator("#head-effects [aria-pressed=true]")).to_have_count(0)
+    _, off = open_heads(strange)
+    expect(off).to_have_count(0)
 
 
-def test_a_new_picture_redraws_the_open_part(inside, photo):
-    open_part(inside, "Head ablation")
-    wall = inside.locator("#head-effects [data-pick]")
-    expect(wall).to_have_count(6)
-    before = wall.all_inner_texts()
-    upload(inside, photo)
-    inside.wait_for_function(
-        """before => JSON.stringify([...document.querySelectorAll("#head-effects [data-pick]")]
-             .map(b => b.innerText)) !== before""",
-        arg=str(before).replace("'", '"').replace('", "', '","'),
-    )
-
-
-@pytest.mark.parametrize("part", ["lens", "ablation", "distance", "positions", "filters"])
-def test_no_part_is_wider_than_a_phone(open_page, page_url, part):
-    page = open_page(f"{page_url}?section=inside&inside={part}", width=390)
-    page.locator(f"#part-{part} :is(.vd-said, .quiet)").first.wait_for()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+def test_no_part_is_wider_than_a_phone(open_page, page_url):
+    page = open_page(f"{page_url}?section=inside", width=390)
+    for part, title in {
+        "lens": "Logit lens",
+        "ablation": "Head ablation",
+        "distance": "Attention distance",
+        "positions": "Position embeddings",
+        "filters": "Patch embedding",
+    }.items():
+        open_part(page, title)
+        page.locator(f"#part-{part} :is(.vd-said, .quiet)").first.wait_for()
+        assert fits(page), part
