@@ -4,6 +4,7 @@ import gradio as gr
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.doing import download
 from vitdemo.page import CSS, HEAD
 from vitdemo.page.components.article import Article, Choices, Notice, Text
 from vitdemo.page.components.table import Cell, Column, Table
@@ -48,18 +49,18 @@ def view(open_page, address):
     return view
 
 
-def names(view):
-    return view.locator("tbody th")
-
-
-def test_words_are_marked_and_everything_else_is_text(view):
+def test_words_are_marked_and_a_table_sorts_saves_copies_and_is_picked_from(view):
+    names = view.locator("tbody th")
     expect(view.locator("p").first).to_have_text("strong code ${1 + 1} <i>plain</i>")
     expect(view.locator("p strong")).to_have_text("strong")
     expect(view.locator(".vd-notice")).to_have_text("Look <here>.")
-    expect(names(view).first).to_have_text("<b>vit</b>")
-
-
-def test_a_column_sorts_by_keyboard_and_its_missing_values_stay_last(view):
+    expect(names.first).to_have_text("<b>vit</b>")
+    view.get_by_role("button", name="Copy as Markdown").click()
+    expect(view.get_by_role("status").last).to_have_text("Copied.")
+    copied = view.page.evaluate("navigator.clipboard.readText()").splitlines()
+    assert copied[1] == "| --- | ---: | ---: |"
+    assert copied[3] == "| resnet\\|18 | > 95.5 | 1,200 |"
+    # A column sorts by keyboard, and its missing values stay last.
     head = view.get_by_role("columnheader", name="Accuracy")
     for key, order, expected in (
         ("Enter", "ascending", ["<b>vit</b>", "resnet|18", "deit"]),
@@ -67,39 +68,26 @@ def test_a_column_sorts_by_keyboard_and_its_missing_values_stay_last(view):
         (" ", None, ["<b>vit</b>", "resnet|18", "deit"]),
     ):
         head.get_by_role("button").press(key)
-        expect(names(view)).to_have_text(expected)
+        expect(names).to_have_text(expected)
         assert head.get_attribute("aria-sort") == order
         expect(view.locator("tfoot th")).to_have_text("All")
-
-
-def test_a_file_holds_the_numbers_as_they_are_sorted(view):
     view.get_by_role("button", name="Count").click()
-    with view.page.expect_download() as download:
-        view.get_by_role("button", name="Download CSV").click()
-    assert download.value.suggested_filename == "models.csv"
-    assert download.value.path().read_text().splitlines() == [
+    file = download(view.page, view.get_by_role("button", name="Download CSV"))
+    assert file.suggested_filename == "models.csv"
+    assert file.path().read_text().splitlines() == [  # the numbers as they are sorted
         'Model,Accuracy,Count,"Accuracy, low","Accuracy, high"',
         "deit,,-3,,",
         "<b>vit</b>,0.9,10,0.85,0.951235",
         "resnet|18,> 95.5,1200,,",
         "All,1,2,,",
     ]
-
-
-def test_markdown_is_copied(view):
-    view.get_by_role("button", name="Copy as Markdown").click()
-    expect(view.get_by_role("status").last).to_have_text("Copied.")
-    copied = view.page.evaluate("navigator.clipboard.readText()").splitlines()
-    assert copied[1] == "| --- | ---: | ---: |"
-    assert copied[3] == "| resnet\\|18 | > 95.5 | 1,200 |"
-
-
-def test_a_pick_keeps_the_focus_and_how_the_table_was_sorted(view):
+    # A pick keeps the focus, and how the table was sorted.
     view.get_by_role("button", name="Accuracy").click()
     view.get_by_role("button", name="Accuracy").click()
     view.get_by_role("button", name="1,200").press("Enter")
-    expect(view.page.locator("#told textarea")).to_have_value("many")
+    told = view.page.locator("#told textarea")
+    expect(told).to_have_value("many")
     expect(view.locator("[aria-pressed=true]")).to_be_focused()
-    expect(names(view)).to_have_text(["resnet|18", "<b>vit</b>", "deit"])
+    expect(names).to_have_text(["resnet|18", "<b>vit</b>", "deit"])
     view.get_by_role("button", name="the cats").click()
-    expect(view.page.locator("#told textarea")).to_have_value("cat")
+    expect(told).to_have_value("cat")

@@ -30,7 +30,7 @@ def choose(page, place, name):
     page.get_by_role("option", name=name, exact=True).click()
 
 
-def test_the_quick_maps_stand_side_by_side_with_their_limits(why_page):
+def test_the_quick_maps_stand_side_by_side_and_answer_for_any_class(why_page):
     expect(why_page.locator(f"{MAPS} figure")).to_have_count(5)
     expect(why_page.locator(f"{MAPS} figcaption > .quiet")).to_have_count(5)
     expect(why_page.locator(f"{MAPS} figcaption", has_text="Rank correlation")).to_have_count(3)
@@ -39,9 +39,7 @@ def test_the_quick_maps_stand_side_by_side_with_their_limits(why_page):
     for image in why_page.locator(f"{MAPS} figure img").all():
         assert len(image.get_attribute("alt")) > 30
     expect(why_page.locator("#why-meter")).to_contain_text("Not measured yet")
-
-
-def test_another_class_draws_other_maps_and_a_second_one_the_difference(why_page):
+    # Another class draws other maps, and a second one the difference.
     before = sources(why_page, MAPS)
     choose(why_page, "#why-class", "ship")
     expect(why_page.locator(MAPS)).to_contain_text("Why ship?")
@@ -53,9 +51,16 @@ def test_another_class_draws_other_maps_and_a_second_one_the_difference(why_page
     assert first[6:10] == second[6:10]  # attention and rollout are the same for every class
     choose(why_page, "#why-against", "ship")
     expect(why_page.locator(MAPS)).to_contain_text("cannot be set against itself")
+    # A ResNet has its own maps and no tokens to drop.
+    why_page.get_by_role("radio", name="Token dropped").check()
+    choose_model(why_page, "resnet")
+    expect(why_page.locator(f"{MAPS} figure")).to_have_count(1)
+    expect(why_page.locator(MAPS)).to_contain_text("Grad-CAM")
+    expect(why_page.get_by_role("radio", name="Token dropped")).to_have_count(0)
+    expect(why_page.get_by_role("radio", name="Mean colour")).to_be_checked()
 
 
-def test_slow_maps_and_the_truth_meter(why_page):
+def test_slow_maps_and_the_truth_meter_of_which_a_new_picture_leaves_no_score(why_page, photo):
     why_page.locator("#why-slow").click()
     expect(why_page.locator(f"{MAPS} figure")).to_have_count(7)
     expect(why_page.locator(f"{MAPS} figcaption", has_text="Rank correlation")).to_have_count(5)
@@ -71,28 +76,11 @@ def test_slow_maps_and_the_truth_meter(why_page):
     expect(why_page.locator("#why-meter")).to_contain_text("Not measured yet")
     why_page.get_by_role("radio", name="Token dropped").check()
     expect(why_page.locator("#why-meter svg")).to_have_count(2)  # known, so at once
-
-
-def test_a_new_picture_leaves_no_old_score(why_page, photo):
-    choose(why_page, "#why-class", "ship")  # which no other test measures
-    expect(why_page.locator(MAPS)).to_contain_text("Why ship?")
-    expect(why_page.locator("#why-meter svg")).to_have_count(0)
-    why_page.locator("#why-measure").click()
-    expect(why_page.locator("#why-meter svg")).to_have_count(2)
     before = sources(why_page, MAPS)
     upload(why_page, photo)
     wait_for_change(why_page, MAPS, before)
     expect(why_page.locator("#why-meter svg")).to_have_count(0)
     expect(why_page.locator(f"{MAPS} figcaption", has_text="Score ")).to_have_count(0)
-
-
-def test_a_resnet_has_its_own_maps_and_no_tokens_to_drop(why_page):
-    why_page.get_by_role("radio", name="Token dropped").check()
-    choose_model(why_page, "resnet")
-    expect(why_page.locator(f"{MAPS} figure")).to_have_count(1)
-    expect(why_page.locator(MAPS)).to_contain_text("Grad-CAM")
-    expect(why_page.get_by_role("radio", name="Token dropped")).to_have_count(0)
-    expect(why_page.get_by_role("radio", name="Mean colour")).to_be_checked()
 
 
 def test_cancel_stops_the_work_and_frees_the_next(open_page, tmp_path):

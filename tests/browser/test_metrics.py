@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.doing import download, fits, open_tab
+from tests.conftest import write_pictures
 from tests.making import CLASSES, RESNET, VIT, evaluation, make_run
 from tests.serving import serve
 from vitdemo import runs
@@ -35,26 +37,23 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def address(root, tmp_path_factory):
-    nowhere = tmp_path_factory.mktemp("data") / "none"
-    with serve("--runs", str(root), "--data", str(nowhere)) as address:
+    counts = {f"{part}/{name}": 2 for part in ("train", "test") for name in CLASSES}
+    data = write_pictures(tmp_path_factory.mktemp("data"), counts)
+    with serve("--runs", str(root), "--data", str(data)) as address:
         yield address
 
 
 @pytest.fixture
-def open_tab(open_page, address):
-    """open_tab(name, width=..., scheme=...) -> the page with that tab open."""
+def open_at(open_page, address):
+    """open_at(name, width=..., scheme=...) -> the page with that tab open."""
 
-    def open_tab(name, **options):
+    def open_at(name, **options):
         page = open_page(address, **options)
         page.locator("#answers .card").first.wait_for()
-        go_to(page, name)
+        open_tab(page, name)
         return page
 
-    return open_tab
-
-
-def go_to(page, name: str) -> None:
-    page.get_by_role("tab", name=name).click()
+    return open_at
 
 
 def choose(page, place: str, name: str) -> None:
@@ -62,15 +61,32 @@ def choose(page, place: str, name: str) -> None:
     page.get_by_role("option", name=name, exact=True).click()
 
 
-# --- per class -----------------------------------------------------------------------------------
+def csv_of(page, place: str, name: str = "Download CSV") -> str:
+    button = page.locator(place).get_by_role("button", name=name)
+    return download(page, button).path().read_text()
 
 
-def test_classes_sort_worst_first_and_have_intervals_and_both_means(open_tab):
-    page = open_tab("Per-class metrics")
+def test_classes_sort_worst_first_and_have_intervals_and_both_means(open_at):
+    page = open_at("Per-class metrics")
+    expect(page.get_by_role("tabpanel", name="Per-class metrics")).to_be_visible()
     table = page.locator("#per-class")
+    tracks = table.locator("tbody tr td:last-child .vd-track")
+    expect(tracks).to_have_count(10)  # bars of one column are of one scale
+    widths = tracks.evaluate_all("all => all.map(track => Math.round(track.clientWidth))")
+    assert len(set(widths)) == 1 and widths[0] > 40, widths
+    levels = page.locator("h1:visible, h2:visible, h3:visible").evaluate_all(
+        "all => all.map(heading => Number(heading.tagName[1]))"
+    )
+    assert all(b - a <= 1 for a, b in pairwise(levels)) and levels[0] == 1
     first = table.locator("tbody tr").first
     page.locator("#metrics-model select").select_option("best")
     expect(first.locator("th")).to_have_text("airplane")
+    expect(table).to_contain_text("classified correctly by best")
+    lines = csv_of(page, "#per-class").splitlines()
+    assert lines[0].startswith("Class,Support,Precision,Recall,F1,Average precision,ROC-AUC,")
+    assert lines[0].endswith('"F1, low","F1, high"')
+    assert lines[4].startswith("cat,20,1,0.75,0.857143,")
+    assert [line.split(",")[0] for line in lines[11:]] == ["Macro average", "Weighted average"]
     table.get_by_role("button", name="F1", exact=True).click()  # worst first
     expect(first.locator("th")).to_have_text("cat")
     expect(first.locator("td").nth(2)).to_contain_text(re.compile(r"0\.750.*0\.\d+ to [01]\.\d+"))
@@ -79,42 +95,12 @@ def test_classes_sort_worst_first_and_have_intervals_and_both_means(open_tab):
     expect(table).to_contain_text("97.50 % of 200 test pictures")
 
 
-def test_bars_of_one_column_are_of_one_scale(open_tab):
-    page = open_tab("Per-class metrics")
-    tracks = page.locator("#per-class tbody tr td:last-child .vd-track")
-    expect(tracks).to_have_count(10)
-    widths = tracks.evaluate_all("all => all.map(track => Math.round(track.clientWidth))")
-    assert len(set(widths)) == 1 and widths[0] > 40, widths
-
-
-def test_panels_and_groups_have_names(open_tab):
-    page = open_tab("Per-class metrics")
-    expect(page.get_by_role("tabpanel", name="Per-class metrics")).to_be_visible()
-    levels = page.locator("h1:visible, h2:visible, h3:visible").evaluate_all(
-        "all => all.map(heading => Number(heading.tagName[1]))"
-    )
-    assert all(b - a <= 1 for a, b in pairwise(levels)) and levels[0] == 1
-
-
-def test_the_csv_holds_the_table_with_its_intervals(open_tab):
-    page = open_tab("Per-class metrics")
+def test_a_second_model_is_compared_and_curves_follow_the_classes(open_at):
+    page = open_at("Per-class metrics")
+    ranking, pair = page.locator("#ranking"), page.locator("#paired-test")
     page.locator("#metrics-model select").select_option("best")
-    expect(page.locator("#per-class")).to_contain_text("classified correctly by best")
-    with page.expect_download() as download:
-        page.locator("#per-class").get_by_role("button", name="Download CSV").click()
-    lines = download.value.path().read_text().splitlines()
-    assert lines[0].startswith("Class,Support,Precision,Recall,F1,Average precision,ROC-AUC,")
-    assert lines[0].endswith('"F1, low","F1, high"')
-    assert lines[4].startswith("cat,20,1,0.75,0.857143,")
-    assert [line.split(",")[0] for line in lines[11:]] == ["Macro average", "Weighted average"]
-
-
-def test_a_second_model_is_compared_in_words(open_tab):
-    page = open_tab("Per-class metrics")
-    page.locator("#metrics-model select").select_option("best")
-    expect(page.locator("#paired-test")).to_have_text("")
+    expect(pair).to_have_text("")
     page.locator("#metrics-other select").select_option("second")
-    pair = page.locator("#paired-test")
     expect(pair).to_contain_text(
         "best is right on 15 pictures that second gets wrong, 0 the other way round: more than "
         "chance explains (p < 0.001)."
@@ -125,16 +111,12 @@ def test_a_second_model_is_compared_in_words(open_tab):
     expect(pair.locator("li").first).to_have_text(
         "best and second are right on the same airplanes: no difference."
     )
-    expect(page.locator("#ranking [id*='curve-']")).to_have_count(4)  # two models, two figures
+    curves = ranking.locator("[id*='curve-']")
+    expect(curves).to_have_count(4)  # two models, two figures
     page.locator("#metrics-other select").select_option("")
     expect(pair).to_have_text("")
-    expect(page.locator("#ranking [id*='curve-']")).to_have_count(2)
-
-
-def test_curves_follow_the_classes_and_end_in_numbers(open_tab):
-    page = open_tab("Per-class metrics")
+    expect(curves).to_have_count(2)
     page.locator("#metrics-model select").select_option("second")
-    ranking = page.locator("#ranking")
     names = ranking.locator("tbody th")
     expect(names).to_have_text(["cat"])  # the worst one
     choose(page, "#curve-classes", "dog")
@@ -142,9 +124,7 @@ def test_curves_follow_the_classes_and_end_in_numbers(open_tab):
     expect(ranking.locator("figure svg")).to_have_count(2)
     area = ranking.locator("tbody tr").nth(1).locator("td").nth(1)
     expect(area.locator("small")).to_have_text(re.compile(r"^[01]\.\d{3} to [01]\.\d{3}$"))
-    with page.expect_download() as download:
-        ranking.get_by_role("button", name="Download the curves as CSV").click()
-    lines = download.value.path().read_text().splitlines()
+    lines = csv_of(page, "#ranking", "Download the curves as CSV").splitlines()
     assert lines[0] == "class,model,curve,x,y,threshold"
     assert lines[1].startswith("cat,second,ROC,0.00000,0.00000,")
     for _ in range(2):
@@ -152,35 +132,24 @@ def test_curves_follow_the_classes_and_end_in_numbers(open_tab):
     expect(ranking).to_contain_text("Choose a class above")
 
 
-# --- calibration ---------------------------------------------------------------------------------
-
-
-def test_calibration_without_validation_answers_says_how_to_get_them(open_tab, root):
-    page = open_tab("Calibration")
-    view = page.locator("#calibration")
-    page.locator("#calibration-model select").select_option("best")
+def test_a_temperature_comes_from_validation_answers_alone(open_at, root):
+    page = open_at("Calibration")
+    view, model = page.locator("#calibration"), page.locator("#calibration-model select")
+    model.select_option("best")  # which has none
     expect(view.locator(".vd-notice")).to_contain_text(f"python train.py evaluate {root / 'best'}")
     expect(view.locator("figure svg")).to_have_count(2)
     expect(view).not_to_contain_text("temperature of")
     answers = view.locator("tbody tr td:first-of-type").all_inner_texts()
     assert sum(map(int, answers)) == 200
-
-
-def test_a_temperature_comes_from_validation_answers(open_tab):
-    page = open_tab("Calibration")
-    page.locator("#calibration-model select").select_option("<i>held")
-    view = page.locator("#calibration")
-    expect(page.locator("#calibration-model select")).to_have_value("<i>held")
+    model.select_option("<i>held")
+    expect(model).to_have_value("<i>held")
     expect(view).to_contain_text("fitted on the 200 validation pictures (never on the test set)")
     expect(view.locator("thead th").last).to_have_text("Right of those, %")
     expect(view.locator(".vd-notice")).to_have_count(0)
 
 
-# --- all models ----------------------------------------------------------------------------------
-
-
-def test_the_table_of_models_is_timed_and_exported(open_tab):
-    page = open_tab("Compare models")
+def test_the_table_of_models_is_timed_and_exported(open_at):
+    page = open_at("Compare models")
     table = page.locator("#models table").first
     expect(table.locator("tbody th")).to_have_text(["<i>held", "best", "second"])
     page.get_by_role("button", name="Measure latency here").click()
@@ -190,38 +159,21 @@ def test_the_table_of_models_is_timed_and_exported(open_tab):
     one, many = (titles.index(f"{of} here (ms)") for of in ("1 picture", "32 pictures"))
     expect(cells.nth(one)).to_have_text(re.compile(r"^\d+\.\d$"))
     expect(cells.nth(many)).to_have_text(re.compile(r"^\d+\.\d$"))
-    with page.expect_download() as download:
-        page.locator("#models").get_by_role("button", name="Download CSV").click()
-    text = download.value.path().read_text()
+    text = csv_of(page, "#models")
     assert text.startswith("Model,Test accuracy")
     assert "Recipe" in text  # which is not shown: it repeats the names
     rows = list(csv.DictReader(io.StringIO(text)))
     assert rows[0]["Test accuracy (%)"] == "97.5"
     assert float(rows[-1]["1 picture here (ms)"]) == float(cells.nth(one).inner_text())
-
-
-def test_the_table_tells_once_what_all_models_share(open_tab):
-    page = open_tab("Compare models", width=390)
-    table = page.locator("#models table").first
-    expect(table.locator("tbody tr")).to_have_count(3)
-    titles = table.locator("thead th:visible").all_text_contents()
-    assert titles[:2] == ["Model", "Test accuracy (%)"]
-    assert "1 picture here (ms)" not in titles  # not timed yet
-    expect(page.locator("#models")).to_contain_text("The same for all: ")
-    box = table.locator("tbody td").first.bounding_box()
-    assert box["x"] + box["width"] <= 390  # the accuracy is seen without scrolling
-
-
-def test_what_others_report_stands_apart(open_tab):
-    page = open_tab("Compare models")
+    # What others report stands apart.
     reported = page.locator("#reported")
     expect(reported).to_contain_text("Reported elsewhere, not measured here")
     reported.get_by_text("figures and their sources").click()
     expect(reported.get_by_text("SHI-Labs/Compact-Transformers").first).to_be_visible()
 
 
-def test_an_ingredient_is_seen_beside_any_run(open_tab):
-    page = open_tab("Compare models")
+def test_an_ingredient_is_seen_beside_any_run_and_robustness_as_a_curve_a_change(open_at):
+    page = open_at("Compare models")
     rows = page.locator("#gains tbody tr")
     expect(rows.locator("th")).to_have_text(["second", "<i>held", "best"])
     expect(rows.nth(2)).to_contain_text("model: resnet18 → vit")
@@ -229,57 +181,49 @@ def test_an_ingredient_is_seen_beside_any_run(open_tab):
     expect(rows.locator("th")).to_have_text(["best", "second", "<i>held"])  # an ingredient first
     expect(rows.nth(1)).to_contain_text("−7.5")
     expect(rows.nth(2)).to_contain_text("nothing: the same recipe")
-    with page.expect_download() as download:
-        page.locator("#gains").get_by_role("button", name="Download CSV").click()
-    assert download.value.suggested_filename == "beside-best.csv"
-    assert "model: vit → resnet18" in download.value.path().read_text()
+    file = download(page, page.locator("#gains").get_by_role("button", name="Download CSV"))
+    assert file.suggested_filename == "beside-best.csv"
+    assert "model: vit → resnet18" in file.path().read_text()
+    robust, changes = page.locator("#robustness"), page.locator("#robust-changes")
+    measure = page.get_by_role("button", name="Measure robustness")
+    page.locator("#robust-models").get_by_role("checkbox", name="<i>held").uncheck()
+    changes.get_by_role("checkbox", name="Noise").uncheck()
+    measure.click()
+    expect(robust.locator("tbody th")).to_have_text(["best", "second"])
+    expect(robust.locator("figcaption")).to_have_text(["Blur"])
+    expect(robust.locator("[id^='curve-']")).to_have_count(2)
+    expect(robust).to_contain_text("of 20 test pictures")
+    changes.get_by_role("checkbox", name="Blur").uncheck()
+    measure.click()
+    expect(robust).to_contain_text("Choose a model and a change above.")
 
 
-def test_without_pictures_robustness_names_the_way_out(open_tab):
-    page = open_tab("Compare models")
+def test_without_pictures_robustness_names_the_way_out(page):
+    open_tab(page, "Compare models")
     expect(page.locator("#robust-models").get_by_role("checkbox").first).to_be_checked()
     page.get_by_role("button", name="Measure robustness").click()
     expect(page.locator("#robustness .vd-notice").first).to_contain_text("train.py download")
 
 
-def test_robustness_draws_a_curve_for_each_change(open_page, root, put_pictures):
-    data = put_pictures({f"{part}/{name}": 2 for part in ("train", "test") for name in CLASSES})
-    with serve("--runs", str(root), "--data", str(data)) as address:
-        page = open_page(address)
-        page.get_by_role("tab", name="Compare models").click()
-        page.locator("#robust-models").get_by_role("checkbox", name="<i>held").uncheck()
-        page.locator("#robust-changes").get_by_role("checkbox", name="Noise").uncheck()
-        page.get_by_role("button", name="Measure robustness").click()
-        robust = page.locator("#robustness")
-        expect(robust.locator("tbody th")).to_have_text(["best", "second"])
-        expect(robust.locator("figcaption")).to_have_text(["Blur"])
-        expect(robust.locator("[id^='curve-']")).to_have_count(2)
-        expect(robust).to_contain_text("of 20 test pictures")
-        page.close()
-
-
-def test_robustness_asks_for_a_choice(open_tab):
-    page = open_tab("Compare models")
-    for name in ("Noise", "Blur"):
-        page.locator("#robust-changes").get_by_role("checkbox", name=name).uncheck()
-    page.get_by_role("button", name="Measure robustness").click()
-    expect(page.locator("#robustness")).to_contain_text("Choose a model and a change above.")
-
-
-# --- everywhere ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
-def test_nothing_is_wider_than_the_window(open_tab, width, scheme):
-    page = open_tab("Per-class metrics", width=width, scheme=scheme)
+def test_nothing_is_wider_than_the_window(open_at, width, scheme):
+    page = open_at("Per-class metrics", width=width, scheme=scheme)
     for name, place in {
         "Per-class metrics": "#ranking svg",
         "Calibration": "#calibration svg",
         "Compare models": "#models table",
     }.items():
-        go_to(page, name)
+        open_tab(page, name)
         page.locator(place).first.wait_for()
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert fits(page), name
+    table = page.locator("#models table").first  # tells once what all models share
+    expect(table.locator("tbody tr")).to_have_count(3)
+    titles = table.locator("thead th:visible").all_text_contents()
+    assert titles[:2] == ["Model", "Test accuracy (%)"]
+    assert "1 picture here (ms)" not in titles  # not timed yet
+    expect(page.locator("#models")).to_contain_text("The same for all: ")
+    box = table.locator("tbody td").first.bounding_box()
+    assert box["x"] + box["width"] <= width  # the accuracy is seen without scrolling
 
 
 def test_a_diverged_run_is_named_in_every_tab(open_page, tmp_path):
@@ -289,7 +233,7 @@ def test_a_diverged_run_is_named_in_every_tab(open_page, tmp_path):
     with serve("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "none")) as address:
         page = open_page(address)
         for name in ("Per-class metrics", "Calibration", "Compare models"):
-            page.get_by_role("tab", name=name).click()
+            open_tab(page, name)
             notice = page.get_by_role("tabpanel").locator(".vd-notice:visible").first
             expect(notice).to_contain_text("The evaluation of 'bad' cannot be used: NaN")
         page.close()

@@ -98,21 +98,10 @@ def test_digits_are_taught_saved_shown_and_taken_back(tab, digits, tmp_path, ope
     assert [each.name for each in (tmp_path / "runs").glob("[!.]*")] == ["vit"]
 
 
-def test_a_folder_is_taken_with_its_classes(tab, digits, tmp_path):
-    with zipfile.ZipFile(digits) as file:
-        file.extractall(tmp_path / "folder")
-    (tmp_path / "folder" / "digits" / "digit 4" / "notes.txt").write_text("none")
-    (tmp_path / "folder" / "digits" / "digit 4" / ".hidden").write_text("none")
-    view = tab.locator("#own-classes")
-    view.locator("input.folder").set_input_files(tmp_path / "folder" / "digits")
-    expect(view.locator(".say")).to_have_text(f"3 classes, {3 * EACH} of at most 500 pictures.")
-    names = {f"digit {digit}" for digit in DIGITS}
-    assert {*view.locator(".own h3").all_inner_texts()} == names
-    problem = "'notes.txt' in 'digit 4' is not a picture that we can read."
-    expect(view.locator(".problems li")).to_have_text([problem])
-
-
-def test_too_little_and_no_camera_are_said(tab, give_camera):
+def test_a_folder_is_taken_and_too_little_and_no_camera_are_said(
+    tab, digits, tmp_path, give_camera
+):
+    """In the order of a person who begins by hand, and then has a folder."""
     view, say = tab.locator("#own-classes"), tab.locator("#own-classes .say")
     view.locator(".name").fill("mug")
     view.get_by_role("button", name="Add the class").click()
@@ -135,3 +124,15 @@ def test_too_little_and_no_camera_are_said(tab, give_camera):
     expect(tab.get_by_text("All of 'vit' cannot be trained here")).to_be_visible()
     tab.get_by_role("button", name="Save the model").click()
     expect(tab.get_by_text("Nothing was learnt yet")).to_be_visible()
+    view.get_by_role("button", name="Remove the class").click()
+    expect(view.locator(".own")).to_have_count(0)
+    with zipfile.ZipFile(digits) as file:
+        file.extractall(tmp_path / "folder")
+    (tmp_path / "folder" / "digits" / "digit 4" / "notes.txt").write_text("none")
+    (tmp_path / "folder" / "digits" / "digit 4" / ".hidden").write_text("none")
+    view.locator("input.folder").set_input_files(tmp_path / "folder" / "digits")
+    expect(view.locator(".say")).to_have_text(f"3 classes, {3 * EACH} of at most 500 pictures.")
+    names = {f"digit {digit}" for digit in DIGITS}
+    assert {*view.locator(".own h2").all_inner_texts()} == names
+    problem = "'notes.txt' in 'digit 4' is not a picture that we can read."
+    expect(view.locator(".problems li")).to_have_text([problem])

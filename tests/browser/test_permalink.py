@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.doing import choose_model, upload, wait_until_drawn
+from tests.browser.doing import (
+    choose_model,
+    download,
+    fill,
+    upload,
+    wait_until_drawn,
+)
 from tests.making import make_run
 from tests.serving import serve
 from vitdemo import runs
@@ -21,23 +27,20 @@ def chosen(page) -> str:
     return page.locator("#model select").input_value()
 
 
-def test_choices_are_written_into_the_address(page):
+def test_choices_are_written_into_the_address_and_a_link_is_copied(page, photo):
+    file = download(page, page.get_by_role("button", name="Save all maps"))
+    assert file.suggested_filename == "vitdemo-maps-timm.npz"
+    with np.load(file.path()) as maps:
+        assert maps["attention"].shape == (2, 3, 17, 17)
     choose_model(page, "vit")
-    page.locator("#layer input[type=number]").fill("2")
-    page.locator("#layer input[type=number]").press("Enter")
+    fill(page, "#layer", 2)
     page.get_by_role("button", name="Settings of the rollout").click()
     page.get_by_role("radio", name="max").check()
     page.wait_for_url(re.compile(r"\?(?=.*model=vit)(?=.*layer=2)(?=.*fusion=max)"))
     page.get_by_role("radio", name="mean", exact=True).check()
     page.wait_for_url(lambda url: "fusion" not in url)  # as the page starts: left out
-
-
-def test_the_photo_is_written_too(page):
     page.locator("#offers .photos").get_by_role("button", name="bus").click()
     page.wait_for_url(re.compile("picture=photo:bus"))
-
-
-def test_a_copied_link_says_that_it_holds_no_picture_of_ones_own(page, photo):
     copy, said = page.get_by_role("button", name="Copy a link"), page.locator(".toast-body")
     copy.click()
     expect(said.last).to_contain_text("The link is copied.")
@@ -98,21 +101,15 @@ def test_an_address_of_a_model_that_cannot_be_read_says_so(open_page, tmp_path):
     [
         "?model=nobody&layer=999&fusion=none&discard=2&view=&section=nowhere&picture=test:99",
         "?layer=nan&discard=1e999&picture=test:<script>alert(1)</script>&picture=test:-1",
-        "?" + "x=" + "y" * 9000 + "&%ff=%00&model",
+        "?tab=constructor&layer=1&x=" + "y" * 9000 + "&%ff=%00&model",
     ],
 )
 def test_a_strange_address_opens_the_page_as_it_is(open_page, page_url, query):
     page = ready(open_page(page_url + query))
     assert chosen(page) == "timm"
     expect(page.locator("#attention .wall button")).to_have_count(8)
-
-
-def test_all_maps_are_saved_by_a_click(page):
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Save all maps").click()
-    assert download.value.suggested_filename == "vitdemo-maps-timm.npz"
-    with np.load(download.value.path()) as maps:
-        assert maps["attention"].shape == (2, 3, 17, 17)
+    expect(tab(page, "Look")).to_have_attribute("aria-selected", "true")
+    page.wait_for_url(lambda url: "tab=" not in url and ("layer=1" in url) == ("layer=1&" in query))
 
 
 # --- the other tabs ------------------------------------------------------------------------------
@@ -122,39 +119,46 @@ def tab(page, name):
     return page.get_by_role("tab", name=name, exact=True)
 
 
-def test_back_returns_to_the_tab_before(page):
-    tab(page, "Compare models").click()
+def test_back_returns_to_the_tab_before_and_keeps_what_look_shows(page):
+    look, compare, models = tab(page, "Look"), tab(page, "Compare models"), page.locator("#models")
+    compare.click()
     page.wait_for_url(re.compile(r"\?(.*&)?tab=compare$"))
     tab(page, "Data").click()
     page.wait_for_url(re.compile("tab=data"))
     page.go_back()
-    expect(tab(page, "Compare models")).to_have_attribute("aria-selected", "true")
-    expect(page.locator("#models tbody tr")).to_have_count(3)
+    expect(compare).to_have_attribute("aria-selected", "true")
+    expect(models.locator("tbody tr")).to_have_count(3)
     page.go_back()
-    expect(tab(page, "Look")).to_have_attribute("aria-selected", "true")
+    expect(look).to_have_attribute("aria-selected", "true")
     assert "tab=" not in page.url
     page.go_forward()
-    expect(tab(page, "Compare models")).to_have_attribute("aria-selected", "true")
+    expect(compare).to_have_attribute("aria-selected", "true")
+    page.go_back()
+    expect(look).to_have_attribute("aria-selected", "true")
+    choose_model(page, "vit")
+    page.wait_for_url(re.compile("model=vit"))
+    tab(page, "Data").click()
+    page.wait_for_url(re.compile("tab=data"))
+    look.click()
+    page.wait_for_url(lambda url: "tab=" not in url)
+    choose_model(page, "timm")
+    page.wait_for_url(re.compile("model=timm"))
+    page.go_back()
+    page.wait_for_url(re.compile("tab=data"))
+    page.go_back()
+    page.wait_for_url(lambda url: "tab=" not in url and "model=timm" in url)  # as it is shown
 
 
-@pytest.mark.parametrize("width", [1280, 390], ids=["wide", "narrow"])
-def test_an_address_opens_its_tab_and_draws_it(open_page, page_url, width):
-    page = open_page(f"{page_url}?tab=compare&layer=1", width=width)
-    expect(page.locator("#models tbody tr")).to_have_count(3)
-    assert "tab=compare" in page.url and "layer=1" in page.url
-
-
-def test_a_tab_that_there_is_not_leaves_the_first(open_page, page_url):
-    page = ready(open_page(f"{page_url}?tab=constructor&layer=1"))
-    expect(tab(page, "Look")).to_have_attribute("aria-selected", "true")
-    page.wait_for_url(lambda url: "tab=" not in url and "layer=1" in url)
-
-
-def test_every_tab_and_section_can_be_seen_on_a_phone(open_page, page_url):
-    page = ready(open_page(page_url, width=390))
-    names = page.get_by_role("tab").all_inner_texts()
-    assert len(names) == 10 + 5
-    for name in page.get_by_role("tab").all():
+def test_an_address_opens_its_tab_and_on_a_phone_all_are_seen(open_page, page_url):
+    for width in (1280, 390):
+        page = open_page(f"{page_url}?tab=compare&layer=1", width=width)
+        expect(page.locator("#models tbody tr")).to_have_count(3)
+        assert "tab=compare" in page.url and "layer=1" in page.url
+    tab(page, "Look").click()
+    ready(page)
+    names = page.get_by_role("tab")
+    expect(names).to_have_count(10 + 5)
+    for name in names.all():
         box = name.bounding_box()
         assert box["x"] >= 0 and box["x"] + box["width"] <= 390
     tab(page, "Compare models").click()
@@ -163,18 +167,3 @@ def test_every_tab_and_section_can_be_seen_on_a_phone(open_page, page_url):
     page.go_back()
     page.wait_for_url(lambda url: "tab=" not in url)
     expect(page.locator("#attention .large")).to_be_visible()
-
-
-def test_back_keeps_what_look_shows_in_its_address(page):
-    choose_model(page, "vit")
-    page.wait_for_url(re.compile("model=vit"))
-    tab(page, "Data").click()
-    page.wait_for_url(re.compile("tab=data"))
-    tab(page, "Look").click()
-    page.wait_for_url(lambda url: "tab=" not in url)
-    choose_model(page, "timm")
-    page.wait_for_url(re.compile("model=timm"))
-    page.go_back()
-    page.wait_for_url(re.compile("tab=data"))
-    page.go_back()
-    page.wait_for_url(lambda url: "tab=" not in url and "model=timm" in url)  # as it is shown

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Page, expect
 
-from tests.browser.doing import choose_model, upload
+from tests.browser.doing import choose_model, download, fill, fits, questions, upload
 
 UNTOUCHED = "Now: untouched."
 
@@ -49,61 +49,35 @@ def picture(page: Page) -> str:
     return page.locator("#hands-picture img").get_attribute("src")
 
 
-def test_its_tab_opens_it(page):
+def test_the_tab_shows_all_models_beside_the_untouched_picture(page):
     page.get_by_role("tab", name="Hands on").click()
     expect(page.locator("#hands-maps figure")).to_have_count(2)
+    expect(page.locator("#hands-answers section")).to_have_count(3)
+    expect(page.locator("#hands-picture .cells button")).to_have_count(64)
     expect(now(page)).to_have_text(UNTOUCHED)
-
-
-def test_all_models_stand_ready_beside_the_untouched_picture(section):
-    expect(section.locator("#hands-answers section")).to_have_count(3)
-    expect(section.locator("#hands-picture .cells button")).to_have_count(64)
-    expect(section.locator("#hands-maps figure")).to_have_count(2)
-    expect(now(section)).to_have_text(UNTOUCHED)
-    expect(section.locator("#hands-answers .points").first).to_have_text("±0.0")
-
-
-def test_a_click_takes_a_patch_away_and_another_brings_it_back(section):
-    before = picture(section)
-    patch(section, 3, 5).click()
-    expect(patch(section, 3, 5)).to_have_attribute("aria-pressed", "true")
-    expect(now(section)).to_have_text("Now: 1 of 64 patches removed.")
-    expect(section.locator("#hands-maps figure")).to_have_count(4)  # untouched and changed
-    patch(section, 3, 5).click()
-    expect(now(section)).to_have_text(UNTOUCHED)
-    assert picture(section) == before
-
-
-def test_the_answers_of_all_models_move_at_once(section):
-    section.get_by_role("button", name="Half of it gone").click()
-    expect(now(section)).to_have_text("Now: 32 of 64 patches removed.")
-    for card in section.locator("#hands-answers section").all():
-        points = card.locator(".points").all_inner_texts()
-        assert any(text != "±0.0" for text in points)
-    expect(section.locator("#hands-answers [role=status]")).to_contain_text("of 3 models keep")
-
-
-def test_a_hole_is_seen_before_any_answer_and_asks_one_question(section):
-    section.wait_for_timeout(500)
-    asked = []
-    section.on("request", lambda r: "/queue/join" in r.url and asked.append(r.url))
-    hole = section.evaluate("""() => {
+    expect(page.locator("#hands-answers .points").first).to_have_text("±0.0")
+    # A hole is seen before any answer, and asks one question.
+    page.wait_for_timeout(1000)
+    before, asked = picture(page), questions(page)
+    hole = page.evaluate("""() => {
         const button = document.querySelector("#hands-picture .cells button");
         button.click();
         return [button.getAttribute("aria-pressed"), getComputedStyle(button).backgroundColor];
     }""")
     assert hole[0] == "true" and hole[1] not in ("", "rgba(0, 0, 0, 0)")
-    expect(now(section)).to_have_text("Now: 1 of 64 patches removed.")
+    expect(now(page)).to_have_text("Now: 1 of 64 patches removed.")
     assert len(asked) == 1
+    expect(patch(page, 1, 1)).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#hands-maps figure")).to_have_count(4)  # untouched and changed
+    patch(page, 1, 1).click()  # another click brings it back
+    expect(now(page)).to_have_text(UNTOUCHED)
+    assert picture(page) == before
+    for column in range(1, 7):  # of quick clicks none is lost
+        patch(page, 1, column).click()
+    expect(removed(page)).to_have_count(6)
 
 
-def test_of_quick_clicks_none_is_lost(section):
-    for column in range(1, 7):
-        patch(section, 1, column).click()
-    expect(removed(section)).to_have_count(6)
-
-
-def test_the_keyboard_alone_takes_patches_away(section):
+def test_patches_go_by_keyboard_by_attention_at_random_and_by_half(section):
     patch(section, 1, 1).focus()
     section.keyboard.press("ArrowDown")
     section.keyboard.press("ArrowRight")
@@ -113,40 +87,45 @@ def test_the_keyboard_alone_takes_patches_away(section):
     section.keyboard.press("ArrowRight")
     section.keyboard.press("Enter")
     expect(removed(section)).to_have_count(2)
-
-
-def test_of_many_steps_of_a_slider_the_last_one_counts(section):
-    slider = section.locator("#hands-noise input[type=range]")
-    slider.focus()
-    for _ in range(12):
-        slider.press("ArrowRight")
-    expect(now(section)).to_have_text("Now: noise 12 grey levels.")
+    back = section.get_by_role("button", name="Bring all back")
+    back.click()
+    expect(removed(section)).to_have_count(0)
+    section.get_by_role("button", name="Remove the most attended").click()
+    expect(removed(section)).to_have_count(8)
+    section.get_by_role("button", name="Remove as many at random").click()
+    expect(removed(section)).to_have_count(16)
+    back.click()
+    expect(removed(section)).to_have_count(0)
+    expect(now(section)).to_have_text(UNTOUCHED)
+    section.get_by_role("button", name="Half of it gone").click()
+    expect(now(section)).to_have_text("Now: 32 of 64 patches removed.")
+    for card in section.locator("#hands-answers section").all():
+        points = card.locator(".points").all_inner_texts()
+        assert any(text != "±0.0" for text in points)
+    expect(section.locator("#hands-answers [role=status]")).to_contain_text("of 3 models keep")
 
 
 def test_every_slider_changes_the_picture_and_reset_brings_it_back(section):
-    before = picture(section)
+    before, reset = picture(section), section.get_by_role("button", name="Reset all")
     for name in ("rotate", "brightness", "blur", "noise", "jpeg"):
         slider = section.locator(f"#hands-{name} input[type=range]")
         slider.focus()
         slider.press("PageDown" if name == "jpeg" else "PageUp")
         expect(now(section)).not_to_have_text(UNTOUCHED)
         assert picture(section) != before
-        section.get_by_role("button", name="Reset all").click()
+        reset.click()
         expect(now(section)).to_have_text(UNTOUCHED)
         assert picture(section) == before
-
-
-def test_an_empty_number_field_changes_nothing(section):
-    field = section.locator("#hands-blur input[type=number]")
-    field.fill("3")
-    field.press("Enter")
+    slider = section.locator("#hands-noise input[type=range]")
+    slider.focus()
+    for _ in range(12):  # of many steps the last one counts
+        slider.press("ArrowRight")
+    expect(now(section)).to_have_text("Now: noise 12 grey levels.")
+    reset.click()
+    fill(section, "#hands-blur", 3)
     expect(now(section)).to_have_text("Now: blur 3 % of the side.")
-    field.fill("")
-    field.press("Enter")
+    fill(section, "#hands-blur", "")  # an empty field changes nothing
     expect(now(section)).to_have_text(UNTOUCHED)
-
-
-def test_a_preset_shuffles_and_says_what_to_look_for(section):
     section.get_by_role("button", name="What survives shuffling?").click()
     expect(section.locator("#hands-note")).to_contain_text("the shape is not")
     expect(section.get_by_role("radio", name="4 × 4").last).to_be_checked()
@@ -154,21 +133,31 @@ def test_a_preset_shuffles_and_says_what_to_look_for(section):
     first = picture(section)
     section.get_by_role("button", name="Another draw").click()
     expect(section.locator("#hands-picture img")).not_to_have_attribute("src", first)
-
-
-def test_patches_go_by_attention_or_at_random_and_come_back(section):
-    section.get_by_role("button", name="Remove the most attended").click()
-    expect(removed(section)).to_have_count(8)
-    section.get_by_role("button", name="Remove as many at random").click()
-    expect(removed(section)).to_have_count(16)
-    section.get_by_role("button", name="Bring all back").click()
-    expect(removed(section)).to_have_count(0)
+    reset.click()
     expect(now(section)).to_have_text(UNTOUCHED)
+    section.get_by_role("button", name="A grainy night").click()
+    expect(now(section)).to_contain_text("noise 25")
+    file = download(section, section.get_by_role("button", name="Download PNG"))
+    saved = Image.open(io.BytesIO(file.path().read_bytes()))
+    assert (saved.format, saved.size, saved.mode) == ("PNG", (32, 32), "RGB")
+    assert np.asarray(saved).mean() < 100  # darker than the photo
 
 
-def test_the_models_own_grid_brings_all_patches_back(section):
-    patch(section, 1, 1).click()
+def test_other_models_show_their_own_attention_of_the_same_change(section):
+    patch(section, 2, 2).click()
     expect(removed(section)).to_have_count(1)
+    choose_model(section, "vit")
+    expect(section.locator("#hands-maps")).to_contain_text("The attention of vit follows")
+    expect(removed(section)).to_have_count(1)
+    choose_model(section, "resnet")
+    expect(section.locator("#hands-maps")).to_contain_text("no Vision Transformer")
+    section.get_by_role("button", name="Remove the most attended").click()
+    told = section.get_by_text("no attention to show")
+    expect(told.filter(visible=True)).to_have_count(2)  # in place of the maps, and as a message
+    expect(removed(section)).to_have_count(1)
+    patch(section, 3, 3).click()
+    expect(removed(section)).to_have_count(2)
+    choose_model(section, "timm")  # whose own grid brings all patches back
     section.get_by_role("radio", name="the model's own").check()
     expect(section.locator("#hands-picture .cells button")).to_have_count(16)
     expect(removed(section)).to_have_count(0)
@@ -176,33 +165,26 @@ def test_the_models_own_grid_brings_all_patches_back(section):
     expect(now(section)).to_have_text("Now: 1 of 16 patches removed.")
 
 
-def test_another_model_shows_its_own_attention_of_the_same_change(section):
-    patch(section, 2, 2).click()
-    expect(removed(section)).to_have_count(1)
-    choose_model(section, "vit")
-    expect(section.locator("#hands-maps")).to_contain_text("The attention of vit follows")
-    expect(removed(section)).to_have_count(1)
-
-
-def test_a_model_without_attention_answers_and_says_so(section):
-    choose_model(section, "resnet")
-    expect(section.locator("#hands-maps")).to_contain_text("no Vision Transformer")
-    patch(section, 2, 2).click()
-    expect(removed(section)).to_have_count(1)
-    section.get_by_role("button", name="Remove the most attended").click()
-    told = section.get_by_text("no attention to show")
-    expect(told.filter(visible=True)).to_have_count(2)  # in place of the maps, and as a message
-    expect(removed(section)).to_have_count(1)
-
-
-def test_the_changed_picture_can_be_saved(section):
-    section.get_by_role("button", name="A grainy night").click()
-    expect(now(section)).to_contain_text("noise 25")
-    with section.expect_download() as download:
-        section.get_by_role("button", name="Download PNG").click()
-    saved = Image.open(io.BytesIO(download.value.path().read_bytes()))
-    assert (saved.format, saved.size, saved.mode) == ("PNG", (32, 32), "RGB")
-    assert np.asarray(saved).mean() < 100  # darker than the photo
+def test_two_people_never_see_each_others_patches_nor_at_any_width(open_section):
+    one, two = open_section(), open_section(width=390, scheme="dark")
+    for width in (390, 800, 1280):
+        two.set_viewport_size({"width": width, "height": 900})
+        assert fits(two)
+        image = two.locator("#hands-picture img")
+        image.scroll_into_view_if_needed()
+        box = image.bounding_box()
+        two.mouse.click(box["x"] + box["width"] * 6.5 / 8, box["y"] + box["height"] * 2.5 / 8)
+        expect(patch(two, 3, 7)).to_have_attribute("aria-pressed", "true")
+        expect(removed(two)).to_have_count(1)
+        patch(two, 3, 7).click()
+        expect(removed(two)).to_have_count(0)
+    patch(one, 1, 1).click()
+    patch(two, 8, 8).click()
+    patch(one, 1, 2).click()
+    expect(removed(one)).to_have_count(2)
+    expect(removed(two)).to_have_count(1)
+    expect(patch(two, 8, 8)).to_have_attribute("aria-pressed", "true")
+    expect(patch(one, 8, 8)).to_have_attribute("aria-pressed", "false")
 
 
 def test_a_picture_of_one_colour_and_any_shape_survives_the_presets(section, tmp_path):
@@ -230,18 +212,6 @@ def test_two_people_never_see_each_others_patches(open_section):
     expect(removed(two)).to_have_count(1)
     expect(patch(two, 8, 8)).to_have_attribute("aria-pressed", "true")
     expect(patch(one, 8, 8)).to_have_attribute("aria-pressed", "false")
-
-
-@pytest.mark.parametrize("width", [390, 800, 1280])
-def test_a_click_hits_the_patch_it_is_on_at_every_width(open_section, width):
-    page = open_section(width=width, scheme="dark")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    image = page.locator("#hands-picture img")
-    image.scroll_into_view_if_needed()
-    box = image.bounding_box()
-    page.mouse.click(box["x"] + box["width"] * 6.5 / 8, box["y"] + box["height"] * 2.5 / 8)
-    expect(patch(page, 3, 7)).to_have_attribute("aria-pressed", "true")
-    expect(removed(page)).to_have_count(1)
 
 
 def test_the_address_holds_the_changes(open_page, page_url):
