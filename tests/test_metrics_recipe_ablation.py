@@ -136,9 +136,6 @@ def test_where_the_weights_came_from_is_said(untouched):
     assert settings(with_recipe(untouched, pretrained=True))["start"] == "pretrained weights"
 
 
-# --- what it bought ------------------------------------------------------------------------------
-
-
 def test_a_gain_is_counted_picture_by_picture(base):
     odd = make_run(base.path.parent / "odd")
     runs.write_evaluation(odd.path, replace(odd.evaluation, fingerprint="1" * 16))
@@ -155,6 +152,11 @@ def test_a_gain_is_counted_picture_by_picture(base):
     assert table.rows[1][1:3] == ["99.00", "+1.5"]
     assert table.file == "beside-base"
     assert left_out.text == found.left_out[0] and "odd is not compared with base" in left_out.text
+    add(base, "as good", cats=4, dogs=1)
+    assert [each.p for each in beside(base).gains] == pytest.approx([2 * gain.p] * 2)  # corrected
+    (base.path / runs.EVALUATION).unlink()
+    with pytest.raises(RunError):
+        beside(base)
 
 
 def test_ingredients_come_first_and_the_best_of_them_on_the_validation_pictures(base):
@@ -187,20 +189,6 @@ def test_an_ablation_ends_in_a_conclusion():
     assert conclusion(Ablation("base", 0.5, (), ())) == []
 
 
-def test_chances_are_corrected_for_the_number_of_runs(base):
-    add(base, "a", cats=5)
-    alone = beside(base).gains[0].p
-    add(base, "b", cats=5)
-    assert alone == pytest.approx(2 / 2**5)
-    assert [gain.p for gain in beside(base).gains] == pytest.approx([2 * alone, 2 * alone])
-
-
-def test_a_run_without_an_evaluation_cannot_be_beside_others(base):
-    (base.path / runs.EVALUATION).unlink()
-    with pytest.raises(RunError):
-        beside(base)
-
-
 def test_what_differs_in_one_or_two_settings_is_drawn(base):
     add(base, "far", cats=4, policy="rand", flip=False, cutout=8)
     add(base, "other seed", cats=4, seed=1)
@@ -209,9 +197,6 @@ def test_what_differs_in_one_or_two_settings_is_drawn(base):
     (plots,) = drawn(beside(base))
     svg = plots.figures[0].svg
     assert "augmentation: none → &lt;rand&gt;" in svg and "Cutout" not in svg
-
-
-# --- which runs belong together ------------------------------------------------------------------
 
 
 def test_an_ablation_is_a_run_and_what_differs_a_little(base):

@@ -62,9 +62,6 @@ def test_nan_is_refused_by_name(tmp_path):
             ask(bad)
 
 
-# --- curves --------------------------------------------------------------------------------------
-
-
 def test_ranking_has_both_curves_with_intervals(a):
     found = metrics.ranking(a, "cat")
     assert found.name == "cat"
@@ -82,9 +79,6 @@ def test_a_class_without_pictures_or_of_another_run_is_named(tmp_path, a):
     found = metrics.ranking(one, "airplane")  # the only class has no ROC curve
     assert found.roc is None and np.isnan(found.area_interval).all()
     assert np.isnan(metrics.class_table(one).macro["roc_auc"])
-
-
-# --- two runs ------------------------------------------------------------------------------------
 
 
 def test_two_runs_by_hand(tmp_path, a):
@@ -113,9 +107,6 @@ def test_two_runs_by_hand(tmp_path, a):
 def test_runs_tested_on_different_pictures_are_not_compared(tmp_path, a, changes):
     with pytest.raises(RunError, match="'a' and 'other' were tested on different pictures"):
         metrics.paired_test(a, put(tmp_path, "other", **changes))
-
-
-# --- calibration ---------------------------------------------------------------------------------
 
 
 def test_without_validation_answers_there_is_no_temperature(a):

@@ -11,6 +11,7 @@ from PIL import Image
 
 from tests.making import RESNET, TIMM, VIT, make_run
 from vitdemo.errors import DataError
+from vitdemo.page.components.article import Notice
 from vitdemo.page.look.perturb import answers
 from vitdemo.perturb import PERTURBATIONS, apply
 from vitdemo.perturb import changes as perturb
@@ -198,3 +199,38 @@ def test_two_users_at_once_get_their_own_changes(workbench):
     with ThreadPoolExecutor(4) as pool:
         for found, wanted in zip(pool.map(work, range(4)), alone, strict=True):
             assert np.allclose(found, wanted, atol=1e-6)
+
+
+def shift(run, before, after):
+    rows = np.zeros((2, 10))
+    for row, values in zip(rows, (before, after), strict=True):
+        row[list(values)] = list(values.values())
+    return answers.Shift(run, *rows)
+
+
+def test_a_card_has_the_classes_that_lead_before_or_now(workbench):
+    run = workbench.run("vit")
+    moved = answers.card(shift(run, {3: 0.6, 5: 0.3, 1: 0.1}, {5: 0.5, 8: 0.4, 3: 0.1}), "still ")
+    assert moved.title == "vit: cat → **dog**"
+    assert moved.rows == [
+        ("cat", 0.6, 0.1),
+        ("dog", 0.3, 0.5),
+        ("automobile", 0.1, 0.0),
+        ("ship", 0.0, 0.4),
+    ]
+
+
+def test_how_many_models_keep_their_answer_is_counted(workbench):
+    run = workbench.run("vit")
+    same = shift(run, {3: 0.8, 5: 0.2}, {3: 0.7, 5: 0.3})
+    other = shift(run, {3: 0.8, 5: 0.2}, {3: 0.3, 5: 0.7})
+    words, _, *cards, problem = answers.shift_pieces([same, other], ["'bad'"], Changes(blur=1))
+    assert "1 of 2 models keep their answer." in words.text and words.told
+    assert [each.title for each in cards] == ["vit: still cat", "vit: cat → **dog**"]
+    assert problem == Notice("'bad'")
+    assert (
+        "0 of 1 model keeps its answer."
+        in answers.shift_pieces([other], [], Changes(blur=1))[0].text
+    )
+    words, untouched = answers.shift_pieces([same], [], Changes())
+    assert "The picture is untouched" in words.text and untouched.title == "vit: cat"

@@ -15,7 +15,7 @@ from vitdemo.errors import RunError
 from vitdemo.figures.curves import COLOURS
 from vitdemo.metrics.calibrated_runs import calibration
 from vitdemo.metrics.tested_runs import paired_test, three_decimals
-from vitdemo.report import flat, report, report_name
+from vitdemo.report import flat, pairs_of, report, report_name
 
 NOW = datetime(2026, 5, 4, 3, 2, tzinfo=timezone.utc)
 
@@ -25,22 +25,20 @@ class Reader(HTMLParser):
 
     def __init__(self, page: str):
         super().__init__()
-        self.tags, self.cells, self.open = [], [], []
+        self.tags, self.cells, self.inside = [], [], False
         self.feed(page)
 
     def handle_starttag(self, tag, attributes):
         self.tags.append((tag, dict(attributes)))
-        if tag not in ("meta", "br", "path", "use"):
-            self.open.append(tag)
         if tag in ("td", "th"):
             self.cells.append("")
+            self.inside = True
 
     def handle_endtag(self, tag):
-        while self.open and self.open.pop() != tag:
-            pass
+        self.inside = self.inside and tag not in ("td", "th")
 
     def handle_data(self, data):
-        if self.open and self.open[-1] in ("td", "th"):
+        if self.inside:
             self.cells[-1] += data
 
 
@@ -62,7 +60,8 @@ def put(path, spec=VIT, tested=None, **recipe):
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
     """An ablation of "vit": "b", and "c" with validation answers, are wrong on six pictures more,
-    "d" was not tested; and a run on other pictures, in whose files everything is markup."""
+    "d" was not tested and is at its worst in training; and a run on other pictures, in whose files
+    everything is markup."""
     root = tmp_path_factory.mktemp("runs")
     worse, asked = evaluation(0), evaluation(1)
     worse.probabilities[:6] = np.roll(worse.probabilities[:6], 1, axis=1)
@@ -73,7 +72,9 @@ def shown(tmp_path_factory):
         put(root / "c", tested=replace(worse, **held_out), cutout=8),
         put(root / "d", flip=False),
     ]
+    runs.rewrite_history(root / "d", [r | {"train_accuracy": 0.1} for r in found[3].history])
     (root / "d" / runs.EVALUATION).unlink()
+    found[3] = runs.read_run(root / "d")
     evil = put(root / "<img src=x>", tested=replace(evaluation(2), fingerprint="?"), summary=EVIL)
     recipe = evil.config["recipe"] | {EVIL: EVIL}
     changes = {"recipe": recipe, "classes": [EVIL, *CLASSES[1:]], "command": EVIL}
@@ -105,7 +106,7 @@ def test_it_is_whole_by_itself_and_shows_what_is_named_like_html_as_words(page):
     assert EVIL in reader.cells
 
 
-def test_two_models_are_compared_picture_by_picture(shown, page, alone):
+def test_models_are_compared_picture_by_picture_and_with_their_own_training(shown, page, alone):
     vit, b, *_ = shown
     found = paired_test(vit, b).overall
     assert (found.first_only, found.second_only) == (6, 0)
@@ -117,6 +118,9 @@ def test_two_models_are_compared_picture_by_picture(shown, page, alone):
     assert "vit is right on 6 pictures that b gets wrong, 0 the other way round: could be" in words
     assert words.count("were tested on different pictures") == 3
     assert "evaluation.npz" in words  # which one run lacks
+    assert "below validation accuracy in 3 of 3 epochs" in words
+    many = pairs_of([vit, b, shown[2], vit])  # of so many pairs the table says it shorter
+    assert len(many["table"].rows) == 6 and many["sentences"] == []
     assert "Two by two" not in alone
 
 

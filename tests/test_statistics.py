@@ -55,16 +55,6 @@ def test_distance_follows_a_rectangle_of_patches():
     assert distance(right[None], (2, 3), 0).item() == pytest.approx(sum(hops) / 6)
 
 
-@pytest.mark.parametrize("prefix", [0, 1, 5])
-def test_uniform_attention_has_known_values(prefix):
-    N = prefix + 4
-    uniform = torch.full((2, N, N), 1 / N)
-    # On 2 x 2 every patch has one at 0, two at 1 and one at the diagonal's length.
-    wanted = torch.full((2,), (2 + math.sqrt(2)) / 4)
-    torch.testing.assert_close(distance(uniform, (2, 2), prefix), wanted)
-    torch.testing.assert_close(entropy(uniform), torch.full((2,), math.log2(N)))
-
-
 def test_a_head_that_looks_at_itself_or_at_no_patch_stays_where_it_is():
     itself, to_class_token = torch.eye(5)[None], torch.zeros(1, 5, 5)
     to_class_token[..., 0] = 1

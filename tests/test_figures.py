@@ -1,0 +1,196 @@
+"""Figures: what is drawn are the numbers that went in."""
+
+import io
+import math
+import re
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from PIL import Image
+
+from vitdemo import figures
+from vitdemo.figures import Curve, charts
+from vitdemo.figures.curves import COLOURS, MARKERS, LineStyle, curve_plot, line_styles
+from vitdemo.figures.matrix import DPI, matrix_figure, png
+from vitdemo.metrics.calibration import Reliability
+from vitdemo.metrics.paired import McNemar
+
+NAMES = [f"run {number}" for number in range(40)]
+NAN = float("nan")
+COUNTS = np.array([[90, 10], [4, 6]])
+CLASSES = ["$cat$", "<b>"]  # folders' names are no markup
+
+
+# --- curves --------------------------------------------------------------------------------------
+
+
+def test_curve_plot_holds_the_numbers_it_was_given():
+    lines = [Curve([1, 2, 3], [0.3, 0.2, 0.1], "#112233"), Curve([1], [0.5], "red")]
+    (axes,) = curve_plot(lines, "loss").axes
+    for drawn, wanted in zip(axes.get_lines(), lines, strict=True):
+        assert list(drawn.get_xdata()) == list(wanted.x)
+        assert list(drawn.get_ydata()) == list(wanted.y)
+        assert drawn.get_color() == wanted.colour
+    assert axes.get_ylabel() == "loss"
+
+
+@pytest.mark.parametrize("last", [1, 2, 40])
+def test_epochs_on_the_axis_are_whole(last):
+    epochs = list(range(1, last + 1))
+    (axes,) = curve_plot([Curve(epochs, epochs, "red")], "loss").axes
+    assert all(tick == round(tick) for tick in axes.get_xticks())
+
+
+def test_svg_takes_the_pages_text_colour_and_shares_no_id_with_another():
+    plots = [curve_plot([Curve([1, 2], [1, 2], "red")], "loss") for _ in range(2)]
+    texts = [figures.svg(plot) for plot in plots]
+    first, second = (set(re.findall(r' id="([^"]+)"', text)) for text in texts)
+    assert first and not first & second
+    assert texts[0].startswith("<svg")
+    assert "currentColor" in texts[0] and figures.INK not in texts[0]
+    used = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', texts[0])
+    assert {a or b for a, b in used} <= first
+
+
+@pytest.mark.parametrize("count", [1, 7, len(COLOURS) * len(MARKERS)])
+def test_no_two_runs_share_a_style(count):
+    for shown in (NAMES[:count], NAMES[-count:], NAMES[::-1][:count]):
+        found = line_styles(shown, NAMES)
+        assert list(found) == shown
+        assert len(set(found.values())) == count
+    found = line_styles(NAMES, NAMES)  # more runs than styles still have one
+    assert set(found) == set(NAMES)
+    assert len(set(found.values())) == len(COLOURS) * len(MARKERS)
+
+
+def test_a_run_keeps_its_colour_whatever_else_is_shown():
+    alone = line_styles(["run 4"], NAMES)["run 4"]
+    assert line_styles(NAMES[:6], NAMES)["run 4"] == alone == LineStyle(*COLOURS[4], "o")
+    both = line_styles(["run 4", "run 10"], NAMES)  # of the same place in the cycle
+    assert both["run 4"] == alone and both["run 10"] == LineStyle(*COLOURS[0], "o")
+
+
+def test_a_larger_marker_stands_on_a_few_points():
+    epochs = list(range(100))
+    curve = LineStyle("red", "blue", "s").curve(epochs, epochs, training=True)
+    (axes,) = curve_plot([curve], "loss").axes
+    (line,) = axes.get_lines()
+    assert (line.get_color(), line.get_marker(), line.get_markevery()) == ("blue", "s", 10)
+    assert list(line.get_ydata()) == epochs
+
+
+# --- the confusion matrix to keep ----------------------------------------------------------------
+
+
+def draw(values=COUNTS, names=CLASSES, **options):
+    texts = [[str(value) for value in row] for row in values]
+    return matrix_figure(values, texts, names, "a title", "pictures", **options)
+
+
+def test_every_cell_has_its_number_and_every_class_its_name():
+    axes = draw().axes[0]
+    found = {text.get_position(): text.get_text() for text in axes.texts}
+    assert found == {(0, 0): "90", (1, 0): "10", (0, 1): "4", (1, 1): "6"}
+    assert [t.get_text() for t in axes.get_yticklabels()] == CLASSES
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("predicted class", "true class")
+    many = draw(np.ones((30, 30), int), [str(i) for i in range(30)])
+    assert not many.axes[0].texts  # there is no room for numbers
+
+
+def test_colours_span_the_errors_and_of_a_difference_both_signs():
+    image = draw().axes[0].images[0]
+    assert (image.norm.vmin, image.norm.vmax) == (0, 10)
+    image = draw(np.array([[-3, 3], [-7, 7]]), signed=True).axes[0].images[0]
+    assert (image.norm.vmin, image.norm.vmax) == (-7, 7)
+    red, _, blue, _ = image.cmap(1.0)
+    assert red > blue  # orange is more
+
+
+@pytest.mark.parametrize("values", [np.diag([3, 4]), np.array([[5]])])
+def test_a_matrix_without_errors_is_drawn_with_twice_a_screens_pixels(values):
+    figure = draw(values, CLASSES[: len(values)])
+    wanted = DPI * figure.get_size_inches()
+    image = Image.open(io.BytesIO(png(figure)))
+    assert image.format == "PNG"
+    assert np.abs(wanted - image.size).max() <= 1  # matplotlib's versions round differently
+
+
+# --- charts --------------------------------------------------------------------------------------
+
+
+def lines(figure):
+    return {line.get_gid(): line for line in figure.axes[0].get_lines()}
+
+
+@pytest.mark.parametrize("steps", [True, False])
+def test_square_plot_draws_shares_as_percent(steps):
+    curve = Curve([0, 0.25, 1], [0, 0.5, 1], "#112233", dashed=True)
+    figure = charts.square_plot([curve], "x", "y", steps=steps, diagonal=not steps)
+    line = lines(figure)["curve-0"]
+    assert line.get_xdata().tolist() == [0, 25, 100]
+    assert line.get_ydata().tolist() == [0, 50, 100]
+    assert (line.get_drawstyle() == "steps-post") is steps
+    assert len(figure.axes[0].get_lines()) == (1 if steps else 2)
+
+
+def test_reliability_plot_leaves_empty_bins_out():
+    edges, confidence = np.linspace(0, 1, 4), np.array([NAN, 0.5, 0.75])
+    found = Reliability(edges, np.array([0, 2, 4]), np.array([0, 1, 2]), confidence)
+    right, confidence = np.array([0, 0, 3]), np.array([NAN, NAN, 0.25])
+    scaled = Reliability(edges, np.array([0, 0, 6]), right, confidence)
+    band = np.array([[NAN, 0.25, 0.5], [NAN, 0.75, 1]])
+    figure = charts.reliability_plot(found, band, scaled)
+    chance, before, after = figure.axes[0].collections
+    assert before.get_offsets().tolist() == [[50, 50], [75, 50]]
+    assert before.get_sizes()[0] < before.get_sizes()[1]
+    assert after.get_offsets().tolist() == [[25, 50]]
+    wanted = [[[50, 25], [50, 75]], [[75, 50], [75, 100]]]
+    assert [segment.tolist() for segment in chance.get_segments()] == wanted
+
+
+def test_confidence_plot_has_shares_of_right_and_of_wrong():
+    figure = charts.confidence_plot(np.array([0, 0.5, 1]), np.array([1, 3]), np.array([1, 0]))
+    bars = [(b.get_x(), b.get_height(), to_hex(b.get_facecolor())) for b in figure.axes[0].patches]
+    right, wrong = charts.RIGHT, charts.WRONG
+    assert bars == [(0, 25, right), (50, 75, right), (22.5, 100, wrong), (72.5, 0, wrong)]
+    figure = charts.confidence_plot(np.array([0, 1]), np.array([4]), np.array([0]))
+    assert [bar.get_height() for bar in figure.axes[0].patches] == [100, 0]  # none is wrong
+
+
+def test_gains_are_drawn_in_points_and_a_doubtful_one_is_empty():
+    long = "weights of a run " * 9
+    words = ["better", r"worse $\x$ $a$", long]
+    tests = [McNemar(500, a, b, 1000, math.nan) for a, b in ((30, 10), (10, 20), (11, 10))]
+    figure = charts.gain_plot(words, tests, [True, True, False])
+    dots = [line for gid, line in lines(figure).items() if gid]
+    assert [dot.get_xdata()[0] for dot in dots] == pytest.approx([2, -1, 0.1])
+    assert [dot.get_marker() for dot in dots] == ["o", "s", "o"]
+    assert [dot.get_markerfacecolor() != "none" for dot in dots] == [True, True, False]
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert [text.replace("\n", " ") for text in texts] == [each.strip() for each in words]
+    assert texts[2].count("\n") == 2
+    drawn = figures.svg(figure)  # in which no word of a stranger is taken for a formula
+    assert r"worse $\x$ $a$" in drawn
+    assert "currentColor" in drawn and figures.INK not in drawn  # the page's text colour
+
+
+def test_the_truth_meter_draws_every_curve_over_the_band_of_chance():
+    x = np.array([0.0, 50.0, 100.0])
+    curves = [Curve(x, x[::-1], "#0a78c2"), Curve(x, x, "#8a98ac", dashed=True)]
+    figure = charts.truth_plot(curves, (x, x, x - 5, x + 5), "gone, %", "probability, %")
+    drawn = lines(figure)
+    assert drawn["truth-0"].get_ydata().tolist() == [100, 50, 0]
+    assert drawn["truth-1"].get_linestyle() == "--"
+    band = figure.axes[0].collections[0].get_paths()[0].vertices
+    assert (band[:, 1].min(), band[:, 1].max()) == pytest.approx((-5, 105))
+
+
+def test_the_distance_plot_has_every_dot_and_line():
+    heads = np.array([[0.1, 0.3, 0.2], [0.4, 0.5, 0.3]])
+    (axes,) = charts.distance_plot(heads, even=0.52, top=0.6).axes
+    dots = [[1 + i, heads[i, j]] for i in range(2) for j in range(3)]
+    assert axes.collections[0].get_offsets().tolist() == dots
+    mean, even = axes.lines
+    assert np.allclose(mean.get_ydata(), [0.2, 0.4]) and set(even.get_ydata()) == {0.52}
+    assert axes.get_ylim() == (0, 0.6)
