@@ -35,6 +35,7 @@ def test_intervals_equal_those_of_drawing_pictures():
     for row, name in enumerate(("precision", "recall", "f1")):
         got = np.c_[getattr(found, name), found.macro[name], found.weighted[name]]
         np.testing.assert_allclose(got, wanted[:, row], atol=0.02 if name != "f1" else 0.012)
+    np.testing.assert_allclose(found.weighted["recall"], found.accuracy, atol=0.005)
 
 
 def test_shares_of_pictures_have_wilsons_interval():
