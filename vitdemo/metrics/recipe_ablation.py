@@ -191,11 +191,13 @@ def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
     data set are never near, and what was tested and has learnt nothing is no ingredient.
     """
     found = sorted((run for run in found if not is_at_chance(run)), key=lambda run: run.name)
+    told = {run.name: settings(run) for run in found}  # once each, not once a pair
     groups = {}
     for base in found:
         pictures = base.classes, base.data_name
         others = [run for run in found if (run.classes, run.data_name) == pictures]
-        apart = {run.name: differences(base, run) for run in others}
+        first = told[base.name]
+        apart = {run.name: _differences(base, run, first, told[run.name]) for run in others}
         single = {_without_seed(words) for words in apart.values() if is_near(words, 1)}
         if len(single) >= LEAST:
             groups[base.name] = [base.name, *(n for n, words in apart.items() if is_near(words))]
@@ -228,22 +230,31 @@ def differences(base: Run, run: Run) -> list[str]:
     What a setting brings with it is not one more: of two optimizers, the momentum of one says
     nothing beside the betas of the other, and each has a learning rate of its own.
     """
+    return _differences(base, run, settings(base), settings(run))
+
+
+def _differences(base: Run, run: Run, first: dict[str, str], second: dict[str, str]) -> list[str]:
+    """As `differences`; `first` and `second` are the `settings` of `base` and `run`."""
     changes = {}
     if (before := _model(base)) != (after := _model(run)):
         changes["model"] = before, after
     else:
         options = dict.fromkeys([*base.spec.options, *run.spec.options])
         changes |= {o: tuple(_option(r, o) for r in (base, run)) for o in options}
-    first, second = settings(base), settings(run)
     if first["optimizer"] != second["optimizer"]:
-        for known in (first, second):
-            known["optimizer"] += f", learning rate {known.pop('learning_rate')}"
+        first, second = _with_rate(first), _with_rate(second)
     changes |= {field: (first[field], second[field]) for field in first if field in second}
     return [
         f"{_TITLES.get(field, field.replace('_', ' '))}: {before} → {after}"
         for field, (before, after) in changes.items()
         if before != after
     ]
+
+
+def _with_rate(told: dict[str, str]) -> dict[str, str]:
+    """An optimizer and its learning rate as one setting."""
+    rest = {field: words for field, words in told.items() if field != "learning_rate"}
+    return rest | {"optimizer": f"{told['optimizer']}, learning rate {told['learning_rate']}"}
 
 
 def settings(run: Run) -> dict[str, str]:
