@@ -2,11 +2,12 @@
 
 from playwright.sync_api import expect
 
-from tests.browser.doing import fits, sources, wait_for_change
+from tests.browser.doing import fits, sources, wait_for_change, wait_until_drawn
 
 
 def test_models_of_each_family_stand_under_one_slider_and_one_class(open_page, page_url):
     page = open_page(page_url)
+    wait_until_drawn(page)
     page.get_by_role("tab", name="Side by side").click()
     place = page.locator("#side-by-side")
     expect(place.locator("h3")).to_have_text(["timm", "vit", "resnet"])
