@@ -347,6 +347,7 @@ def test_settings_of_the_rollout_travel_like_a_layer(open_page, kinds_url, look_
     page.mouse.move(0, 0)
     page.get_by_role("button", name="Settings of the rollout").click()
     expect(page.locator("#first-layer input[type=number]")).to_have_value("1")
+    page.wait_for_timeout(500)  # a field is there before it listens
     fill(page, "#first-layer", 2)
     page.mouse.move(0, 0)  # scrolling may have put the map under the pointer
     wanted = attention.rollout(
