@@ -203,17 +203,6 @@ def test_a_picture_of_one_colour_and_any_shape_survives_the_presets(section, tmp
     expect(section.locator(".toast-body.error")).to_have_count(0)
 
 
-def test_two_people_never_see_each_others_patches(open_section):
-    one, two = open_section(), open_section()
-    patch(one, 1, 1).click()
-    patch(two, 8, 8).click()
-    patch(one, 1, 2).click()
-    expect(removed(one)).to_have_count(2)
-    expect(removed(two)).to_have_count(1)
-    expect(patch(two, 8, 8)).to_have_attribute("aria-pressed", "true")
-    expect(patch(one, 8, 8)).to_have_attribute("aria-pressed", "false")
-
-
 def test_the_address_holds_the_changes(open_page, page_url):
     page = open_page(
         page_url + "?section=hands&pieces=4&seed=7&blur=2&rotate=-90&patches=4&noise=x"
