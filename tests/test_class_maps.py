@@ -11,11 +11,12 @@ from PIL import Image
 from tests.making import CLASSES, RESNET, VIT, make_run
 from vitdemo import attributions, class_maps, faithfulness, runs
 from vitdemo.class_maps import class_index, first_source, maps, truth
-from vitdemo.errors import RunError
+from vitdemo.errors import RunError, Stopped
 from vitdemo.faithfulness.measured import Measured, write_measured
 from vitdemo.faithfulness.sanity import randomised_head, rank_correlation
 from vitdemo.page.components.article import Text
-from vitdemo.page.look.class_maps import Stopped, Ticket, choices, drawing, drawn
+from vitdemo.page.kit import Stops
+from vitdemo.page.look.class_maps import choices, drawing, drawn
 from vitdemo.timm_models import timm_run
 from vitdemo.training.devices import autocast_helps
 from vitdemo.workbench import Workbench
@@ -284,11 +285,13 @@ def test_a_resnet_has_its_own_map_and_is_measured_on_cells(workbench, ask, monke
 
 
 def test_work_that_is_stopped_leaves_nothing_behind(workbench, ask):
-    ticket = Ticket(question=())
+    stops = Stops()
+    stops.arm()
+    raise_if_stopped = stops.watch()
 
     def on_step(done, total):
-        ticket.check()
-        ticket.stop()
+        raise_if_stopped()
+        stops.stop()
 
     with pytest.raises(Stopped):
         ask(105, slow=True, on_step=on_step)

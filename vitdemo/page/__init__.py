@@ -67,7 +67,7 @@ def build_page(
             with gr.Tab("Lessons", id="lessons") as tab:
                 lessons.build(page, tab, panel, opener, lesson_folders)
             with gr.Tab("Training progress", id="training") as tab:
-                training.build(tab, workbench, opener, jobs)
+                learnt = training.build(tab, workbench, opener, jobs)
             with gr.Tab("Per-class metrics", id="metrics") as tab:
                 metrics.build(tab, workbench)
             with gr.Tab("Confusion matrix", id="confusion") as tab:
@@ -77,7 +77,7 @@ def build_page(
             with gr.Tab("Calibration", id="calibration") as tab:
                 calibration.build(tab, workbench)
             with gr.Tab("Compare models", id="compare") as tab:
-                compare.build(tab, workbench)
+                compare.build(tab, workbench, gains_of=learnt.pick)
             with gr.Tab("Data", id="data") as tab:
                 data.build(tab, workbench, opener)
             with gr.Tab("Your classes", id="own") as tab:

@@ -9,7 +9,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
@@ -20,6 +20,7 @@ from gradio.components import Component
 from gradio.context import LocalContext
 from gradio.utils import LRUCache
 
+from vitdemo.cache import as_key
 from vitdemo.errors import Stopped, VitdemoError
 from vitdemo.inputs import MAX_BYTES
 
@@ -184,34 +185,43 @@ def visitor() -> str | None:
 
 
 class Stops:
-    """What ends a person's long work: a button that starts it first calls `arm`, one that ends it
-    `stop`, and the work `raise_if_pressed` now and then, within `working`."""
+    """One person's long work at a time: `button` begins it, `stop` or their next question ends it
+    at its next step, even while it waits its turn.
+    """
 
     def __init__(self):
-        self._pressed: dict[str | None, threading.Event] = {}  # by visitor
+        # By visitor: what was asked for, and whether it is over
+        self._asked: LRUCache[str | None, tuple[Hashable, threading.Event]] = LRUCache(KEPT_EVENTS)
 
-    def arm(self) -> None:
-        """So that who waits in the queue can stop, too."""
-        self._pressed[visitor()] = threading.Event()
+    def button(self, begin: gr.Button, work: Callable, inputs, outputs, **options) -> None:
+        """Have `begin` do `work`, which asks `watch()` for what ends it."""
+        armed = begin.click(self.arm, **QUIET)
+        armed.then(work, inputs, outputs, api_visibility="private", **LONG_QUEUE, **options)
+
+    def arm(self, *question) -> None:
+        """Work on `question` begins; what was under way for this person is over."""
+        self.stop()
+        self._asked[visitor()] = (as_key(question), threading.Event())
 
     def stop(self) -> None:
-        if found := self._pressed.get(visitor()):
-            found.set()
+        if found := self._asked.get(visitor()):
+            found[1].set()
 
-    @contextmanager
-    def working(self) -> Iterator[Callable[[], None]]:
-        """Gives a function that raises `Stopped` once this person has pressed stop."""
-        who = visitor()
-        pressed = self._pressed.setdefault(who, threading.Event())
+    def stop_others(self, *question) -> None:
+        """End work on another question; the same one drawn once more leaves it alone."""
+        if (found := self._asked.get(visitor())) and found[0] != as_key(question):
+            found[1].set()
 
-        def raise_if_pressed() -> None:
-            if pressed.is_set():
+    def watch(self, *question) -> Callable[[], None]:
+        """A function that raises `Stopped` once the work on `question` is over, or never began."""
+        asked, over = self._asked.get(visitor(), (None, None))
+        is_mine = asked == as_key(question)
+
+        def raise_if_stopped() -> None:
+            if not is_mine or over.is_set():
                 raise Stopped
 
-        try:
-            yield raise_if_pressed
-        finally:
-            self._pressed.pop(who, None)
+        return raise_if_stopped
 
 
 def for_people(handler: Callable) -> Callable:

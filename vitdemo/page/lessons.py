@@ -20,6 +20,7 @@ from vitdemo.page.components.lesson_list import LessonList, Shelf
 from vitdemo.page.components.lesson_panel import LessonPanel
 from vitdemo.page.components.table import Table
 from vitdemo.page.kit import (
+    KEPT_SECONDS,
     LIGHT_QUEUE,
     LONG_QUEUE,
     QUIET,
@@ -136,7 +137,7 @@ def lay_out_cost(workbench: Workbench) -> None:
     with gr.Row():
         measure = gr.Button("Measure its latency here", size="sm", elem_id="cost-measure")
         keep = gr.Button("Compare with this from now on", size="sm", elem_id="cost-keep")
-    before = gr.State(list(START.values()))
+    before = gr.State(list(START.values()), time_to_live=KEPT_SECONDS)
     table = Article(elem_id="cost-table", min_height=120)
 
     def tell(before, *sizes) -> list | str:

@@ -120,22 +120,21 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
 
     def train_them(kept, name, progress=gr.Progress()):  # noqa: B008, gradio's way
         kept = kept or Kept()
+        raise_if_stopped = stops.watch()
 
-        with stops.working() as raise_if_pressed:
+        def report(share, words):
+            raise_if_stopped()
+            progress(share, desc=words)
 
-            def report(share, words):
-                raise_if_pressed()
-                progress(share, desc=words)
-
-            try:
-                found = learn(workbench, workbench.run(name), kept.collection, report=report)
-                kept.forget()
-                own = workbench.own_root() / run_name(found)
-                write(workbench, found, own)
-            except Stopped:
-                return kept, STOPPED
-            except VitdemoError as error:
-                return kept, str(error)
+        try:
+            found = learn(workbench, workbench.run(name), kept.collection, report=report)
+            kept.forget()
+            own = workbench.own_root() / run_name(found)
+            write(workbench, found, own)
+        except Stopped:
+            return kept, STOPPED
+        except VitdemoError as error:
+            return kept, str(error)
         told = Text(OWN.format(name=own.name), told=True)
         return replace(kept, learnt=found, own=own), [*pieces(found), told]
 
@@ -170,8 +169,7 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
     stops, private = Stops(), {"api_visibility": "private"}
     tab.select(renew, model, model, **QUIET)
     view.ask(ask, kept, [kept, view], trigger_mode="multiple", **private, **LIGHT_QUEUE)
-    armed = train.click(stops.arm, **QUIET)
-    armed.then(train_them, [kept, model], [kept, result], **private, **LONG_QUEUE)
+    stops.button(train, train_them, [kept, model], [kept, result])
     stop.click(stops.stop, **QUIET)
     if jobs is not None:
         show.click(for_people(share), kept, [kept, told], **private, **LONG_QUEUE)

@@ -4,15 +4,14 @@ another's; and the models on changed pictures."""
 from collections.abc import Callable, Iterator
 
 import gradio as gr
-from gradio.events import Dependency
 
-from vitdemo.errors import VitdemoError
+from vitdemo.errors import Stopped, VitdemoError
 from vitdemo.page import space
 from vitdemo.page.compare import ablation, models, robustness
 from vitdemo.page.compare.models import DASH, Latency, ModelRow, latency, model_rows, trained_rows
 from vitdemo.page.components.article import Article, Folded, Heading, Notice, Piece, Text
 from vitdemo.page.components.table import Column, Table
-from vitdemo.page.kit import LONG_QUEUE, QUIET
+from vitdemo.page.kit import QUIET, Stops
 from vitdemo.runs import Run
 from vitdemo.training.devices import on_zero_gpu
 from vitdemo.workbench import Workbench
@@ -28,8 +27,11 @@ Measured = dict[str, list[Latency]]  # by run, in the order of `models.BATCHES`
 TimeOf = Callable[[Run], list[Latency]]
 
 
-def build(tab: gr.Tab, workbench: Workbench) -> None:
-    """Lay out and wire the tab, which draws when it is opened."""
+def build(tab: gr.Tab, workbench: Workbench, gains_of: Callable) -> None:
+    """Lay out and wire the tab, which draws when it is opened.
+
+    `gains_of` listens to the event whose `pick` is the base of an ablation: it opens here.
+    """
     gr.Markdown(INTRO)
     table = Article(elem_id="models")
     timed = gr.State({}, time_to_live=3600)  # what this user has measured
@@ -44,9 +46,9 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
             elem_id="latency-gpu",
         )
         stop_timing = gr.Button("Stop", size="sm", scale=0, min_width=100)
-    state = Article(elem_id="latency")
+    state, stops = Article(elem_id="latency"), Stops()
     reported = Article(elem_id="reported")
-    ablation.build(tab, workbench)
+    ablation.build(tab, workbench, gains_of)
     robustness.build(tab, workbench)
 
     def open_tab(measured):
@@ -56,28 +58,19 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
     def here(run: Run) -> list[Latency]:
         return [latency(workbench, run, batch) for batch in models.BATCHES]
 
-    def listen(button: gr.Button, time_of: TimeOf) -> Dependency:
+    def listen(button: gr.Button, time_of: TimeOf) -> None:
         def time_all(measured, progress=gr.Progress()):  # noqa: B008 - gradio reads the default
-            for known, words in timings(workbench, measured, time_of, progress):
+            for known, words in timings(workbench, measured, time_of, progress, stops.watch()):
                 yield model_table(model_rows(workbench), known), known, words
 
-        return button.click(
-            time_all,
-            inputs=timed,
-            outputs=[table, timed, state],
-            api_visibility="private",
-            show_progress_on=state,
-            **LONG_QUEUE,
-        )
+        stops.button(button, time_all, timed, [table, timed, state], show_progress_on=state)
 
     tab.select(open_tab, inputs=timed, outputs=[table, reported], **QUIET)
-    timing = [listen(time_button, here)]
+    listen(time_button, here)
     if on_zero_gpu():
         measure = space.gpu_function(space.times_on_gpu, space.SECONDS)
-        timing += [
-            listen(gpu_button, lambda run: measure(workbench.model(run), run.preprocessing.size))
-        ]
-    stop_timing.click(None, cancels=timing)
+        listen(gpu_button, lambda run: measure(workbench.model(run), run.preprocessing.size))
+    stop_timing.click(stops.stop, **QUIET)
 
 
 def model_table(rows: list[ModelRow], measured: Measured) -> list[Piece]:
@@ -114,7 +107,11 @@ def reported_table(known: set[str]) -> list[Piece]:
 
 
 def timings(
-    workbench: Workbench, measured: Measured, time_of: TimeOf, progress: gr.Progress
+    workbench: Workbench,
+    measured: Measured,
+    time_of: TimeOf,
+    progress: gr.Progress,
+    raise_if_stopped: Callable[[], None],
 ) -> Iterator[tuple[Measured, list[Piece]]]:
     """After each model, all that is measured by then, and in words how it was."""
     measured, problems, words = dict(measured), [], []
@@ -123,10 +120,13 @@ def timings(
     for number, run in enumerate(runs):
         progress((number, len(runs)), desc=f"Timing {run.name}", unit="models")
         try:
+            raise_if_stopped()
             measured[run.name] = time_of(run)
             words = latency_words({name: measured[name] for name in names if name in measured})
         except VitdemoError as error:
             problems.append(Notice(str(error)))
+        except Stopped:
+            return
         yield measured, [*problems, *words]
     if not runs:
         yield measured, [Notice("There is no trained model to time.")]

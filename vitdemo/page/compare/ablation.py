@@ -1,5 +1,7 @@
 """What an ingredient buys: the runs beside one of them, setting by setting."""
 
+from collections.abc import Callable
+
 import gradio as gr
 
 from vitdemo import figures
@@ -36,6 +38,8 @@ WORDS = {
 }
 HEADER = ["Run", "Test accuracy (%)", *WORDS]
 LAST = "What differs"
+SHOW = """() => setTimeout(() =>
+  document.querySelector("#gains-base")?.scrollIntoView({ block: "start" }), 300)"""
 SIGNS = f"● better, ■ worse, ○ could be chance: p (Holm) is not below {SIGNIFICANT:g}."
 NOTHING = "No run has been tested yet: nothing to compare."
 ALONE = "No other run was tested on the same pictures."
@@ -60,8 +64,8 @@ def bases(workbench: Workbench) -> list[Run]:
     return sorted(plainest, key=lambda run: -len(groups.get(run.name, ())))
 
 
-def build(tab: gr.Tab, workbench: Workbench) -> None:
-    """Lay out and wire the section of `tab`."""
+def build(tab: gr.Tab, workbench: Workbench, asked: Callable) -> None:
+    """Lay out and wire the section of `tab`; `asked` listens to what opens it, see there."""
     gr.Markdown(INTRO)
     base = RunChoice(label="Beside", info="the run without the ingredient", elem_id="gains-base")
     table = Article(elem_id="gains")
@@ -81,7 +85,13 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
         told = [Text(sentence) for sentence in conclusion(beside)]
         return update, [*told, *drawn(beside), *gain_table(beside)]
 
+    def opened(event: gr.EventData):
+        known = event.pick in [run.name for run in bases(workbench)]
+        return gr.Tabs(selected=tab.id), gr.update(value=event.pick) if known else gr.skip()
+
     gr.on([tab.select, base.input], draw, inputs=base, outputs=[base, table], **QUIET)
+    at_base = asked(opened, outputs=[tab.parent, base], **QUIET)
+    at_base.then(draw, base, [base, table], **QUIET).then(None, js=SHOW, **QUIET)
 
 
 def drawn(found: Ablation) -> list[Piece]:

@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator
 
 import gradio as gr
 
-from vitdemo.errors import VitdemoError
+from vitdemo.errors import Stopped, VitdemoError
 from vitdemo.figures.curves import LineStyle, line_styles
 from vitdemo.metrics.intervals import share_doubt
 from vitdemo.page.compare.models import trained_rows
 from vitdemo.page.components.curves import Curves
 from vitdemo.page.components.run_choice import grouped
 from vitdemo.page.components.run_list import RunList
-from vitdemo.page.kit import LONG_QUEUE, QUIET
+from vitdemo.page.kit import QUIET, Stops
 from vitdemo.perturb import PERTURBATIONS, Perturbation
 from vitdemo.robustness import PICTURES, measure
 from vitdemo.runs import Run
@@ -52,7 +52,7 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
     with gr.Row():
         start = gr.Button("Measure robustness", size="sm", scale=0, min_width=200)
         stop = gr.Button("Stop", size="sm", scale=0, min_width=100)
-    robust = Curves(elem_id="robustness")
+    robust, stops = Curves(elem_id="robustness"), Stops()
 
     def offer(chosen):
         """The models that can be tried now; those that were chosen stay so."""
@@ -63,26 +63,20 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
         return gr.update(groups=grouped(found), **value)
 
     def measure_all(names, changes, count, progress=gr.Progress()):  # noqa: B008
+        raise_if_stopped = stops.watch()
         runs = [run for run in trained_rows(workbench) if run.name in names]
         if not runs or not changes:
             yield {"problems": ["Choose a model and a change above."]}
             return
         count, problems = least(runs, lambda run: len(workbench.sample(run, int(count))))
         if count:
-            yield from curves(workbench, runs, changes, count, progress)
+            yield from curves(workbench, runs, changes, count, progress, raise_if_stopped)
         else:
             yield {"problems": list(dict.fromkeys(problems))}
 
     tab.select(offer, inputs=names, outputs=names, **QUIET)
-    measuring = start.click(
-        measure_all,
-        [names, changes, count],
-        robust,
-        api_visibility="private",
-        show_progress_on=robust,
-        **LONG_QUEUE,
-    )
-    stop.click(None, cancels=measuring)
+    stops.button(start, measure_all, [names, changes, count], robust, show_progress_on=robust)
+    stop.click(stops.stop, **QUIET)
 
 
 def least(runs: list[Run], size: Callable[[Run], int]) -> tuple[int, list[str]]:
@@ -102,6 +96,7 @@ def curves(
     changes: list[str],
     count: int,
     progress: gr.Progress,
+    raise_if_stopped: Callable[[], None],
 ) -> Iterator[dict]:
     """The curves so far, each time that one is whole, on so many test pictures."""
     results: Results = {change: {} for change in changes}
@@ -109,6 +104,7 @@ def curves(
     for number, run in enumerate(runs):
         try:
             for step in measure(workbench, run, changes, count):
+                raise_if_stopped()
                 points = results[step.change].setdefault(run.name, [])
                 points.append(step.accuracy)
                 done = number * step.total + step.done
@@ -119,6 +115,8 @@ def curves(
         except VitdemoError as error:
             problems.append(str(error))
             yield drawing(results, runs, count, problems)
+        except Stopped:
+            return
 
 
 def drawing(results: Results, runs: list[Run], count: int, problems: list[str]) -> dict:

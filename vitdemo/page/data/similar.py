@@ -58,23 +58,19 @@ def build(sections: Sections, workbench: Workbench, look: Look) -> None:
     @for_people
     def lay_out(name, number, progress=gr.Progress()):  # noqa: B008
         started, own = time.monotonic(), threading.get_ident()
+        raise_if_stopped = stops.watch()
 
         def report(share, words):
+            raise_if_stopped()
             if threading.get_ident() == own:  # gradio knows no other thread
                 # Without a share the bar counts seconds.
                 so_far = (round(time.monotonic() - started), None) if share is None else share
                 progress(so_far, desc=words, unit="s")
 
-        with stops.working() as raise_if_pressed:
-
-            def checked(share, words):
-                raise_if_pressed()
-                report(share, words)
-
-            try:
-                found = planes(workbench, name, int(number), checked)
-            except Stopped:
-                return STOPPED, []
+        try:
+            found = planes(workbench, name, int(number), report)
+        except Stopped:
+            return STOPPED, []
         return found, ratios(found)
 
     @for_people
@@ -83,8 +79,7 @@ def build(sections: Sections, workbench: Workbench, look: Look) -> None:
             raise ImageError("Choose a picture in Look first: none is kept.")
         return nearest(name or PIXELS, *neighbours(workbench, name, image))
 
-    armed = begin.click(stops.arm, **QUIET)
-    armed.then(lay_out, [model, count], [map_view, parting], api_visibility="private", **LONG_QUEUE)
+    stops.button(begin, lay_out, [model, count], [map_view, parting])
     stop.click(stops.stop, **QUIET)
     near.click(find, [look.picture, model], near_view, api_visibility="private", **LONG_QUEUE)
 

@@ -33,7 +33,7 @@ from vitdemo.page.components.curves import Curves
 from vitdemo.page.components.run_choice import grouped
 from vitdemo.page.components.run_list import RunList
 from vitdemo.page.components.table import Cell, Column, Table
-from vitdemo.page.kit import LIGHT_QUEUE, QUIET, offer_download
+from vitdemo.page.kit import KEPT_SECONDS, LIGHT_QUEUE, QUIET, offer_download
 from vitdemo.page.look.tab import Look
 from vitdemo.page.training import here
 from vitdemo.report import report, report_name
@@ -53,8 +53,6 @@ NO_EPOCH = "No epoch has ended yet: the first point of the curves comes with it.
 EPOCHS, MINUTES = "Epochs", "Minutes"
 LINEAR, LOG = "Linear", "Logarithmic"
 PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
-SHOW_GAINS = """() => setTimeout(() =>
-  document.querySelector("#gains-base")?.scrollIntoView({ block: "start" }), 300)"""
 VALIDATION, TRAINING = "validation", "training"
 
 
@@ -101,8 +99,11 @@ class View:
     by_minutes: bool = False
 
 
-def build(tab: gr.Tab, workbench: Workbench, look: Look, jobs: Jobs | None) -> None:
-    """Lay out and wire the tab; `jobs` are the trainings that may be started in it, if any."""
+def build(tab: gr.Tab, workbench: Workbench, look: Look, jobs: Jobs | None) -> Article:
+    """Lay out and wire the tab; `jobs` are the trainings that may be started in it, if any.
+
+    Of what it gives, `pick` names the base of an ablation whose gains are asked for.
+    """
     gr.Markdown(INTRO)
     here.build(tab, look, jobs)
     found = workbench.runs()[0]
@@ -120,8 +121,9 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look, jobs: Jobs | None) -> N
         )
         scale = gr.Radio([LINEAR, LOG], value=LINEAR, label="Loss and rate", min_width=200)
         axis = gr.Radio([EPOCHS, MINUTES], value=EPOCHS, label="Along the axis", min_width=200)
-    known = gr.State([run.name for run in found])  # so that a new run appears chosen
-    stamp = gr.State(None)  # what the curves were drawn from
+    names = [run.name for run in found]
+    known = gr.State(names, time_to_live=KEPT_SECONDS)  # so that a new run appears chosen
+    stamp = gr.State(None, time_to_live=KEPT_SECONDS)  # what the curves were drawn from
     plots = Curves(elem_id="plots")
     words = Article(elem_id="learning")
     timer = gr.Timer(SECONDS, active=False)
@@ -166,9 +168,7 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look, jobs: Jobs | None) -> N
     tab.parent.change(None, js=here.WATCH.replace("SEEN", "#plots"), outputs=timer, **PRIVATE)
     timer.tick(**event)
     gr.on([chosen.input, smoothing.change, scale.input, axis.input], **event)
-    words.pick(lambda: gr.Tabs(selected="compare"), outputs=tab.parent, **QUIET).then(
-        None, js=SHOW_GAINS, **PRIVATE
-    )
+    return words
 
 
 def first_choice(found: list[Run]) -> list[str]:

@@ -19,7 +19,14 @@ from vitdemo.page.components.curves import Curves
 from vitdemo.page.components.film_view import FilmView, Screening
 from vitdemo.page.components.run_choice import RunChoice, renewed_runs
 from vitdemo.page.components.task_list import TaskList, wanted
-from vitdemo.page.kit import LIGHT_QUEUE, LONG_QUEUE, MODEL_QUEUE, QUIET, for_people
+from vitdemo.page.kit import (
+    KEPT_SECONDS,
+    LIGHT_QUEUE,
+    LONG_QUEUE,
+    MODEL_QUEUE,
+    QUIET,
+    for_people,
+)
 from vitdemo.page.look.picture import TRUE_CLASS
 from vitdemo.page.look.tab import Look
 from vitdemo.page.training import live
@@ -89,7 +96,8 @@ class Panel:
         self.curves = Curves(elem_id="live")
         self.of = RunChoice([], label="Look's picture under", elem_id="film-of", min_width=220)
         self.film = FilmView(elem_id="film")
-        self.followed = gr.State(None)  # the training that was at work: a new one is shown at once
+        # The training that was at work: a new one is shown at once
+        self.followed = gr.State(None, time_to_live=KEPT_SECONDS)
         self.shot = gr.Textbox(visible="hidden", label="what the film is of")
         self.timer = gr.Timer(SECONDS, active=False)
 

@@ -11,11 +11,11 @@ from vitdemo.errors import Stopped, VitdemoError
 from vitdemo.page.components.article import Article, Piece
 from vitdemo.page.components.maps import Maps, Row
 from vitdemo.page.kit import (
-    KEPT_SECONDS,
     LIGHT_QUEUE,
     LONG_QUEUE,
     FreeDropdown,
     FreeRadio,
+    Stops,
     for_people,
     renewed,
 )
@@ -46,21 +46,6 @@ METER = (
     "layer (Adebayo et al. 2018): near 1, it shows what is in the picture rather than what speaks "
     "for this class."
 )
-
-
-class Ticket:
-    """One person's running work: `stop` ends it at its next step, even while it waits its turn."""
-
-    def __init__(self, question: tuple):
-        self.question = question
-        self.stopped = False
-
-    def stop(self) -> None:
-        self.stopped = True
-
-    def check(self) -> None:
-        if self.stopped:
-            raise Stopped
 
 
 def build(look: Look) -> None:
@@ -96,7 +81,7 @@ def build(look: Look) -> None:
         cancel = gr.Button("Cancel", elem_id="why-cancel", variant="stop", visible=False)
     gr.Markdown(METER)
     meter = Article(elem_id="why-meter")
-    ticket = gr.State(None, time_to_live=KEPT_SECONDS)  # of this person's last long work
+    stops = Stops()
     look.linked |= {"why": target, "not": against, "fill": fill}
     asked = [target, against, fill]
 
@@ -104,13 +89,13 @@ def build(look: Look) -> None:
         run, classes = workbench.run(name), {"target": target or None, "against": against or None}
         return maps(workbench, run, image, **classes, **options)
 
-    def redraw(image, name, target, against, fill, ticket):
-        stop_others(ticket, image, name, target, against, fill)
+    def redraw(image, name, target, against, fill):
+        stops.stop_others(image, name, target, against, fill)
         return drawn(ask(image, name, target, against, slow=False), fill)
 
-    def draw(image, name, target, against, fill, ticket):
+    def draw(image, name, target, against, fill):
         """As `redraw`, with the choices of a picture and model that may be new."""
-        stop_others(ticket, image, name, target, against, fill)
+        stops.stop_others(image, name, target, against, fill)
         try:
             found = ask(image, name, target, against, slow=False)
         except VitdemoError as error:  # a class that this model does not have
@@ -121,22 +106,21 @@ def build(look: Look) -> None:
         return *drawn(found, fill), *updates
 
     def at_length(work: Callable[..., ClassMaps], words: str) -> Callable:
-        """A handler that does `work` with a progress bar until its ticket is stopped."""
+        """A handler that does `work` with a progress bar until it is stopped, or asked for another
+        picture or class."""
 
         @for_people
-        def handler(image, name, target, against, fill, ticket, progress=PROGRESS):
-            question = (image, name, target, against, fill)
-            is_over = ticket is None or ticket.stopped or ticket.question != question
-            if image is None or name is None or is_over:
-                return gr.skip(), gr.skip()  # what was asked for is not what is shown now
+        def handler(image, name, target, against, fill, progress=PROGRESS):
+            raise_if_stopped = stops.watch(image, name, target, against, fill)
 
             def on_step(done, total):
-                ticket.check()
+                raise_if_stopped()
                 progress((done, total), desc=words, unit="steps")
 
             try:
+                raise_if_stopped()
                 found = work(image, name, target, against, fill, on_step)
-                ticket.check()
+                raise_if_stopped()
             except Stopped:
                 return gr.skip(), gr.skip()
             return drawn(found, fill)
@@ -154,19 +138,14 @@ def build(look: Look) -> None:
         truth(workbench, found, image, fill=fill, on_step=on_step)
         return ask(image, name, target, against, slow=False)  # which knows it now
 
-    def stop_others(ticket, *question):
-        """End work on another question; the same one drawn once more leaves it alone."""
-        if ticket is not None and ticket.question != question:
-            ticket.stop()
+    def start(image, name, *choices):
+        if image is None or name is None:
+            return buttons(working=False)
+        stops.arm(image, name, *choices)
+        return buttons(working=True)
 
-    def start(ticket, *question):
-        if ticket is not None:
-            ticket.stop()
-        return Ticket(question), *buttons(working=True)
-
-    def stop(ticket):
-        if ticket is not None:
-            ticket.stop()
+    def stop():
+        stops.stop()
         return buttons(working=False)
 
     def buttons(working: bool) -> tuple[dict, dict, dict]:
@@ -174,25 +153,25 @@ def build(look: Look) -> None:
         return free, free, gr.update(visible=working)
 
     private, controls = {"api_visibility": "private"}, [slow, measure, cancel]
-    look.add("why", draw, [*asked, ticket], [shown, meter, *asked], by=[])
-    changed = Section(["why"], redraw, [*asked, ticket], [shown, meter])
+    look.add("why", draw, asked, [shown, meter, *asked], by=[])
+    changed = Section(["why"], redraw, asked, [shown, meter])
     look.draw_on(partial(gr.on, [choice.input for choice in asked]), [changed])
     slowly = [(slow_maps, "Drawing the slow maps"), (checked_maps, "Asking what they depend on")]
     truly = [(measured, "Measuring how true the maps are")]
     for button, works in ((slow, slowly), (measure, truly)):
-        begun = [ticket, *look.always, *asked]
-        done = button.click(start, begun, [ticket, *controls], **private, **LIGHT_QUEUE)
+        question = [*look.always, *asked]
+        done = button.click(start, question, controls, **private, **LIGHT_QUEUE)
         for work, words in works:
             done = done.then(
                 at_length(work, words),
-                inputs=[*look.always, *asked, ticket],
+                inputs=question,
                 outputs=[shown, meter],
                 show_progress_on=meter,
                 **private,
                 **LONG_QUEUE,
             )
         done.then(lambda: buttons(working=False), outputs=controls, **private, **LIGHT_QUEUE)
-    cancel.click(stop, ticket, controls, **private, **LIGHT_QUEUE)
+    cancel.click(stop, None, controls, **private, **LIGHT_QUEUE)
 
 
 def drawn(found: ClassMaps, fill: str) -> tuple[Row, list[Piece]]:

@@ -5,7 +5,7 @@ Letters: L layers, H heads, C classes.
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import gradio as gr
 import numpy as np
@@ -13,13 +13,13 @@ import scipy
 from torch import nn
 
 from vitdemo.attention.ablation import Head
-from vitdemo.errors import RunError, VitdemoError
+from vitdemo.errors import RunError, Stopped, VitdemoError
 from vitdemo.inside.head_ablation import Effects, accuracy_without, answer_without, head_effects
 from vitdemo.metrics import top_k
 from vitdemo.metrics.paired import McNemar
 from vitdemo.page.components.article import Article, Moved, Piece, Text
 from vitdemo.page.components.head_wall import HEADS_OFF, SET_HEADS, WITH_HEADS, Drawn, HeadWall
-from vitdemo.page.kit import KEPT_SECONDS, LONG_QUEUE, MODEL_QUEUE, for_people
+from vitdemo.page.kit import KEPT_SECONDS, MODEL_QUEUE, QUIET, Stops, for_people
 from vitdemo.page.look.tab import Look
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
@@ -56,6 +56,7 @@ class Handlers:
     """
 
     workbench: Workbench
+    stops: Stops = field(default_factory=Stops)
 
     def draw(self, image, name, text, owned, instead) -> tuple:
         """The wall, the answers, the text, whose heads they are, and the accuracy."""
@@ -82,6 +83,7 @@ class Handlers:
 
     def measure(self, name, text, owned, instead, progress=gr.Progress()) -> Iterator[tuple]:  # noqa: B008, gradio's way
         """The accuracy on test pictures, and whether there is something to cancel."""
+        raise_if_stopped = self.stops.watch()
         try:
             run = self.workbench.run(name)
             heads = read(text, *shape(self.workbench.model(run))) if owned == name else ()
@@ -89,15 +91,14 @@ class Handlers:
                 raise RunError("Switch a head off first: there is nothing to compare.")
             yield None, gr.update(interactive=True)
             for step in accuracy_without(self.workbench, run, heads, instead):
+                raise_if_stopped()
                 progress((step.done, step.total), desc="Test pictures", unit="answers")
                 yield gr.skip(), gr.skip()
             yield [Text(change_words(name, step.test, heads), told=True)], NO_CANCEL
         except VitdemoError as error:
             yield str(error), NO_CANCEL
-
-
-def stop() -> tuple:
-    return "Cancelled: nothing was measured.", NO_CANCEL
+        except Stopped:
+            yield "Cancelled: nothing was measured.", NO_CANCEL
 
 
 def shape(model: nn.Module) -> tuple[int, int]:
@@ -138,8 +139,8 @@ def build(look: Look) -> None:
         listen(for_people(ask.compare), asked, compared, js=values, **quick)
     off.change(None, off, None, js=SET_HEADS, **PRIVATE)
     asked, measured = [look.model, off, owner, instead], [accuracy, cancel]
-    counted = count.click(ask.measure, asked, measured, **PRIVATE, **LONG_QUEUE)
-    cancel.click(stop, None, measured, cancels=[counted], queue=False, **PRIVATE)
+    ask.stops.button(count, ask.measure, asked, measured)
+    cancel.click(ask.stops.stop, **QUIET)
 
 
 def read(text: str | None, L: int, H: int) -> frozenset[Head]:
