@@ -40,6 +40,7 @@ def test_runs_on_the_same_pictures_go_together(workbench):
     group = predictions(workbench, "second")
     assert (group.names, group.classes, group.left_out) == (["first", "second"], INSECTS, ())
     assert group.probabilities.shape == (2, 110, 3)
+    assert predictions(workbench, "second").runs is group.runs  # compared once
     assert group.confusion("first").tolist() == [[60, 10, 0], [5, 25, 0], [4, 6, 0]]
 
 

@@ -79,16 +79,22 @@ def predictions(workbench: Workbench, name: str) -> Predictions:
     Raises `RunError` where the evaluation of `name` itself is missing or not sound.
     """
     main = workbench.run(name)
-    wanted = sound_evaluation(main)
+    runs, left_out = workbench.cache.of(_comparable, main, workbench.evaluated_runs())
+    return Predictions(runs, main.evaluation.labels, left_out)
+
+
+def _comparable(main: Run, evaluated: Sequence[Run]) -> tuple[tuple[Run, ...], tuple[str, ...]]:
+    """Those tested on the same pictures as `main`, and sentences about those that were not."""
+    sound_evaluation(main)
     runs, left_out = [], []
-    for run in workbench.evaluated_runs():
+    for run in evaluated:
         try:
-            if run.name != name:
+            if run.name != main.name:
                 _check_same(main, run)
             runs.append(run)
         except VitdemoError as error:
-            left_out.append(f"{run.name} is not compared with {name}: {error}")
-    return Predictions(tuple(runs), wanted.labels, tuple(left_out))
+            left_out.append(f"{run.name} is not compared with {main.name}: {error}")
+    return tuple(runs), tuple(left_out)
 
 
 def panel(workbench: Workbench, *names: str) -> Predictions:

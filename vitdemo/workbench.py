@@ -156,7 +156,7 @@ class Workbench:
 
     def accuracy(self, run: Run) -> float | None:
         """On the test set; None where it is not there or damaged."""
-        return self.cache.get_or_make((final_accuracy, run), lambda: final_accuracy(run))
+        return self.cache.of(final_accuracy, run)
 
     def explained_runs(self) -> list[Run]:
         """The trained runs, those that are Vision Transformers (so have attention) first."""
