@@ -38,7 +38,7 @@ from vitdemo.page.look.tab import Look
 from vitdemo.page.training import here
 from vitdemo.report import report, report_name
 from vitdemo.runs import RECORD_FIELDS, Run
-from vitdemo.workbench import Workbench, final_accuracy
+from vitdemo.workbench import Workbench
 
 SECONDS = 4  # between two looks at the run folders
 DASH = "–"
@@ -144,7 +144,7 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look, jobs: Jobs | None) -> A
             names,
             now,
             drawing(found, shown, view),
-            [*learned(shown, ablations(found)), *figures_of(shown), *epochs_of(shown)],
+            [*learned(shown, ablations(found)), *figures_of(workbench, shown), *epochs_of(shown)],
         )
 
     def write_report(folder: Path, selected: list[str]) -> str:
@@ -317,17 +317,17 @@ def why(run: Run) -> Folded:
     return Folded(words, [Bullets(reasons(run))])
 
 
-def figures_of(runs: list[Run]) -> list[Piece]:
+def figures_of(workbench: Workbench, runs: list[Run]) -> list[Piece]:
     """One row a run, from its files alone; a figure that is not there yet is a dash."""
-    rows = [_final(run) for run in runs]
+    rows = [_final(run, workbench.accuracy(run)) for run in runs]
     if not rows:
         return []
     columns = [*list(rows[0])[:-1], Column("Trained on", numeric=False)]
     return [Heading("Final figures"), Table(columns, [list(row.values()) for row in rows])]
 
 
-def _final(run: Run) -> dict[str, str]:
-    used, test, speed = record_of_weights(run), final_accuracy(run), images_per_second(run)
+def _final(run: Run, test: float | None) -> dict[str, str]:
+    used, speed = record_of_weights(run), images_per_second(run)
     parameters = run.config.get("parameters")
     return {
         "Run": run.name,
