@@ -8,6 +8,7 @@ latency(workbench, workbench.run("vit-small-pretrained"), batch=32).milliseconds
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -15,8 +16,8 @@ from torch import nn
 
 from vitdemo.errors import RunError
 from vitdemo.metrics.calibration import reliability
-from vitdemo.metrics.tested_runs import class_table
-from vitdemo.runs import WEIGHTS, Run
+from vitdemo.metrics.tested_runs import ClassTable, class_table
+from vitdemo.runs import WEIGHTS, Evaluation, Run
 from vitdemo.runs.provenance import device_name
 from vitdemo.workbench import Workbench
 
@@ -141,7 +142,10 @@ def reported(row: ModelRow) -> tuple[Reported, ...]:
 
 def model_rows(workbench: Workbench) -> list[ModelRow]:
     """Every readable run, best test accuracy first; those without one come last, by name."""
-    rows = [workbench.cache.of(_row, run) for run in workbench.runs()[0]]
+    rows = [
+        workbench.cache.get_or_make((_row, run), partial(_row, workbench, run))
+        for run in workbench.runs()[0]
+    ]
     return sorted(rows, key=lambda row: -row.tested.accuracy if row.tested else 1.0)
 
 
@@ -151,11 +155,11 @@ def trained_rows(workbench: Workbench) -> list[Run]:
     return [workbench.run(name) for name in names]
 
 
-def _row(run: Run) -> ModelRow:
+def _row(workbench: Workbench, run: Run) -> ModelRow:
     tested, problem = None, ""
     if run.has_evaluation:
         try:
-            tested = _tested(run)
+            tested = _tested(workbench.cache.of(class_table, run), run.evaluation)
         except RunError as error:
             problem = str(error)
     path = run.path / WEIGHTS
@@ -175,8 +179,7 @@ def _row(run: Run) -> ModelRow:
     )
 
 
-def _tested(run: Run) -> Tested:
-    table, found = class_table(run), run.evaluation
+def _tested(table: ClassTable, found: Evaluation) -> Tested:
     worst = table.worst_first[0]
     low, high = map(float, table.accuracy_interval)
     return Tested(
@@ -323,13 +326,12 @@ def _number(value: float | None, unit: float, decimals: int) -> str:
     return DASH if value is None else f"{value / unit:.{decimals}f}"
 
 
-def reported_cells(recipes: Sequence[str] | None = None) -> tuple[list[str], list[list[str]]]:
-    """`REPORTED` as a header and rows; of these `recipes` alone where they are given."""
+def reported_cells() -> tuple[list[str], list[list[str]]]:
+    """`REPORTED` as a header and rows."""
     header = ["Recipe", "Reported accuracy (%)", "What it is", "Source"]
     rows = [
         [recipe, found.accuracy, found.what, found.source]
         for recipe, several in REPORTED.items()
-        if recipes is None or recipe in recipes
         for found in several
     ]
     return header, rows
