@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT))
 
 from vitdemo.errors import VitdemoError  # noqa: E402
 from vitdemo.perturb import PERTURBATIONS  # noqa: E402
-from vitdemo.robustness import Robustness, robustness  # noqa: E402
+from vitdemo.robustness import Point, measure  # noqa: E402
 from vitdemo.training import pick_device  # noqa: E402
 from vitdemo.workbench import Workbench  # noqa: E402
 
@@ -29,25 +29,26 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     args = parser.parse_args()
     workbench = Workbench([args.runs], args.data, pick_device(args.device))
-    found = []
+    found: dict[str, list[Point]] = {}
     for run in workbench.trained_runs():
         started = time.perf_counter()
-        found.append(robustness(workbench, run, count=args.pictures))
+        found[run.name] = list(measure(workbench, run, count=args.pictures))
         seconds = time.perf_counter() - started
-        print(f"{run.name}: {found[-1].pictures} pictures, {seconds:.0f} s", file=sys.stderr)
+        pictures = len(workbench.sample(run, args.pictures))
+        print(f"{run.name}: {pictures} pictures, {seconds:.0f} s", file=sys.stderr)
     for change in PERTURBATIONS:
         print(table(change, found))
 
 
-def table(change: str, found: list[Robustness]) -> str:
+def table(change: str, found: dict[str, list[Point]]) -> str:
     """Accuracy in percent of each run (rows) at each strength (columns)."""
     about = PERTURBATIONS[change]
     header = " | ".join(f"{strength:g}" for strength in about.strengths)
     lines = [f"| {about.title}, {about.unit} | {header} |", "|---" * (len(about.strengths) + 1)]
     lines[1] += "|"
-    for result in found:
-        values = " | ".join(f"{100 * share:.1f}" for share in result.curves[change].accuracy)
-        lines.append(f"| `{result.run}` | {values} |")
+    for run, points in found.items():
+        values = " | ".join(f"{100 * p.accuracy:.1f}" for p in points if p.change == change)
+        lines.append(f"| `{run}` | {values} |")
     return "\n".join(lines) + "\n"
 
 

@@ -10,6 +10,7 @@ from tests.making import CLASSES, VIT, make_run
 from vitdemo import robustness
 from vitdemo.errors import DataError
 from vitdemo.perturb import PERTURBATIONS, apply
+from vitdemo.robustness import measure
 from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
@@ -47,65 +48,60 @@ def passes(monkeypatch):
 
 def test_accuracy_is_that_of_single_pictures(workbench):
     run = workbench.run("vit")
-    found = robustness.robustness(workbench, run, ["noise", "shuffle"], FEW)
+    found = list(measure(workbench, run, ["noise", "shuffle"], FEW))
     pictures, model = workbench.sample(run, FEW), workbench.model(run)
-    for change, curve in found.curves.items():
-        assert curve.strengths == PERTURBATIONS[change].strengths
-        for strength, share in zip(curve.strengths, curve.accuracy, strict=True):
-            right = 0
-            for i, (image, label) in enumerate(zip(pictures.images, pictures.labels, strict=True)):
-                changed = apply(change, image[None], strength, i)
-                with torch.no_grad():
-                    right += int(model(run.preprocessing(changed)).argmax()) == label
-            assert share == int(right) / FEW
+    for point in found:
+        right = 0
+        for i, (image, label) in enumerate(zip(pictures.images, pictures.labels, strict=True)):
+            changed = apply(point.change, image[None], point.strength, i)
+            with torch.no_grad():
+                right += int(model(run.preprocessing(changed)).argmax()) == label
+        assert point.accuracy == int(right) / FEW
     arguments = (model, run.preprocessing, pictures, "noise", 40)
     in_parts = robustness.accuracy_under(*arguments, batch_size=5)
     assert robustness.accuracy_under(*arguments) == in_parts
 
 
 def test_all_changes_are_measured_and_told_step_by_step(workbench):
-    steps = []
-    found = robustness.robustness(workbench, workbench.run("vit"), count=FEW, on_step=steps.append)
-    assert list(found.curves) == list(PERTURBATIONS)
-    assert (found.run, found.pictures) == ("vit", FEW)
-    assert [step.done for step in steps] == list(range(1, steps[0].total + 1))
-    assert len({curve.untouched for curve in found.curves.values()}) == 1
-    for step in steps:
-        curve = found.curves[step.change]
-        assert curve.accuracy[curve.strengths.index(step.strength)] == step.accuracy
+    found = list(measure(workbench, workbench.run("vit"), count=FEW))
+    asked = [(name, each) for name, one in PERTURBATIONS.items() for each in one.strengths]
+    assert [(point.change, point.strength) for point in found] == asked
+    assert [point.done for point in found] == list(range(1, found[0].total + 1))
+    neutral = [point for point in found if point.strength == PERTURBATIONS[point.change].neutral]
+    assert len({point.accuracy for point in neutral}) == 1 and len(neutral) == len(PERTURBATIONS)
 
 
 def test_a_point_is_measured_once_even_of_what_was_cancelled(workbench, passes):
     run = workbench.run("vit")
-    steps = robustness.measure(workbench, run, ["blur"], FEW)
-    next(steps), next(steps)
-    steps.close()
-    first = robustness.robustness(workbench, run, ["blur", "jpeg"], FEW)
+    points = measure(workbench, run, ["blur"], FEW)
+    next(points), next(points)
+    points.close()
+    first = list(measure(workbench, run, ["blur", "jpeg"], FEW))
     assert len(passes) == len(set(passes)) == 9  # 5 and 5, less the neutral one of the second
-    assert robustness.robustness(workbench, run, ["blur", "jpeg"], FEW) == first
-    robustness.robustness(workbench, run, ["blur"], FEW)
+    assert list(measure(workbench, run, ["blur", "jpeg"], FEW)) == first
+    list(measure(workbench, run, ["blur"], FEW))
     assert len(passes) == 9
 
 
 def test_new_weights_are_measured_again(folder, passes, tmp_path):
     shutil.copytree(folder / "runs", tmp_path / "runs")
     workbench = Workbench([tmp_path / "runs"], folder / "data", CPU)
-    robustness.robustness(workbench, workbench.run("vit"), ["blur"], FEW)
+    list(measure(workbench, workbench.run("vit"), ["blur"], FEW))
     make_run(tmp_path / "runs" / "vit", VIT, seed=7)
-    robustness.robustness(workbench, workbench.run("vit"), ["blur"], FEW)
+    list(measure(workbench, workbench.run("vit"), ["blur"], FEW))
     assert len(passes) == 10
 
 
 def test_what_cannot_be_measured_is_named(workbench, put_pictures, tmp_path):
     def ask(source):
-        robustness.robustness(Workbench(workbench.roots, source, CPU), workbench.run("vit"))
+        list(measure(Workbench(workbench.roots, source, CPU), workbench.run("vit")))
 
     def pictures(name, classes):
         parts = ("train", "test")
         return put_pictures({f"{part}/{each}": 1 for part in parts for each in classes}, name)
 
     with pytest.raises(ValueError, match="'fog': choose noise, blur"):
-        robustness.robustness(workbench, workbench.run("vit"), ["fog"])
+        list(measure(workbench, workbench.run("vit"), ["fog"]))
     with pytest.raises(DataError, match="--data"):
         ask(tmp_path / "none")
     with pytest.raises(DataError, match="'vit' was trained on other classes"):

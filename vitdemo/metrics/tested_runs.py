@@ -2,7 +2,7 @@
 
     table = class_table(read_run("assets/runs/vit-small-pretrained"))
     table.columns["f1"], table.intervals["f1"]  # (C,), (2, C)
-    paired_test(one_run, another).sentences()
+    paired_test(one_run, another).sentence()
 
 All of it is worked out from `evaluation.npz`. Letters: N pictures, C classes.
 """
@@ -120,9 +120,6 @@ class PairedTest:
             return paired.mcnemar_sentence(self.overall, self.first, self.second, p=p)
         name, p = self.classes[c], float(self.adjusted[c])
         return paired.mcnemar_sentence(self.by_class[c], self.first, self.second, name, p)
-
-    def sentences(self) -> list[str]:
-        return [self.sentence(), *(self.sentence(c) for c in range(len(self.classes)))]
 
 
 def sound_evaluation(run: Run) -> Evaluation:

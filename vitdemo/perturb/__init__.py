@@ -29,7 +29,7 @@ class Perturbation:
     """One change: strengths from `low` to `high` in `unit`, `neutral` changes nothing.
 
     `strengths` are those of a robustness curve, in the order of its axis, the neutral one among
-    them. `seeded` tells whether the seed matters.
+    them.
     """
 
     name: str
@@ -40,7 +40,6 @@ class Perturbation:
     unit: str
     sentence: str
     strengths: tuple[float, ...]
-    seeded: bool = False
 
 
 PERTURBATIONS = {
@@ -50,7 +49,6 @@ PERTURBATIONS = {
             *("noise", "Noise", 0, 100, 0, "grey levels"),
             "Random grain on every colour; the strength is its standard deviation, of 255 levels.",
             (0, 10, 20, 40, 80),
-            seeded=True,
         ),
         Perturbation(
             *("blur", "Blur", 0, 15, 0, "% of the side"),
@@ -76,13 +74,11 @@ PERTURBATIONS = {
             *("shuffle", "Shuffled patches", 1, 16, 1, "pieces a side"),
             "Cut into equal squares that change places: what is in them stays, the shape is lost.",
             (1, 2, 4, 8, 16),
-            seeded=True,
         ),
         Perturbation(
             *("remove", "Removed patches", 0, 100, 0, "% of the patches"),
             "Random squares of an 8 × 8 grid are painted over with the picture's mean colour.",
             (0, 25, 50, 75, 90),
-            seeded=True,
         ),
     )
 }
