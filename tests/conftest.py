@@ -1,5 +1,6 @@
 """What several test files share: tiny recipes, a finished run, folders of pictures, CIFAR-10."""
 
+import gc
 import os
 import shutil
 import signal
@@ -30,6 +31,10 @@ TINY = Recipe(
     ema_decay=0.9,
     mixup=0.2,
 )
+
+
+def pytest_collection_finish():
+    gc.freeze()  # each training collects: half a second where all that is imported is searched
 
 
 @pytest.fixture(scope="session", autouse=True)
