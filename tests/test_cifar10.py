@@ -24,7 +24,7 @@ def parquet_bytes(pictures: np.ndarray, labels, order=None) -> bytes:
     cells = []
     for i in range(len(pictures)) if order is None else order:
         buffer = io.BytesIO()
-        Image.fromarray(pictures[i]).save(buffer, "png", compress_level=1)
+        Image.fromarray(pictures[i]).save(buffer, "png", compress_level=0)
         cells.append(({"bytes": buffer.getvalue(), "path": None}, int(labels[i])))
     images, labels = zip(*cells, strict=True)
     table = pa.table({"img": list(images), "label": list(labels)})

@@ -319,8 +319,7 @@ def traced(monkeypatch):
 COMPILED = replace(RICH, policy="auto", cutout=3, model=replace(TINY, options=SIZES | NO_CHANCE))
 COMPILED_MASKED = replace(COMPILED, mixup=0.0, cutmix=0.0, mask_ratio=0.5)
 COMPILABLE = {
-    "mixing rests in the last": COMPILED,
-    "taught": COMPILED,
+    "taught": COMPILED,  # like the last, with mixing that rests in the last epoch
     "masked": COMPILED_MASKED,
     "dropping": replace(COMPILED, patch_dropout=0.5),
 }
