@@ -14,6 +14,7 @@ from vitdemo.inside.attention_distance import Distances
 from vitdemo.inside.head_ablation import Effects
 from vitdemo.inside.learned import Filters
 from vitdemo.inside.logit_lens import Lens
+from vitdemo.metrics import signed
 from vitdemo.metrics.paired import McNemar
 from vitdemo.page.components import positions
 from vitdemo.page.components.head_wall import Drawn, HeadWall
@@ -111,8 +112,8 @@ def test_the_wall_has_the_change_of_every_head():
 def test_many_heads_are_listed_up_to_six_and_signs_are_written():
     heads = {(layer, 0) for layer in range(8)}
     assert ablation.listed(heads).endswith("layer 6 head 1 and 2 more")
-    signs = [ablation.signed(value) for value in (2.54, -2.54, -0.01)]
-    assert signs == ["+2.5", "−2.5", "0.0"]
+    signs = [signed(value) for value in (2.54, -2.54, -0.01, np.nan)]
+    assert signs == ["+2.5", "−2.5", "0.0", "–"] and signed(0.254, 2) == "+0.25"
 
 
 def test_an_answer_that_turns_is_among_those_compared():

@@ -22,7 +22,15 @@ from vitdemo import figures
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.figures import Curve, charts
 from vitdemo.figures.curves import MANY, LineStyle, curve_plot, line_styles
-from vitdemo.metrics import calibrated_runs, confusion, most_confused, pair_sentence, tested_runs
+from vitdemo.metrics import (
+    DASH,
+    calibrated_runs,
+    confusion,
+    most_confused,
+    pair_sentence,
+    signed,
+    tested_runs,
+)
 from vitdemo.metrics.calibrated_runs import Calibration
 from vitdemo.metrics.calibration import two_sides
 from vitdemo.metrics.errors import cells
@@ -47,7 +55,6 @@ from vitdemo.metrics.tested_runs import (
 )
 from vitdemo.runs import WEIGHTS, Run
 
-DASH = "–"
 PAIRS = 5  # most confused pairs of a run; pairs of runs that are told in sentences too
 # Title, unit, whether 0 is drawn
 PLOTS = (
@@ -383,7 +390,7 @@ def percents(interval: np.ndarray) -> str:
 
 
 def points(share: float) -> str:
-    return f"{100 * share:+.2f}".replace("-", "−")
+    return signed(100 * share, 2)
 
 
 def point_range(low: float, high: float) -> str:

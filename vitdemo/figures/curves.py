@@ -10,16 +10,10 @@ from matplotlib.ticker import MaxNLocator
 from vitdemo.figures import INK, Curve
 from vitdemo.figures.style import draw, plot
 
-# For validation and, lighter, for training, a pair a run; each at 2.9 : 1 or more on white and on
-# the dark theme, and the hues differ for the colour-blind too.
-COLOURS = (
-    ("#0a78c2", "#4f95d8"),
-    ("#c45f10", "#dd8034"),
-    ("#17876a", "#2fa382"),
-    ("#a2559a", "#c27db8"),
-    ("#96740a", "#b08d24"),
-    ("#64748b", "#8a98ac"),
-)
+# Each at 2.9 : 1 or more on white and on the dark theme, and apart for the colour-blind too.
+HUES = ("#0a78c2", "#c45f10", "#17876a", "#a2559a", "#96740a", "#64748b")
+LIGHTER = ("#4f95d8", "#dd8034", "#2fa382", "#c27db8", "#b08d24", "#8a98ac")
+COLOURS = tuple(zip(HUES, LIGHTER, strict=True))  # of a run: for validation and for training
 MANY = len(COLOURS)  # of more runs, curves of training would hide those of validation
 # Markers, and what stands for them in words; the first is drawn so small that it is part of the
 # line. Each serves as many runs as there are colours.

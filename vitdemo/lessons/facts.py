@@ -13,7 +13,7 @@ import numpy as np
 from vitdemo.errors import LessonError, VitdemoError
 from vitdemo.inputs import load_image, visible_square
 from vitdemo.inside.attention_distance import distances_of
-from vitdemo.metrics import accuracy, confusion, most_confused, signed
+from vitdemo.metrics import accuracy, confusion, most_confused, percent, signed
 from vitdemo.metrics.calibrated_runs import calibration
 from vitdemo.metrics.learning import record_of_weights
 from vitdemo.metrics.recipe_ablation import ablation_of, ablations
@@ -83,10 +83,6 @@ def role(run: Run) -> str:
         return "conv"
     is_trained_here = run.has_evaluation or bool(run.history)
     return "vit" if run.spec.family == "vit" else "tuned" if is_trained_here else ""
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.1f}"
 
 
 def _evaluated(read: Callable[[np.ndarray, np.ndarray, Run], str]):
@@ -160,10 +156,6 @@ def _trained_on(workbench: Workbench, run: Run) -> str:
     return percent((record_of_weights(run) or {})["train_accuracy"])
 
 
-def _points(share: float) -> str:
-    return signed(100 * share)
-
-
 FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "name": lambda workbench, run: run.name,
     "image": lambda workbench, run: str(run.spec.image_size),
@@ -200,7 +192,7 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "calibration_error": lambda workbench, run: percent(calibration(run).before.error),
     "train_accuracy": _trained_on,
     # Of runs of an ablation, in points beside its base
-    "gain": lambda workbench, run: _points(_gain(workbench, run).test.difference),
-    "gain_low": lambda workbench, run: _points(_gain(workbench, run).test.interval[0]),
-    "gain_high": lambda workbench, run: _points(_gain(workbench, run).test.interval[1]),
+    "gain": lambda workbench, run: signed(100 * _gain(workbench, run).test.difference),
+    "gain_low": lambda workbench, run: signed(100 * _gain(workbench, run).test.interval[0]),
+    "gain_high": lambda workbench, run: signed(100 * _gain(workbench, run).test.interval[1]),
 }

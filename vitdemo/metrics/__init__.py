@@ -11,6 +11,7 @@ Degenerate classes, by one rule each:
 - a class that all pictures belong to has no "rest", so its one-vs-rest ROC AUC is NaN.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ import numpy as np
 from vitdemo.metrics.checks import check, kind_of
 from vitdemo.metrics.curves import roc_areas
 
+DASH = "–"  # what was not measured, or is not defined
 # CIFAR-10's words: singular with its article, plural. Any other class name is quoted instead.
 WORDS = {
     "airplane": ("an airplane", "airplanes"),
@@ -135,11 +137,11 @@ def pair_sentence(pair: ConfusedPair, classes: Sequence[str]) -> str:
         subject = f'picture of "{true}"' if one else everything
         target = f'"{predicted}"'
     verb = "was" if one else "were"
-    percent = _percent(pair.share)
-    return f"{pair.count} {subject} {verb} taken for {target} ({percent} of all {everything})."
+    share = _share(pair.share)
+    return f"{pair.count} {subject} {verb} taken for {target} ({share} of all {everything})."
 
 
-def _percent(share: float) -> str:
+def _share(share: float) -> str:
     """One decimal; some is never rounded to none, nor nearly all to all."""
     if 0 < share < 0.0005:
         return "less than 0.1 %"
@@ -162,7 +164,14 @@ def top_k(probabilities: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     return indices, row[indices]
 
 
-def signed(points: float) -> str:
-    """ "+1.3", "−0.4", "0.0": a minus as wide as the plus."""
-    text = f"{points:+.1f}".replace("-", "−")
-    return "0.0" if text in ("+0.0", "−0.0") else text
+def percent(share: float) -> str:
+    """97.3 of 0.973, or the dash."""
+    return DASH if math.isnan(share) else f"{100 * share:.1f}"
+
+
+def signed(points: float, decimals: int = 1) -> str:
+    """ "+1.3", "−0.4", "0.0": a minus as wide as the plus; or the dash."""
+    if math.isnan(points):
+        return DASH
+    text = f"{abs(points):.{decimals}f}"
+    return text if not float(text) else ("+" if points > 0 else "−") + text

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from vitdemo.metrics import DASH
 from vitdemo.recipes import Recipe
 from vitdemo.runs import Run
 
@@ -114,7 +115,7 @@ def milestone_rows(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
             continue
         known = {found.share: found for found in reached(run, shares)}
         cells = [
-            f"epoch {known[share].epoch}, {known[share].minutes:.1f} min" if share in known else "–"
+            f"epoch {first.epoch}, {first.minutes:.1f} min" if (first := known.get(share)) else DASH
             for share in shares
         ]
         best = max(record["val_accuracy"] for record in run.history)

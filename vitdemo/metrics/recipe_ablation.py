@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from vitdemo.errors import RunError
-from vitdemo.metrics import accuracy
+from vitdemo.metrics import accuracy, signed
 from vitdemo.metrics.learning import DEFAULTS, mixes, setting
 from vitdemo.metrics.paired import SIGNIFICANT, McNemar, holm, is_right
 from vitdemo.metrics.tested_runs import paired_test, sound_evaluation
@@ -162,8 +162,7 @@ def conclusion(found: Ablation) -> list[str]:
 
 
 def _with_points(gain: Gain) -> str:
-    points = f"{100 * gain.test.difference:+.1f}".replace("-", "−")
-    return f"{' and '.join(gain.differences)} ({points} points)"
+    return f"{' and '.join(gain.differences)} ({signed(100 * gain.test.difference)} points)"
 
 
 def validation_gain(run: Run, base: Run) -> float | None:

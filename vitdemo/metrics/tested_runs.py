@@ -14,6 +14,7 @@ import numpy as np
 
 from vitdemo.errors import RunError
 from vitdemo.metrics import (
+    DASH,
     accuracy,
     check,
     confusion,
@@ -135,7 +136,7 @@ def sound_evaluation(run: Run) -> Evaluation:
 def three_decimals(value: float) -> str:
     """Three decimals, or a dash; nearly 1 is not rounded to 1."""
     if math.isnan(value):
-        return "–"
+        return DASH
     return "> 0.999" if 0.9995 <= value < 1 else f"{value:.3f}"
 
 

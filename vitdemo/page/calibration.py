@@ -6,7 +6,7 @@ import numpy as np
 from vitdemo import figures
 from vitdemo.errors import VitdemoError
 from vitdemo.figures import charts
-from vitdemo.metrics import signed
+from vitdemo.metrics import DASH, percent, signed
 from vitdemo.metrics.calibrated_runs import Calibration, TemperatureScaled, calibration
 from vitdemo.metrics.calibration import TEMPERATURES, Reliability, Side, two_sides, widest_gap
 from vitdemo.page.components.article import Article, Figure, Line, Notice, Piece, Plots, Text
@@ -204,14 +204,10 @@ def bin_row(found: Calibration, b: int) -> Row:
         f"{before.wrong[b]:,}",
         percent_cell(before.confidence[b]),
         percent_cell(before.accuracy[b]),
-        Cell("–" if unknown else f"{band[0]:.1f} to {band[1]:.1f}", interval=band),
-        Cell("–" if np.isnan(gap) else signed(gap), gap),
+        Cell(DASH if unknown else f"{band[0]:.1f} to {band[1]:.1f}", interval=band),
+        Cell(signed(gap), gap),
     ]
 
 
 def percent_cell(share: float) -> Cell:
     return Cell(percent(share), 100 * share)
-
-
-def percent(share: float) -> str:
-    return "–" if np.isnan(share) else f"{100 * share:.1f}"

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 import gradio as gr
 
 from vitdemo.errors import Stopped, VitdemoError
+from vitdemo.metrics import DASH
 from vitdemo.page import space
 from vitdemo.page.compare import ablation, models, robustness
-from vitdemo.page.compare.models import DASH, Latency, ModelRow, latency, model_rows, trained_rows
+from vitdemo.page.compare.models import Latency, ModelRow, latency, model_rows, trained_rows
 from vitdemo.page.components.article import Article, Folded, Heading, Notice, Piece, Text
 from vitdemo.page.components.table import Column, Table
 from vitdemo.page.kit import QUIET, Stops

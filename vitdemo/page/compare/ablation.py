@@ -7,10 +7,10 @@ import gradio as gr
 from vitdemo import figures
 from vitdemo.errors import VitdemoError
 from vitdemo.figures import charts
-from vitdemo.metrics import signed
+from vitdemo.metrics import DASH, signed
 from vitdemo.metrics.paired import SIGNIFICANT, p_words
 from vitdemo.metrics.recipe_ablation import Ablation, Gain, ablation_of, ablations, conclusion
-from vitdemo.page.compare.models import DASH, model_rows
+from vitdemo.page.compare.models import model_rows
 from vitdemo.page.components.article import Article, Figure, Notice, Piece, Plots, Text
 from vitdemo.page.components.run_choice import RunChoice, grouped
 from vitdemo.page.components.table import Column, Table

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from vitdemo.errors import RunError
+from vitdemo.metrics import DASH
 from vitdemo.metrics.calibration import reliability
 from vitdemo.metrics.tested_runs import ClassTable, class_table
 from vitdemo.runs import WEIGHTS, Evaluation, Run
@@ -23,7 +24,6 @@ from vitdemo.workbench import Workbench
 
 BATCHES = (1, 32)
 WARM_UP = 3  # passes: the first ones load code and fill caches
-DASH = "–"
 
 
 @dataclass(frozen=True)

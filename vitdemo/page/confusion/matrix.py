@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from vitdemo.figures.matrix import matrix_figure, png
-from vitdemo.metrics import WORDS, most_confused, pair_sentence
+from vitdemo.metrics import DASH, WORDS, most_confused, pair_sentence
 from vitdemo.metrics.errors import cells, difference
 from vitdemo.page.components.article import Heading, Piece, Text
 from vitdemo.page.components.matrix import Drawn
@@ -58,7 +58,7 @@ class Matrix:
             return ""
         whole = {COUNTS: 1, SHARES: self.counts[i].sum(), PREDICTED_SHARES: self.counts[:, j].sum()}
         if not whole[self.unit] and not self.other:
-            return "–"  # no share of nothing
+            return DASH  # no share of nothing
         value, sign = self.values[i, j], "+" if self.other and self.values[i, j] else ""
         words = f"{value:{sign},}" if self.unit == COUNTS else f"{100 * value:{sign}.1f} %"
         return words.replace("-", "−")

@@ -10,6 +10,7 @@ import numpy as np
 
 from vitdemo.errors import ImageError, Stopped
 from vitdemo.features import MOST, PIXELS, Sample, neighbours, planes
+from vitdemo.metrics import DASH
 from vitdemo.page.components.article import Article, Heading, Piece, Text
 from vitdemo.page.components.pictures import Item, Pictures, strip
 from vitdemo.page.components.planes import Plane, Planes
@@ -102,8 +103,8 @@ def ratios(found: Sequence[Plane]) -> list[Piece]:
         (
             space.name,
             f"{space.features.shape[1]:,}",
-            "–" if math.isnan(space.ratio) else f"{space.ratio:.3f}",
-            "–" if math.isnan(space.purity) else f"{100 * space.purity:.1f} %",
+            DASH if math.isnan(space.ratio) else f"{space.ratio:.3f}",
+            DASH if math.isnan(space.purity) else f"{100 * space.purity:.1f} %",
         )
         for space, _ in found
     ]

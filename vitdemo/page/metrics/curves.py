@@ -7,6 +7,7 @@ import numpy as np
 from vitdemo import figures
 from vitdemo.errors import VitdemoError
 from vitdemo.figures import charts
+from vitdemo.figures.curves import HUES
 from vitdemo.metrics.curves import RankingCurve, precision_at
 from vitdemo.metrics.tested_runs import Ranking, ranking
 from vitdemo.page.components.article import Download, Figure, Legend, Line, Notice, Piece, Plots
@@ -14,9 +15,7 @@ from vitdemo.page.components.table import Column, Row, Table
 from vitdemo.page.metrics.classes import number_cell
 from vitdemo.workbench import Workbench
 
-# One hue a class: 2.9 : 1 or more on white and on the dark theme, apart for the colour-blind too.
-COLOURS = ("#0a78c2", "#c45f10", "#17876a", "#a2559a", "#96740a", "#64748b")
-MOST = len(COLOURS)
+MOST = len(HUES)  # one a class
 RECALLS = (0.5, 0.8, 0.9, 0.95, 0.99)
 POINTS = 201  # of a curve that go into its table
 WORDS = {
@@ -49,7 +48,7 @@ def curve_pieces(workbench: Workbench, runs: Sequence[str], classes: Sequence[st
                 problems.append(Notice(str(error)))
     if not found:
         return problems
-    hue = dict(zip(classes, COLOURS, strict=False))
+    hue = dict(zip(classes, HUES, strict=False))
     drawn = [legend(runs, hue), plots(found, runs, hue), numbers(found), points(found)]
     return [*problems, *drawn]
 

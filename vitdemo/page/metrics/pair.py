@@ -1,6 +1,6 @@
 """What the Per-class metrics tab says of two models on the same pictures, class by class."""
 
-from vitdemo.metrics import signed
+from vitdemo.metrics import DASH, signed
 from vitdemo.metrics.paired import SIGNIFICANT, McNemar, p_words
 from vitdemo.metrics.tested_runs import PairedTest
 from vitdemo.page.components.article import Bullets, Heading, Piece, Text
@@ -56,7 +56,7 @@ def pair_pieces(found: PairedTest) -> list[Piece]:
 def pair_row(found: PairedTest, c: int) -> Row:
     test, name = found.by_class[c], found.classes[c]
     if not test.n:
-        return [name, "0", *["–"] * 6]
+        return [name, "0", *[DASH] * 6]
     p, (low, high) = float(found.adjusted[c]), 100 * test.interval
     difference = 100 * test.difference
     return [

@@ -9,6 +9,7 @@ import numpy as np
 
 from vitdemo.figures.curves import MANY, LineStyle, line_styles
 from vitdemo.jobs import Jobs
+from vitdemo.metrics import DASH
 from vitdemo.metrics.learning import (
     below_validation,
     gap,
@@ -41,7 +42,6 @@ from vitdemo.runs import RECORD_FIELDS, Run
 from vitdemo.workbench import Workbench
 
 SECONDS = 4  # between two looks at the run folders
-DASH = "–"
 INTRO = (
     "How each model learned, epoch by epoch: on the training pictures, and on validation pictures "
     "that it never trains on. Point at a plot, or tap it, for its numbers. A run that is being "

@@ -7,6 +7,8 @@ from vitdemo.class_maps import RANDOM, ClassMap, ClassMaps, Reading, Score
 from vitdemo.faithfulness import CENTRE
 from vitdemo.figures import Curve
 from vitdemo.figures.charts import truth_plot
+from vitdemo.figures.curves import HUES
+from vitdemo.metrics import DASH, signed
 from vitdemo.page.components.article import (
     Download,
     Figure,
@@ -24,17 +26,9 @@ BEST = (
     "interval, {fill}), and it was truer than an order from the centre out"
 )
 FILLS = {"drop": "Token dropped (ViT only)", "mean": "Mean colour", "blur": "Blurred picture"}
-# Each at 2.9 : 1 or more on white and on the dark theme; neighbours differ for the colour-blind.
-COLOURS = {
-    "relevance": "#0a78c2",
-    "gradient_rollout": "#c45f10",
-    "grad_cam": "#17876a",
-    "integrated_gradients": "#a2559a",
-    "occlusion": "#96740a",
-    "attention": "#64748b",
-    "rollout": "#d0576b",
-    CENTRE: "#8a98ac",
-}
+DRAWN = ("relevance", "gradient_rollout", "grad_cam", "integrated_gradients", "occlusion")
+COLOURS = dict(zip((*DRAWN, "attention"), HUES, strict=True))
+COLOURS |= {"rollout": "#d0576b", CENTRE: "#8a98ac"}  # at 2.9 : 1 or more, as those
 UNMEASURED = "Not measured yet for this picture, these maps and this fill: press the button above."
 
 
@@ -93,11 +87,7 @@ def score_words(name: str, known: Reading | None) -> list[str]:
     if known is None:
         return []
     score = known.scores[name]
-    return [f"Score {points(score.score)} points: {score.verdict} ({chances(score)})."]
-
-
-def points(share: float) -> str:
-    return f"{100 * share:+.1f}"
+    return [f"Score {signed(100 * score.score)} points: {score.verdict} ({chances(score)})."]
 
 
 def chances(score: Score) -> str:
@@ -188,10 +178,10 @@ def table(answer: ClassMaps, known: Reading) -> Table:
     rows = []
     for name, score in sorted(known.scores.items(), key=lambda item: -item[1].score):
         heights = [f"{100 * height:.1f}" for height in (score.deletion, score.insertion)]
-        shape = "–" if score.p_shape is None else f"{score.p_shape:.2f}"
+        shape = DASH if score.p_shape is None else f"{score.p_shape:.2f}"
         verdict = "" if name == CENTRE and score.verdict != RANDOM else score.verdict
         chance = [f"{score.p_orders:.2f}", shape, verdict]
-        rows.append([title(answer, name), *heights, points(score.score), *chance])
+        rows.append([title(answer, name), *heights, signed(100 * score.score), *chance])
     random = known.random_areas  # (2, R)
     low, high = 100 * np.quantile(random[1] - random[0], [0.05, 0.95])
     heights = [f"{height:.1f}" for height in 100 * random.mean(axis=1)]

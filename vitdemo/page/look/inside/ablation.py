@@ -15,7 +15,7 @@ from torch import nn
 from vitdemo.attention.ablation import Head
 from vitdemo.errors import RunError, Stopped, VitdemoError
 from vitdemo.inside.head_ablation import Effects, accuracy_without, answer_without, head_effects
-from vitdemo.metrics import top_k
+from vitdemo.metrics import percent, signed, top_k
 from vitdemo.metrics.paired import McNemar
 from vitdemo.page.components.article import Article, Moved, Piece, Text
 from vitdemo.page.components.head_wall import HEADS_OFF, SET_HEADS, WITH_HEADS, Drawn, HeadWall
@@ -173,7 +173,7 @@ def comparison(
         return [Text(CHOOSE, told=True), Moved("With all heads, as none is off", rows, heading)]
     verdict = (
         f"{run.name} {'still' if now == before else 'now'} predicts {run.classes[now]} "
-        f"({percent(without[now])}; with all heads {percent(all_on[now])})."
+        f"({percent(without[now])} %; with all heads {percent(all_on[now])} %)."
     )
     return [Text(verdict, told=True), Moved(f"Without {listed(heads)}", rows, heading)]
 
@@ -196,17 +196,7 @@ def change_words(name: str, test: McNemar, heads: Collection[Head]) -> str:
         verdict = f"The interval leaves out 0: a clear {'loss' if change < 0 else 'gain'}."
     span = f"{signed(low)} to {signed(high)}"
     return (
-        f"{name} on {test.n:,} test pictures: **{percent(test.second_accuracy)}** right with all "
-        f"heads, **{percent(test.first_accuracy)}** without {listed(heads)}. Change "
+        f"{name} on {test.n:,} test pictures: **{percent(test.second_accuracy)} %** right with "
+        f"all heads, **{percent(test.first_accuracy)} %** without {listed(heads)}. Change "
         f"{signed(change)} points, 95 % interval {span}. {verdict}"
     )
-
-
-def signed(value: float) -> str:
-    """+2.5 or −2.5, and 0.0 for what rounds to it."""
-    text = f"{abs(value):.1f}"
-    return text if not float(text) else ("+" if value > 0 else "\N{MINUS SIGN}") + text
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
