@@ -57,9 +57,15 @@ def test_who_stops_or_leaves_ends_the_work(end):
     assert fetching.progress("key") is not None
     assert list(fetching.follow("key", work)) == []  # one at a time
     if end == "stop":
-        fetching.stop("key")
+        told = []
+        thread = threading.Thread(
+            target=lambda: (fetching.stop("key"), told.append(fetching.progress("key")))
+        )
+        thread.start()
         with pytest.raises(Stopped):
             list(found)
+        thread.join()
+        assert told == [None]  # who stops it hears of its end
     else:
         found.close()
     assert ended.wait(10)

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from vitdemo.downloads import OnBytes, Speed, followed
 
+PATIENCE = 2.0  # seconds, for a download to end that was told to
+
 
 class Progress(NamedTuple):
     """The share 0..1 of a file that is here, and how fast it comes, in words."""
@@ -18,7 +20,7 @@ class Fetching:
     """The downloads under way: each has a key, of which there is one at a time."""
 
     def __init__(self):
-        self._stops: dict[Hashable, threading.Event] = {}
+        self._stops: dict[Hashable, tuple[threading.Event, threading.Event]] = {}
         self._now: dict[Hashable, Progress] = {}
 
     def progress(self, key: Hashable) -> Progress | None:
@@ -26,8 +28,11 @@ class Fetching:
         return self._now.get(key)
 
     def stop(self, key: Hashable) -> None:
+        """Returns once it has ended: what is shown next must not call it under way still."""
         if key in self._stops:
-            self._stops[key].set()
+            stopped, ended = self._stops[key]
+            stopped.set()
+            ended.wait(PATIENCE)
 
     def follow(self, key: Hashable, work: Callable[[OnBytes], object]) -> Iterator[None]:
         """Do `work(on_bytes)`, a download; it gives now and then, with `progress` up to date.
@@ -37,11 +42,12 @@ class Fetching:
         """
         if key in self._stops:
             return
-        stopped, speed = threading.Event(), Speed()
-        self._stops[key], self._now[key] = stopped, Progress(0.0, speed.told(0, 0))
+        stopped, ended, speed = threading.Event(), threading.Event(), Speed()
+        self._stops[key], self._now[key] = (stopped, ended), Progress(0.0, speed.told(0, 0))
         try:
             for done, total in followed(work, stopped.is_set):
                 self._now[key] = Progress(done / total if total else 0.0, speed.told(done, total))
                 yield
         finally:
             del self._stops[key], self._now[key]
+            ended.set()
