@@ -2,7 +2,6 @@
 
 import hashlib
 import threading
-import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -10,12 +9,14 @@ MARK = "resolve/main/"
 
 
 class Hub(BaseHTTPRequestHandler):
-    """Files by name, with ETag and ranges as the Hub gives them; `limit` ends an answer early."""
+    """Files by name, with ETag and ranges as the Hub gives them; `limit` ends an answer early, and
+    it pauses after each MiB until it is to hurry."""
 
     files: dict[str, bytes]
     asked: list[str]
     limit: int | None = None
     pause = 0.0
+    hurry = threading.Event()
 
     def do_HEAD(self):
         self.answer(body=False)
@@ -42,7 +43,7 @@ class Hub(BaseHTTPRequestHandler):
             end = len(content) if self.limit is None else start + self.limit
             for at in range(start, min(end, len(content)), 2**20):
                 self.wfile.write(content[at : min(at + 2**20, end)])
-                time.sleep(self.pause)
+                self.hurry.wait(self.pause)
 
     def log_message(self, *words):
         pass

@@ -2,6 +2,7 @@
 
 import os
 import re
+import threading
 from contextlib import ExitStack
 
 import pytest
@@ -30,10 +31,16 @@ def weights() -> bytes:
 
 
 @pytest.fixture(scope="module")
-def start(patch, weights, shown_runs, tmp_path_factory):
+def hurry() -> threading.Event:
+    """Until it is set, a download takes more than half a minute."""
+    return threading.Event()
+
+
+@pytest.fixture(scope="module")
+def start(patch, weights, hurry, shown_runs, tmp_path_factory):
     """start(*arguments) -> the address of a page for which a Hub has DeiT-Tiny's weights under
-    every name, in about five seconds."""
-    with hub(patch, {"model.safetensors": weights}, pause=0.2), ExitStack() as pages:
+    every name."""
+    with hub(patch, {"model.safetensors": weights}, pause=1.5, hurry=hurry), ExitStack() as pages:
 
         def start(*arguments: str, offline: bool = False) -> str:
             variables = {
@@ -57,7 +64,7 @@ def line(page, title):
     return page.locator("#offered-models li").filter(has_text=re.compile(f"^{title}"))
 
 
-def test_a_model_is_added_stopped_gone_on_with_and_removed(open_page, start):
+def test_a_model_is_added_stopped_gone_on_with_and_removed(open_page, start, hurry):
     address = start()
     page = open_page(address)
     open_panel(page)
@@ -68,6 +75,7 @@ def test_a_model_is_added_stopped_gone_on_with_and_removed(open_page, start):
     expect(own).to_contain_text(re.compile(r"\d+ of 23 MB, [\d.]+ MB/s, \d+ s left"))
     own.get_by_role("button", name="Stop").click()
     expect(own.get_by_role("button", name="Add")).to_be_visible()
+    hurry.set()
     own.get_by_role("button", name="Add").click()
     expect(own.locator(".state")).to_have_text("here")
     wait_until_drawn(page, run=TINY)
@@ -93,7 +101,8 @@ def test_what_cannot_be_had_is_said_and_what_is_no_model_too(open_page, start):
     expect(page.get_by_text("timm has no model 'nonsense'").first).to_be_visible()
 
 
-def test_on_a_page_for_others_it_is_theirs_who_asked(open_page, start):
+def test_on_a_page_for_others_it_is_theirs_who_asked(open_page, start, hurry):
+    hurry.set()
     address = start("--host", "0.0.0.0")
     page = open_page(address)
     open_panel(page)
