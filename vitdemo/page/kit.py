@@ -30,13 +30,10 @@ MODEL_QUEUE = {"concurrency_id": "model", "concurrency_limit": min(4, torch.get_
 LONG_QUEUE = {"concurrency_id": "long", "concurrency_limit": 1}
 # Reading run folders is quick and needs no turn.
 LIGHT_QUEUE = {"concurrency_limit": None}
+PRIVATE = {"api_visibility": "private"}  # no endpoint for scripts
+HIDDEN = {**PRIVATE, "show_progress": "hidden"}
 # A tab that redraws itself: nobody else's business, and of many clicks the last one counts.
-QUIET = {
-    "api_visibility": "private",
-    "show_progress": "hidden",
-    "trigger_mode": "always_last",
-    **LIGHT_QUEUE,
-}
+QUIET = {**HIDDEN, "trigger_mode": "always_last", **LIGHT_QUEUE}
 KEPT_SECONDS = 6 * 3600  # what a person has chosen, in a State
 KEPT_EVENTS = 2000  # more than may wait (app.py) or run
 
@@ -196,7 +193,7 @@ class Stops:
     def button(self, begin: gr.Button, work: Callable, inputs, outputs, **options) -> None:
         """Have `begin` do `work`, which asks `watch()` for what ends it."""
         armed = begin.click(self.arm, **QUIET)
-        armed.then(work, inputs, outputs, api_visibility="private", **LONG_QUEUE, **options)
+        armed.then(work, inputs, outputs, **PRIVATE, **LONG_QUEUE, **options)
 
     def arm(self, *question) -> None:
         """Work on `question` begins; what was under way for this person is over."""
@@ -271,13 +268,12 @@ def offer_download(
     button = gr.Button(label, size="sm", elem_id=elem_id)
     made = gr.DownloadButton(visible="hidden", elem_id=f"{elem_id}-file")
     click = f"() => document.querySelector('#{elem_id}-file').click()"
-    private = {"api_visibility": "private"}
 
     def written(*values) -> str:
         return make(cache_folder(made), *values)
 
-    ready = button.click(for_people(written), inputs, made, **private, **queue)
-    ready.success(None, js=click, **private)
+    ready = button.click(for_people(written), inputs, made, **PRIVATE, **queue)
+    ready.success(None, js=click, **PRIVATE)
     return button
 
 

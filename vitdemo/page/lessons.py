@@ -20,9 +20,11 @@ from vitdemo.page.components.lesson_list import LessonList, Shelf
 from vitdemo.page.components.lesson_panel import LessonPanel
 from vitdemo.page.components.table import Table
 from vitdemo.page.kit import (
+    HIDDEN,
     KEPT_SECONDS,
     LIGHT_QUEUE,
     LONG_QUEUE,
+    PRIVATE,
     QUIET,
     FreeDropdown,
     for_people,
@@ -97,9 +99,8 @@ def build(
     def send_if_named(search: str):
         return send() if "lesson=" in (search or "") else gr.skip()
 
-    private = {"api_visibility": "private", "show_progress": "hidden", **LIGHT_QUEUE}
-    panel.want(send, None, panel, **private)
-    page.load(send_if_named, look.section, panel, js=permalink.READ, **private)
+    panel.want(send, None, panel, **HIDDEN, **LIGHT_QUEUE)
+    page.load(send_if_named, look.section, panel, js=permalink.READ, **HIDDEN, **LIGHT_QUEUE)
     look.visit_on(panel.visit)
 
 
@@ -153,12 +154,10 @@ def lay_out_cost(workbench: Workbench) -> None:
             latency(workbench, sizes),
         ]
 
-    private = {"api_visibility": "private", "show_progress": "hidden"}
-    often = private | LIGHT_QUEUE | {"trigger_mode": "always_last"}
-    gr.on([slider.change for slider in sliders], tell, [before, *sliders], table, **often)
-    kept = keep.click(lambda *sizes: list(sizes), sliders, before, **private, **LIGHT_QUEUE)
-    kept.success(tell, [before, *sliders], table, **private, **LIGHT_QUEUE)
-    measure.click(time_it, [before, *sliders], table, api_visibility="private", **LONG_QUEUE)
+    gr.on([slider.change for slider in sliders], tell, [before, *sliders], table, **QUIET)
+    kept = keep.click(lambda *sizes: list(sizes), sliders, before, **HIDDEN, **LIGHT_QUEUE)
+    kept.success(tell, [before, *sliders], table, **HIDDEN, **LIGHT_QUEUE)
+    measure.click(time_it, [before, *sliders], table, **PRIVATE, **LONG_QUEUE)
 
 
 def checked(sizes: Sequence) -> list[int]:

@@ -32,7 +32,15 @@ from vitdemo.page.components.own_classes import SIDE, Drawn, OwnClasses, small, 
 from vitdemo.page.components.pictures import Item, Pictures, strip
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.page.components.table import Cell, Table
-from vitdemo.page.kit import LIGHT_QUEUE, LONG_QUEUE, QUIET, Stops, for_people, offer_download
+from vitdemo.page.kit import (
+    LIGHT_QUEUE,
+    LONG_QUEUE,
+    PRIVATE,
+    QUIET,
+    Stops,
+    for_people,
+    offer_download,
+)
 from vitdemo.page.training.here import check_who
 from vitdemo.recipes import get_recipe
 from vitdemo.runs import OWN_CLASSES, WEIGHTS
@@ -166,15 +174,15 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
     def renew(name):
         return renewed_runs(transformers(workbench), name)[0]
 
-    stops, private = Stops(), {"api_visibility": "private"}
+    stops = Stops()
     tab.select(renew, model, model, **QUIET)
-    view.ask(ask, kept, [kept, view], trigger_mode="multiple", **private, **LIGHT_QUEUE)
+    view.ask(ask, kept, [kept, view], trigger_mode="multiple", **PRIVATE, **LIGHT_QUEUE)
     stops.button(train, train_them, [kept, model], [kept, result])
     stop.click(stops.stop, **QUIET)
     if jobs is not None:
-        show.click(for_people(share), kept, [kept, told], **private, **LONG_QUEUE)
-        hide.click(for_people(take_back), kept, [kept, told], **private, **LIGHT_QUEUE)
-        whole.click(for_people(train_whole), [kept, model], told, **private, **LIGHT_QUEUE)
+        show.click(for_people(share), kept, [kept, told], **PRIVATE, **LONG_QUEUE)
+        hide.click(for_people(take_back), kept, [kept, told], **PRIVATE, **LIGHT_QUEUE)
+        whole.click(for_people(train_whole), [kept, model], told, **PRIVATE, **LIGHT_QUEUE)
 
 
 def transformers(workbench: Workbench) -> list:

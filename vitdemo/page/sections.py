@@ -20,9 +20,9 @@ from gradio.components import Component, FormComponent
 
 from vitdemo.errors import VitdemoError
 from vitdemo.page.components.run_choice import RunChoice
-from vitdemo.page.kit import MODEL_QUEUE
+from vitdemo.page.kit import MODEL_QUEUE, PRIVATE
 
-LAST = {"trigger_mode": "always_last", "api_visibility": "private"}
+LAST = {"trigger_mode": "always_last", **PRIVATE}
 
 
 @dataclass(frozen=True)

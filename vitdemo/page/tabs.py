@@ -5,6 +5,8 @@ from pathlib import Path
 
 import gradio as gr
 
+from vitdemo.page.kit import HIDDEN
+
 SCRIPT = (Path(__file__).parent / "tabs.js").read_text(encoding="utf-8")
 
 
@@ -12,4 +14,4 @@ def remember(page: gr.Blocks, tabs: gr.Tabs) -> None:
     """Open the tab of the `page` that its address names, and write there which one is open."""
     labels = json.dumps({tab.id: tab.label for tab in tabs.children})
     script = SCRIPT[SCRIPT.index("() =>") :].replace("LABELS", labels)
-    page.load(None, js=script, api_visibility="private", show_progress="hidden")
+    page.load(None, js=script, **HIDDEN)

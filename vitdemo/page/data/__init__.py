@@ -12,7 +12,7 @@ from vitdemo.page.components.article import Article
 from vitdemo.page.components.task_list import Row, TaskList, wanted
 from vitdemo.page.data import augmentation, classes, patches, similar
 from vitdemo.page.fetching import Fetching
-from vitdemo.page.kit import for_people
+from vitdemo.page.kit import HIDDEN, for_people
 from vitdemo.page.look.tab import Look
 from vitdemo.page.sections import Sections
 from vitdemo.workbench import Workbench
@@ -78,10 +78,9 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look) -> None:
         else:
             yield DOWNLOADED, []
 
-    private = {"api_visibility": "private", "show_progress": "hidden"}
-    shown = tab.select(state, outputs=[missing, fetch], **private)
+    shown = tab.select(state, outputs=[missing, fetch], **HIDDEN)
     several = {"trigger_mode": "multiple", **DOWNLOAD_QUEUE}
-    fetched = fetch.act(act, None, [missing, fetch], **private, **several)
+    fetched = fetch.act(act, None, [missing, fetch], **HIDDEN, **several)
     sections.draw_on(shown.success, sections.all)
     sections.draw_on(fetched.success, sections.all)
     sections.wire(tabs)

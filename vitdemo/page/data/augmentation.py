@@ -21,6 +21,7 @@ from vitdemo.errors import DataError, ImageError
 from vitdemo.inputs import load_image, square_crop, to_uint8, visible_square
 from vitdemo.page.components.article import Article, Heading, Piece, Text
 from vitdemo.page.components.pictures import Item, Pictures, strip
+from vitdemo.page.kit import HIDDEN
 from vitdemo.page.look.picture import example_files
 from vitdemo.page.look.tab import Look
 from vitdemo.page.sections import Sections
@@ -59,7 +60,7 @@ def build(sections: Sections, workbench: Workbench, look: Look) -> None:
         return ((seed or 0) + 1) % SEEDS
 
     sections.add("data-augmentation", draw, [look.picture, recipe, seed], [view])
-    moved = again.click(next_seed, seed, seed, show_progress="hidden", api_visibility="private")
+    moved = again.click(next_seed, seed, seed, **HIDDEN)
     sections.draw_on(moved.success, sections.within("data-augmentation"))
 
 

@@ -16,7 +16,7 @@ from vitdemo.page.components.pictures import Item, Pictures, strip
 from vitdemo.page.components.planes import Plane, Planes
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.page.components.table import Table
-from vitdemo.page.kit import LONG_QUEUE, QUIET, Stops, for_people, picked_numbers
+from vitdemo.page.kit import LONG_QUEUE, PRIVATE, QUIET, Stops, for_people, picked_numbers
 from vitdemo.page.look.tab import Look
 from vitdemo.page.sections import Sections
 from vitdemo.workbench import Workbench
@@ -82,7 +82,7 @@ def build(sections: Sections, workbench: Workbench, look: Look) -> None:
 
     stops.button(begin, lay_out, [model, count], [map_view, parting])
     stop.click(stops.stop, **QUIET)
-    near.click(find, [look.picture, model], near_view, api_visibility="private", **LONG_QUEUE)
+    near.click(find, [look.picture, model], near_view, **PRIVATE, **LONG_QUEUE)
 
     def picked(name, event: gr.EventData):
         return picked_numbers(event.pick, workbench.test_size())[0], name

@@ -9,7 +9,7 @@ from PIL import Image
 
 from vitdemo.errors import ImageError
 from vitdemo.export import save_maps
-from vitdemo.page.kit import MODEL_QUEUE, QUIET, offer_download
+from vitdemo.page.kit import MODEL_QUEUE, PRIVATE, QUIET, offer_download
 from vitdemo.page.look import class_maps, inside, permalink, perturb, side
 from vitdemo.page.look.more_models import MoreModels
 from vitdemo.page.look.tab import FIRST_SECTION, Look
@@ -67,7 +67,7 @@ def build(
     look.connect_all(page)
     more.wire()
     tab.select(look.renewed, look.model, look.model, **QUIET)
-    copy.click(permalink.tell_copied, look.section, js=permalink.COPY, api_visibility="private")
+    copy.click(permalink.tell_copied, look.section, js=permalink.COPY, **PRIVATE)
     return look
 
 

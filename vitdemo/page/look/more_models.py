@@ -12,7 +12,7 @@ from vitdemo.errors import ModelError, Stopped, VitdemoError
 from vitdemo.page.components.run_choice import renewed_runs
 from vitdemo.page.components.task_list import Row, TaskList, wanted
 from vitdemo.page.fetching import Fetching
-from vitdemo.page.kit import QUIET, for_people, visitor
+from vitdemo.page.kit import HIDDEN, QUIET, for_people, visitor
 from vitdemo.page.look.tab import Look
 from vitdemo.timm_models import (
     PREFIX,
@@ -32,7 +32,6 @@ FOR_A_VISIT = " They are shown to you alone, until you leave this page."
 ACTIONS = ("add", "stop", "remove")
 TITLES = {suggestion.name: suggestion for suggestion in SUGGESTIONS}
 QUEUE = {"concurrency_id": "downloads of models", "concurrency_limit": 20}
-PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
 
 
 class MoreModels:
@@ -57,9 +56,9 @@ class MoreModels:
         """Connect the events; called once `look` is laid out."""
         self.panel.expand(self.rows, None, self.list, **QUIET)
         told, several = [self.list, self.look.model], {"trigger_mode": "multiple"}
-        acted = self.list.act(self.act, self.look.model, told, **several, **PRIVATE, **QUEUE)
+        acted = self.list.act(self.act, self.look.model, told, **several, **HIDDEN, **QUEUE)
         by_name = [self.add.click, self.name.submit], self.add_named, self.name, told
-        named = gr.on(*by_name, **PRIVATE, **QUEUE)
+        named = gr.on(*by_name, **HIDDEN, **QUEUE)
         for done in (acted, named):
             self.look.answer_again_on(done.success)
 

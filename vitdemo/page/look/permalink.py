@@ -13,7 +13,7 @@ import gradio as gr
 from gradio.components import Component
 
 from vitdemo.page.components.picture import Asked, share
-from vitdemo.page.kit import FreeDropdown, LayerSlider
+from vitdemo.page.kit import HIDDEN, FreeDropdown, LayerSlider
 
 LONGEST = 4000  # characters of an address that are read
 LONGEST_NAME = 200  # of a class; ImageNet-21k has one of 175
@@ -120,6 +120,5 @@ def write_when_changed(linked: dict[str, Component]) -> None:
         None,
         inputs=list(linked.values()),
         js=script(linked),
-        show_progress="hidden",
-        api_visibility="private",
+        **HIDDEN,
     )

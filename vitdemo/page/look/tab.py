@@ -16,6 +16,7 @@ from vitdemo.page.components.offers import Offered, Offers
 from vitdemo.page.components.picture import Asked, Picture, Shown, asked
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.page.kit import (
+    HIDDEN,
     LIGHT_QUEUE,
     MODEL_QUEUE,
     LayerSlider,
@@ -227,28 +228,26 @@ class Look(Sections):
     def connect_all(self, page: gr.Blocks) -> None:
         """Connect the events; called once, when all is laid out."""
         self.wire(self.tabs)
-        private = {"api_visibility": "private", "show_progress": "hidden"}
-        last = {"trigger_mode": "always_last", **private, **MODEL_QUEUE}
+        last = {"trigger_mode": "always_last", **HIDDEN, **MODEL_QUEUE}
         sources = [self.given.ask, self.offers.ask]  # one event: the last wish is answered last
         gr.on(sources, self.ask, self.asking, self.everything, **last)
         self.model.input(self.change_model, self.asking, self.of_model, **last)
         settings = [component.input for component in self.settings]
         gr.on(settings, self.view_of, [*self.always, *self.settings], self.view, **last)
-        self.view.layer(None, None, self.layer, js=LAYER, **private)
-        self.layer.change(None, self.layer, None, js=SET_LAYER, **private)
+        self.view.layer(None, None, self.layer, js=LAYER, **HIDDEN)
+        self.layer.change(None, self.layer, None, js=SET_LAYER, **HIDDEN)
         for where, moves in self.moves.items():
             moved = MOVED.replace("WHERE", str(list(where)))
-            self.layer.input(None, [moves, *self.choosers], moves, js=moved, **private)
+            self.layer.input(None, [moves, *self.choosers], moves, js=moved, **HIDDEN)
         begun = self.follow(ADDRESS, page.load, self.restore, self.begin)
         begun.success(None, js=permalink.ARRIVE)
         for event in (page.load, self.offers.others):
-            event(self.offered, None, self.offers, **private, **LIGHT_QUEUE)
+            event(self.offered, None, self.offers, **HIDDEN, **LIGHT_QUEUE)
         permalink.write_when_changed(self.linked)
 
     def answer_again_on(self, listen: Callable) -> None:
         """On the event `listen` ask all models of the same picture again."""
-        quiet = {"api_visibility": "private", "show_progress": "hidden"}
-        listen(self.answer_again, self.asking, self.everything, **quiet, **MODEL_QUEUE)
+        listen(self.answer_again, self.asking, self.everything, **HIDDEN, **MODEL_QUEUE)
 
     def visit_on(self, listen: Callable) -> None:
         """On the event `listen` show the view that a script visits."""
@@ -256,13 +255,12 @@ class Look(Sections):
 
     def follow(self, search: str, listen: Callable, restore: Callable, answer: Callable):
         """Restore and answer what `search`, read in the browser, asks for."""
-        private = {"api_visibility": "private", "show_progress": "hidden"}
         linked = [c for name, c in self.linked.items() if name not in ("model", "section")]
         restored = [self.model, self.section, self.sections, *linked]
         asking = [self.section, *self.asking]
         first = f"(...values) => [{search}, ...values.slice(1)]"
-        read = listen(restore, self.section, restored, js=first, **private)
-        return read.success(answer, asking, self.everything, js=first, **private, **MODEL_QUEUE)
+        read = listen(restore, self.section, restored, js=first, **HIDDEN)
+        return read.success(answer, asking, self.everything, js=first, **HIDDEN, **MODEL_QUEUE)
 
     def renewed(self, name: str | None) -> dict:
         """The models that there are by now."""
@@ -290,8 +288,7 @@ class Look(Sections):
             show,
             [*inputs, *self.asking],
             [*tabs, *self.everything],
-            api_visibility="private",
-            show_progress="hidden",
+            **HIDDEN,
             **MODEL_QUEUE,
         )
         shown.success(None, js=FOCUS)

@@ -34,7 +34,7 @@ from vitdemo.page.components.curves import Curves
 from vitdemo.page.components.run_choice import grouped
 from vitdemo.page.components.run_list import RunList
 from vitdemo.page.components.table import Cell, Column, Table
-from vitdemo.page.kit import KEPT_SECONDS, LIGHT_QUEUE, QUIET, offer_download
+from vitdemo.page.kit import HIDDEN, KEPT_SECONDS, LIGHT_QUEUE, QUIET, offer_download
 from vitdemo.page.look.tab import Look
 from vitdemo.page.training import here
 from vitdemo.report import report, report_name
@@ -52,7 +52,6 @@ NONE_CHOSEN = "Choose a run above to see its curves."
 NO_EPOCH = "No epoch has ended yet: the first point of the curves comes with it."
 EPOCHS, MINUTES = "Epochs", "Minutes"
 LINEAR, LOG = "Linear", "Logarithmic"
-PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
 VALIDATION, TRAINING = "validation", "training"
 
 
@@ -165,7 +164,7 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look, jobs: Jobs | None) -> A
     }
     # Not before the tab is opened for the first time: the page's own start has other work to do.
     tab.select(**event)
-    tab.parent.change(None, js=here.WATCH.replace("SEEN", "#plots"), outputs=timer, **PRIVATE)
+    tab.parent.change(None, js=here.WATCH.replace("SEEN", "#plots"), outputs=timer, **HIDDEN)
     timer.tick(**event)
     gr.on([chosen.input, smoothing.change, scale.input, axis.input], **event)
     return words

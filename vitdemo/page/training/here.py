@@ -20,6 +20,7 @@ from vitdemo.page.components.film_view import FilmView, Screening
 from vitdemo.page.components.run_choice import RunChoice, renewed_runs
 from vitdemo.page.components.task_list import TaskList, wanted
 from vitdemo.page.kit import (
+    HIDDEN,
     KEPT_SECONDS,
     LIGHT_QUEUE,
     LONG_QUEUE,
@@ -55,7 +56,6 @@ WATCH = """async () => {
   await new Promise((done) => setTimeout(done, 100));
   return { __type__: "update", active: Boolean(document.querySelector("SEEN")?.offsetParent) };
 }"""
-PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
 
 
 def build(tab: gr.Tab, look: Look, jobs: Jobs | None) -> None:
@@ -111,24 +111,24 @@ class Panel:
         # Not by the tab's opening: what is updated in a closed panel loses what it was made with.
         gr.on([panel.expand, self.timer.tick, self.of.input], **told, **QUIET)
         for opened in (tab.parent.change, tab.select, panel.expand, panel.collapse):
-            opened(None, js=WATCH.replace("SEEN", "#trainings"), outputs=self.timer, **PRIVATE)
+            opened(None, js=WATCH.replace("SEEN", "#trainings"), outputs=self.timer, **HIDDEN)
         shown = [self.look.picture, self.shot]
-        self.shot.change(self.screen, shown, self.film, **PRIVATE, **MODEL_QUEUE)
+        self.shot.change(self.screen, shown, self.film, **HIDDEN, **MODEL_QUEUE)
         costs = {"fn": self.costs, "inputs": [self.preset, *self.switches], "outputs": self.cost}
-        often = PRIVATE | LONG_QUEUE | {"trigger_mode": "always_last"}
+        often = HIDDEN | LONG_QUEUE | {"trigger_mode": "always_last"}
         gr.on([switch.input for switch in self.switches] + [panel.expand], **costs, **often)
         chosen = self.preset.input(
-            self.set, self.preset, [self.about, self.cost, *self.switches], **PRIVATE, **LIGHT_QUEUE
+            self.set, self.preset, [self.about, self.cost, *self.switches], **HIDDEN, **LIGHT_QUEUE
         )
         chosen.then(**costs, **often)
         started = self.start.click(
             self.begin,
             [self.preset, self.beside, self.guess, *self.switches],
             self.list,
-            **PRIVATE, **LIGHT_QUEUE,
+            **HIDDEN, **LIGHT_QUEUE,
         )  # fmt: skip
         started.success(**told, **QUIET)
-        self.list.act(self.act, None, self.list, **PRIVATE, **LIGHT_QUEUE)
+        self.list.act(self.act, None, self.list, **HIDDEN, **LIGHT_QUEUE)
 
     # --- what there is -----------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from vitdemo.page.components.maps import Maps, Row
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
     LONG_QUEUE,
+    PRIVATE,
     FreeDropdown,
     FreeRadio,
     Stops,
@@ -152,7 +153,7 @@ def build(look: Look) -> None:
         free = gr.update(interactive=not working)
         return free, free, gr.update(visible=working)
 
-    private, controls = {"api_visibility": "private"}, [slow, measure, cancel]
+    controls = [slow, measure, cancel]
     look.add("why", draw, asked, [shown, meter, *asked], by=[])
     changed = Section(["why"], redraw, asked, [shown, meter])
     look.draw_on(partial(gr.on, [choice.input for choice in asked]), [changed])
@@ -160,18 +161,18 @@ def build(look: Look) -> None:
     truly = [(measured, "Measuring how true the maps are")]
     for button, works in ((slow, slowly), (measure, truly)):
         question = [*look.always, *asked]
-        done = button.click(start, question, controls, **private, **LIGHT_QUEUE)
+        done = button.click(start, question, controls, **PRIVATE, **LIGHT_QUEUE)
         for work, words in works:
             done = done.then(
                 at_length(work, words),
                 inputs=question,
                 outputs=[shown, meter],
                 show_progress_on=meter,
-                **private,
+                **PRIVATE,
                 **LONG_QUEUE,
             )
-        done.then(lambda: buttons(working=False), outputs=controls, **private, **LIGHT_QUEUE)
-    cancel.click(stop, None, controls, **private, **LIGHT_QUEUE)
+        done.then(lambda: buttons(working=False), outputs=controls, **PRIVATE, **LIGHT_QUEUE)
+    cancel.click(stop, None, controls, **PRIVATE, **LIGHT_QUEUE)
 
 
 def drawn(found: ClassMaps, fill: str) -> tuple[Row, list[Piece]]:

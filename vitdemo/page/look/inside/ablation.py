@@ -19,7 +19,7 @@ from vitdemo.metrics import percent, signed, top_k
 from vitdemo.metrics.paired import McNemar
 from vitdemo.page.components.article import Article, Moved, Piece, Text
 from vitdemo.page.components.head_wall import HEADS_OFF, SET_HEADS, WITH_HEADS, Drawn, HeadWall
-from vitdemo.page.kit import KEPT_SECONDS, MODEL_QUEUE, QUIET, Stops, for_people
+from vitdemo.page.kit import HIDDEN, KEPT_SECONDS, MODEL_QUEUE, PRIVATE, QUIET, Stops, for_people
 from vitdemo.page.look.tab import Look
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
@@ -43,7 +43,6 @@ MEAN = (
     "A head that is off hands on its mean over {count} test pictures: what is lost is what it "
     "tells of this one."
 )
-PRIVATE = {"api_visibility": "private"}
 NO_CANCEL = gr.update(interactive=False)
 CHOOSE = "Choose heads to switch them off, all at the same time, and on again."
 
@@ -129,7 +128,7 @@ def build(look: Look) -> None:
     look.linked |= {"off": off, "instead": instead}
     drawn = [wall, compared, off, owner, accuracy]
     look.add("inside/ablation", ask.draw, [off, owner, instead], drawn, by=[instead])
-    quick = {"trigger_mode": "always_last", "show_progress": "hidden", **PRIVATE, **MODEL_QUEUE}
+    quick = {"trigger_mode": "always_last", **HIDDEN, **MODEL_QUEUE}
     asked = [off, *look.always, owner, instead]
     for listen, text, values in (
         (wall.toggle, HEADS_OFF, WITH_HEADS),

@@ -13,7 +13,7 @@ from vitdemo.errors import VitdemoError
 from vitdemo.page.components.article import Article
 from vitdemo.page.components.canvas import Canvas, Changed
 from vitdemo.page.components.maps import Maps
-from vitdemo.page.kit import MODEL_QUEUE, LayerSlider, for_people, nearest
+from vitdemo.page.kit import HIDDEN, MODEL_QUEUE, LayerSlider, for_people, nearest
 from vitdemo.page.look.perturb import answers
 from vitdemo.page.look.tab import Look
 from vitdemo.perturb import PERTURBATIONS
@@ -30,7 +30,7 @@ from vitdemo.traced import Traced
 from vitdemo.workbench import Workbench
 
 # The browser holds which patches are gone, so of many clicks the last one knows all of them.
-LAST = {"trigger_mode": "always_last", "show_progress": "hidden", "api_visibility": "private"}
+LAST = {"trigger_mode": "always_last", **HIDDEN}
 STEPS = {"rotate": 5, "brightness": 0.05, "blur": 0.5, "noise": 1, "jpeg": 1}
 MOST = 32  # patches removed with one click
 OWN = "own"
