@@ -1,5 +1,6 @@
 """Start `app.py` in a process of its own, and wait until it answers."""
 
+import importlib
 import multiprocessing
 import os
 import socket
@@ -57,14 +58,8 @@ def serve(
 @contextmanager
 def forked(options: list[str], port: int, cwd: Path, seconds: float) -> Iterator[str]:
     """The address that `app.main(options)` answers on, within `seconds`."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["app"])
-    # Python before 3.11.10 does not tell it where this process finds its modules.
-    with patch.dict(os.environ, ENVIRONMENT | {"PYTHONPATH": str(ROOT)}):
-        forkserver.ensure_running()
     with tempfile.NamedTemporaryFile() as log:
-        process = context.Process(target=_main, args=(options, str(cwd), log.name))
-        process.start()
+        process = fork("app", options, Path(log.name), cwd)
         try:
             yield _wait(port, lambda: process.exitcode, seconds, log)
         finally:
@@ -72,14 +67,32 @@ def forked(options: list[str], port: int, cwd: Path, seconds: float) -> Iterator
             process.join(timeout=30)
 
 
-def _main(options: list[str], cwd: str, log: str) -> None:
-    import app
+def fork(
+    program: str,
+    options: list[str],
+    log: Path,
+    cwd: Path = ROOT,
+    variables: dict[str, str] | None = None,
+) -> multiprocessing.Process:
+    """`PROGRAM.main(options)`, under way in a process of its own that prints into `log`."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["app"])
+    # Python before 3.11.10 does not tell it where this process finds its modules.
+    with patch.dict(os.environ, ENVIRONMENT | {"PYTHONPATH": str(ROOT)}):
+        forkserver.ensure_running()
+    arguments = (program, options, str(log), str(cwd), variables or {})
+    process = context.Process(target=_main, args=arguments)
+    process.start()
+    return process
 
+
+def _main(program: str, options: list[str], log: str, cwd: str, variables: dict[str, str]) -> None:
+    os.environ |= variables
     os.chdir(cwd)
     with open(log, "ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    sys.exit(app.main(options))
+    sys.exit(importlib.import_module(program).main(options))
 
 
 @contextmanager

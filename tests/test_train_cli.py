@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 
 import train
 from tests.conftest import TINY, write_pictures
+from tests.serving import fork, free_port
 from vitdemo import runs, training
 from vitdemo.data import synthetic
 from vitdemo.recipes import RECIPES, smoke_recipe
@@ -524,10 +525,16 @@ OPTIONS += " --policy auto --erasing 0.5 --cutout 4 --mixup 0.4 --cutmix 1 --unm
 WITHOUT_LABELS = " --mixup 0 --cutmix 0 --mask-ratio 0.5"
 
 
-def in_two_processes(*words):
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    torchrun += ["--nproc_per_node=2", "train.py", *words]
-    return subprocess.run(torchrun, cwd=ROOT, capture_output=True, text=True, timeout=300)
+def in_two_processes(words, log):
+    """What two processes print that torchrun's variables tell of each other."""
+    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    shared |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    ranks = [{"RANK": rank, "LOCAL_RANK": rank} for rank in "01"]
+    both = [fork("train", words, log, variables=shared | rank) for rank in ranks]
+    for one in both:
+        one.join(timeout=300)
+    assert [one.exitcode for one in both] == [0, 0], log.read_text()
+    return log.read_text()
 
 
 @pytest.mark.parametrize("more", ["", WITHOUT_LABELS], ids=["with labels", "without"])
@@ -535,10 +542,9 @@ def test_two_processes_train_as_one(cli, tmp_path, more):
     one, two = tmp_path / "one", tmp_path / "two"
     words = ["vit-small-cpu", *(OPTIONS + more).split(), "--threads", "1"]
     assert cli(*words, "--out", one)[0] == 0
-    done = in_two_processes(*words, "--out", str(two))
-    assert done.returncode == 0, done.stderr
+    printed = in_two_processes([*words, "--out", str(two)], tmp_path / "log")
     end = "encoder is trained" if more else "test_accuracy"
-    assert done.stdout.count(end) == 1  # the first process alone speaks
+    assert printed.count(end) == 1  # the first process alone speaks
     config = runs.read_config(two)
     assert config["processes"] == 2
     assert config["command"].startswith("torchrun --nproc_per_node=2 train.py vit-small-cpu ")
@@ -547,9 +553,11 @@ def test_two_processes_train_as_one(cli, tmp_path, more):
         assert together == pytest.approx(alone, rel=2e-3)  # bfloat16, where the processor has it
 
 
-def test_two_processes_that_stop_in_time_save_what_they_did(tmp_path):
-    words = ["vit-small-cpu", *OPTIONS.split(), "--threads", "1", "--out", str(tmp_path)]
-    done = in_two_processes(*words, "--minutes", "1e-6")
+def test_torchrun_starts_two_that_stop_in_time_and_save_what_they_did(tmp_path):
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    words += ["train.py", "vit-small-cpu", *OPTIONS.split(), "--threads", "1"]
+    words += ["--minutes", "1e-6", "--out", str(tmp_path)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1  # torchrun's own for our 130
     assert "1 of 3 epochs are saved" in done.stdout, done.stderr
     assert runs.read_checkpoint(tmp_path)["epoch"] == len(losses(tmp_path)) == 1
