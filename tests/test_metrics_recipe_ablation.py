@@ -17,9 +17,10 @@ from vitdemo.metrics.recipe_ablation import (
     ablations,
     conclusion,
     differences,
+    gain_rows,
     settings,
 )
-from vitdemo.page.compare.ablation import ablation, bases, drawn, gain_table, row
+from vitdemo.page.compare.ablation import ablation, bases, drawn, gain_table
 from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
@@ -169,7 +170,13 @@ def test_ingredients_come_first_and_the_best_of_them_on_the_validation_pictures(
     order = ["validated well", "tested well", "and better", "not validated", "far"]
     assert [gain.run for gain in found.gains] == order
     assert found.gains[0].validation == pytest.approx(0.3)
-    assert [row(gain)[5] for gain in found.gains] == ["+30.0", "+10.0", "–", "–", "+50.0"]
+    assert [cells[5] for cells in gain_rows(found)[1][1:]] == [
+        "+30.0",
+        "+10.0",
+        "–",
+        "–",
+        "+50.0",
+    ]
     assert "for the 5 comparisons shown here" in str(gain_table(found))
 
 

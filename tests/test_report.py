@@ -138,6 +138,7 @@ def test_an_ablation_ends_in_what_each_ingredient_bought(page, alone):
     words = words_of(page)
     assert "the ablation of vit" in words and "ingredient" not in alone
     assert "No more than chance explains: model: vit → resnet18 (−3.0 points); Cutout" in words
+    assert "Validation gain" in words
 
 
 def test_settings_that_differ_are_marked(page):

@@ -45,7 +45,7 @@ from vitdemo.metrics.learning import (
     stages,
 )
 from vitdemo.metrics.paired import holm, mcnemar_sentence, p_words
-from vitdemo.metrics.recipe_ablation import ablation_of, ablations, conclusion
+from vitdemo.metrics.recipe_ablation import ablation_of, ablations, conclusion, gain_rows
 from vitdemo.metrics.tested_runs import (
     COLUMNS,
     TITLES,
@@ -260,25 +260,13 @@ def recipe_ablation(base: Run, others: Sequence[Run]) -> dict:
         return {"base": base.name, "sentences": [str(error)], "table": None}
     tests, clear = [gain.test for gain in found.gains], [gain.is_clear for gain in found.gains]
     figure = charts.gain_plot([gain.words for gain in found.gains], tests, clear)
-    rows = [[base.name, "", percent(found.accuracy), *[DASH] * 3]] + [
-        [
-            gain.run,
-            gain.words,
-            percent(gain.test.first_accuracy),
-            points(gain.test.difference),
-            point_range(*gain.test.interval),
-            p_words(gain.p),
-        ]
-        for gain in found.gains
-    ]
     title = f"Gain in test accuracy beside {base.name}, with its 95 % interval"
     label = f"{title}; its numbers are below"
-    header = ("Run", "What differs", "Test", "Gain, points", "95 % interval", "McNemar, Holm")
     return {
         "base": base.name,
         "sentences": conclusion(found),
         "plots": [Drawn(title, label, figures.svg(figure))],
-        "table": Table(header, rows),
+        "table": Table(*gain_rows(found)),
     }
 
 

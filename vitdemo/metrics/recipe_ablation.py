@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from vitdemo.errors import RunError
-from vitdemo.metrics import accuracy, signed
+from vitdemo.metrics import DASH, accuracy, signed
 from vitdemo.metrics.learning import DEFAULTS, mixes, setting
-from vitdemo.metrics.paired import SIGNIFICANT, McNemar, holm, is_right
+from vitdemo.metrics.paired import SIGNIFICANT, McNemar, holm, is_right, p_words
 from vitdemo.metrics.tested_runs import paired_test, sound_evaluation
 from vitdemo.runs import Run
 
@@ -158,6 +158,27 @@ def conclusion(found: Ablation) -> list[str]:
             ("No more than chance explains", rest),
         )
         if gains
+    ]
+
+
+def gain_rows(found: Ablation) -> tuple[list[str], list[list[str]]]:
+    """The base, then each run beside it: (header, a row each); gains in points."""
+    header = ["Run", "Test accuracy (%)", "Gain, points", "95 % interval", "p (Holm)"]
+    header += ["Validation gain", "What differs"]
+    first = [found.base, f"{100 * found.accuracy:.2f}", *[DASH] * 5]
+    return header, [first, *map(_gain_row, found.gains)]
+
+
+def _gain_row(gain: Gain) -> list[str]:
+    low, high = 100 * gain.test.interval
+    return [
+        gain.run,
+        f"{100 * gain.test.first_accuracy:.2f}",
+        signed(100 * gain.test.difference),
+        f"{signed(low)} to {signed(high)}",
+        p_words(gain.p).removeprefix("p = ").removeprefix("p "),
+        DASH if gain.validation is None else signed(100 * gain.validation),
+        gain.words or "nothing: the same recipe",
     ]
 
 

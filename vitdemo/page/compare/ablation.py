@@ -7,9 +7,8 @@ import gradio as gr
 from vitdemo import figures
 from vitdemo.errors import VitdemoError
 from vitdemo.figures import charts
-from vitdemo.metrics import DASH, signed
-from vitdemo.metrics.paired import SIGNIFICANT, p_words
-from vitdemo.metrics.recipe_ablation import Ablation, Gain, ablation_of, ablations, conclusion
+from vitdemo.metrics.paired import SIGNIFICANT
+from vitdemo.metrics.recipe_ablation import Ablation, ablation_of, ablations, conclusion, gain_rows
 from vitdemo.page.compare.models import model_rows
 from vitdemo.page.components.article import Article, Figure, Notice, Piece, Plots, Text
 from vitdemo.page.components.run_choice import RunChoice, grouped
@@ -36,7 +35,6 @@ WORDS = {
     "What differs": "Every setting that decided the training and differs: as it is in the "
     "first row's run, then here.",
 }
-HEADER = ["Run", "Test accuracy (%)", *WORDS]
 LAST = "What differs"
 SHOW = """() => setTimeout(() =>
   document.querySelector("#gains-base")?.scrollIntoView({ block: "start" }), 300)"""
@@ -110,21 +108,7 @@ def gain_table(found: Ablation) -> list[Piece]:
     left_out = [Notice(sentence) for sentence in found.left_out]
     if not found.gains:
         return [Notice(ALONE), *left_out]
-    first = [found.base, f"{100 * found.accuracy:.2f}", *[DASH] * 5]
-    rows = [first, *map(row, found.gains)]
+    header, rows = gain_rows(found)
     words = {title: text.format(count=len(found.gains)) for title, text in WORDS.items()}
-    columns = [Column(name, words.get(name, ""), numeric=name != LAST) for name in HEADER]
+    columns = [Column(name, words.get(name, ""), numeric=name != LAST) for name in header]
     return [Table(columns, rows, file=f"beside-{found.base}"), *left_out]
-
-
-def row(gain: Gain) -> list[str]:
-    low, high = 100 * gain.test.interval
-    return [
-        gain.run,
-        f"{100 * gain.test.first_accuracy:.2f}",
-        signed(100 * gain.test.difference),
-        f"{signed(low)} to {signed(high)}",
-        p_words(gain.p).removeprefix("p = ").removeprefix("p "),
-        DASH if gain.validation is None else signed(100 * gain.validation),
-        gain.words or "nothing: the same recipe",
-    ]
