@@ -129,9 +129,15 @@ def test_calibration_is_told_with_and_without_a_temperature(shown, page, alone):
     words = words_of(alone)
     assert f"Its calibration error is {100 * found.before.error:.2f} %" in words
     assert "No temperature was fitted" in words
-    temperature = calibration(shown[2]).scaled.temperature
-    told = f"Divided by a temperature of {temperature:.3f}, fitted on 200 validation"
+    scaled = calibration(shown[2]).scaled
+    told = f"Divided by a temperature of {scaled.temperature:.3f}, fitted on 200 validation"
     assert told in words_of(page)
+
+
+def test_what_a_temperature_cannot_mend_is_told(shown, monkeypatch):
+    monkeypatch.setattr("vitdemo.report.rest_words", lambda found: f"Not all: {found.error:.5f}")
+    error = calibration(shown[2]).scaled.reliability.error
+    assert f"on the test pictures. Not all: {error:.5f}" in words_of(report(shown[2:3]))
 
 
 def test_an_ablation_ends_in_what_each_ingredient_bought(page, alone):

@@ -12,10 +12,10 @@ from PIL import Image
 from tests.making import CLASSES, VIT, evaluation, make_run
 from vitdemo import class_maps
 from vitdemo.errors import DataError
-from vitdemo.metrics.calibration import Reliability
+from vitdemo.metrics.calibration import Reliability, rest_words
 from vitdemo.metrics.errors import Filters
 from vitdemo.metrics.tested_runs import class_table
-from vitdemo.page.calibration import rest_words, sides_words, verdict
+from vitdemo.page.calibration import sides_words, verdict
 from vitdemo.page.compare.robustness import doubt, least
 from vitdemo.page.data import patches
 from vitdemo.page.errors import kind_words

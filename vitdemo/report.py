@@ -32,7 +32,7 @@ from vitdemo.metrics import (
     tested_runs,
 )
 from vitdemo.metrics.calibrated_runs import Calibration
-from vitdemo.metrics.calibration import two_sides
+from vitdemo.metrics.calibration import rest_words, two_sides
 from vitdemo.metrics.errors import cells
 from vitdemo.metrics.learning import (
     below_validation,
@@ -286,6 +286,7 @@ def tested(run: Run) -> dict:
         "confused": [pair_sentence(pair, run.classes) for pair in most_confused(matrix, PAIRS)],
         "calibration": calibration,
         "sides": two_sides(calibration.before),
+        "rest": rest_words(calibration.scaled.reliability) if calibration.scaled else "",
         "plots": calibration_plots(calibration),
     }
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # its parts are imported where they are first used
 
-from vitdemo.metrics import _ratio, check
+from vitdemo.metrics import _ratio, check, percent
 
 BINS = 15  # as Guo et al. 2017
 TEMPERATURES = (0.05, 20.0)  # where the search ends
@@ -117,6 +117,18 @@ def widest_gap(found: Reliability) -> Side | None:
     bins = [_side(found, b, b + 1) for b in range(len(found.count))]
     sure = [one for one in bins if one.is_sure]
     return max(sure, key=lambda one: abs(one.gap), default=None)
+
+
+def rest_words(found: Reliability) -> str:
+    """Where one temperature for all, after which `found` is, did not help; "" where it did."""
+    worst = widest_gap(found)
+    if worst is None:
+        return ""
+    return (
+        f"One number cannot mend everything: with it, the {worst.count:,} answers with "
+        f"{100 * worst.low:.0f} to {100 * worst.high:.0f} % confidence are right "
+        f"{percent(worst.accuracy)} % of the time."
+    )
 
 
 def negative_log_likelihood(probabilities: np.ndarray, labels: np.ndarray) -> float:

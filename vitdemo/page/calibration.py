@@ -8,7 +8,7 @@ from vitdemo.errors import VitdemoError
 from vitdemo.figures import charts
 from vitdemo.metrics import DASH, percent, signed
 from vitdemo.metrics.calibrated_runs import Calibration, TemperatureScaled, calibration
-from vitdemo.metrics.calibration import TEMPERATURES, Reliability, Side, two_sides, widest_gap
+from vitdemo.metrics.calibration import TEMPERATURES, Reliability, Side, rest_words, two_sides
 from vitdemo.page.components.article import Article, Figure, Line, Notice, Piece, Plots, Text
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.page.components.table import Cell, Row, Table
@@ -120,7 +120,7 @@ def temperature(found: Calibration, path: str) -> Text | Notice:
         f"{scaled.validation_pictures:,} validation pictures (never on the test set), the "
         f"calibration error on the test set goes from {100 * found.before.error:.2f} to "
         f"**{100 * scaled.reliability.error:.2f} points**, the loss from "
-        f"{found.loss:.3f} to {scaled.loss:.3f} nats. {temperature_words(scaled)}"
+        f"{found.loss:.3f} to {scaled.loss:.3f} nats. {temperature_words(scaled)} "
         f"{rest_words(scaled.reliability)}"
     )
 
@@ -131,18 +131,6 @@ def temperature_words(scaled: TemperatureScaled) -> str:
         return f"The search ends there: it looks from {low:g} to {high:g}."
     direction = "less sure" if scaled.temperature > 1 else "surer"
     return f"It makes the model {direction} and changes none of its answers."
-
-
-def rest_words(found: Reliability) -> str:
-    """Where one number for all cannot help."""
-    worst = widest_gap(found)
-    if worst is None:
-        return ""
-    return (
-        f" One number cannot mend everything: with it, the {worst.count:,} answers with "
-        f"{100 * worst.low:.0f} to {100 * worst.high:.0f} % confidence are right "
-        f"{percent(worst.accuracy)} % of the time."
-    )
 
 
 def plots(found: Calibration) -> Plots:
