@@ -20,11 +20,11 @@ from vitdemo.figures import DIVERGING, SEQUENTIAL
 from vitdemo.inputs import load_image
 from vitdemo.page import components
 from vitdemo.page.components import FOLDER, colours, served
-from vitdemo.page.components.answers import Answered, Answers, notes
+from vitdemo.page.components.answers import Answers, PictureAnswers, notes
 from vitdemo.page.components.article import Article
 from vitdemo.page.components.attention import AttentionView, Drawn
 from vitdemo.page.components.canvas import Canvas, Changed
-from vitdemo.page.components.maps import Maps, Panel, Row
+from vitdemo.page.components.maps import MapRow, Maps, Panel
 from vitdemo.page.components.offers import Group, Offered, Offers
 from vitdemo.page.components.picture import Asked, Picture, Shown, asked
 from vitdemo.page.components.table import Cell, Table
@@ -207,7 +207,7 @@ def test_a_card_has_the_likeliest_classes_first(tmp_path):
     run = make_run(tmp_path / "vit")
     shares = np.arange(10, dtype=np.float32) / 45
     answer = Answer(run, np.zeros((16, 16, 3), np.uint8), shares, (4, 4))
-    (card,) = Answers().postprocess(Answered([answer], [], "cat"))["models"]
+    (card,) = Answers().postprocess(PictureAnswers([answer], [], "cat"))["models"]
     assert card["classes"] == list(run.classes[:-4:-1])
     assert card["probabilities"] == sorted(card["probabilities"], reverse=True)
     assert card["accuracy"] == "97.5 % test accuracy"
@@ -228,7 +228,7 @@ def test_a_map_is_sent_as_its_numbers_and_a_folder_that_is_gone_is_made_again(ca
     values = np.array([[0.123456, 1], [2, -3.5]])
     panel = Panel("t", values, np.zeros((4, 4, 3), np.uint8), "alt", signed=True)
     for _ in range(2):
-        (sent,) = Maps().postprocess(Row([panel], "intro"))["panels"]
+        (sent,) = Maps().postprocess(MapRow([panel], "intro"))["panels"]
         assert (sent["grid"], sent["values"]) == ([2, 2], [0.1235, 1.0, 2.0, -3.5])
         path = Path(sent["seen"]["path"])
         path.unlink()

@@ -12,7 +12,7 @@ from vitdemo.attention.packed import unpack
 from vitdemo.data import CIFAR10_CLASSES as CIFAR10
 from vitdemo.inside.attention_distance import Distances
 from vitdemo.inside.head_ablation import Effects
-from vitdemo.inside.learned import Filters
+from vitdemo.inside.learned import PatchFilters
 from vitdemo.inside.logit_lens import Lens
 from vitdemo.metrics import signed
 from vitdemo.metrics.paired import McNemar
@@ -151,7 +151,7 @@ def test_all_similarities_of_positions_travel_in_one_file():
 def test_filters_are_tiles_with_their_numbers_and_colours_last():
     colours = np.zeros((2, 3, 2, 2))
     colours[1, 0, 1, 0] = 1.0
-    found = Filters(9, colours, np.array([2.5, 1.0]), colours[:1], np.array([0.25]))
+    found = PatchFilters(9, colours, np.array([2.5, 1.0]), colours[:1], np.array([0.25]))
     words, tiles = filters.filter_pieces(found, filters.STRONGEST)
     assert "2 x 2 pixels" in words.text and "of 9" in words.text
     assert tiles.items[0].alt == "Filter 1: norm 2.50"

@@ -11,7 +11,7 @@ from tests.making import INSECTS, VIT, make_run
 from vitdemo import data, runs
 from vitdemo.errors import DataError, RunError
 from vitdemo.metrics.errors import KINDS, Filters
-from vitdemo.predictions import Query, counts, find, panel, pictures, predictions
+from vitdemo.predictions import Query, counts, every_model, find, pictures, predictions
 from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
@@ -68,19 +68,20 @@ def test_every_model_means_those_whose_weights_are_here_and_who_is_asked(tested_
         (root / name / runs.WEIGHTS).unlink()
     three = Workbench([root], tested_runs[1], CPU)
     assert [run.name for run in three.evaluated_runs()] == ["third", "first", "second"]
-    assert panel(three, "first").names == ["third", "first"]
-    assert panel(three, "first").left_out == (
+    assert every_model(three, "first").names == ["third", "first"]
+    assert every_model(three, "first").left_out == (
         "Not counted among the models, for their weights are not here: second.",
     )
-    assert panel(three, "third").names == ["third", "first", "second"]  # alone it says nothing
-    assert panel(three, "first", "second").names == ["third", "first", "second"]
-    group = panel(three, "second")
+    alone = every_model(three, "third")  # it would say nothing
+    assert alone.names == ["third", "first", "second"]
+    assert every_model(three, "first", "second").names == ["third", "first", "second"]
+    group = every_model(three, "second")
     assert (group.probabilities[0] == predictions(three, "second").probabilities[0]).all()
     # "second" is right alone nowhere, for "third" says the same; against "first" it would be.
     assert counts(three, Query("second", Filters("errors")))["only_right"] == 0
     assert counts(three, Query("first", Filters("errors")))["only_right"] > 0
     (root / "third" / runs.WEIGHTS).unlink()  # without any weights every run has a say
-    assert panel(three, "first").names == ["first", "second", "third"]
+    assert every_model(three, "first").names == ["first", "second", "third"]
 
 
 def test_other_classes_are_never_compared(tested_runs):

@@ -97,7 +97,7 @@ def _comparable(main: Run, evaluated: Sequence[Run]) -> tuple[tuple[Run, ...], t
     return tuple(runs), tuple(left_out)
 
 
-def panel(workbench: Workbench, *names: str) -> Predictions:
+def every_model(workbench: Workbench, *names: str) -> Predictions:
     """What `predictions` has of the runs `names` and of those whose weights are here.
 
     These are "every model" where pictures are chosen: an ablation's runs, of which the figures
@@ -124,7 +124,7 @@ def _check_same(main: Run, run: Run) -> None:
 
 def find(workbench: Workbench, query: Query) -> Selection:
     """The pictures that a person wants to see. Raises `RunError` naming what is not there."""
-    group = panel(workbench, *_named(query))
+    group = every_model(workbench, *_named(query))
     own = _select(group, query.run, query.filters)
     if query.other is None:
         return Selection(query, group, own, len(own))
@@ -145,7 +145,7 @@ def _select(group: Predictions, name: str, filters: Filters) -> np.ndarray:
 
 def counts(workbench: Workbench, query: Query) -> dict[str, int]:
     """How many pictures of each kind pass the other filters. Raises `RunError`."""
-    group = panel(workbench, *_named(query))
+    group = every_model(workbench, *_named(query))
     return {kind: len(_select(group, query.run, _of_kind(query.filters, kind))) for kind in KINDS}
 
 

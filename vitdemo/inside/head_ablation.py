@@ -57,7 +57,7 @@ class Effects:
 
 
 @dataclass(frozen=True)
-class Step:
+class AblationStep:
     """`done` of `total` pictures; with the last one comes the `test` of the model without the
     heads (first) against the model with all of them (second)."""
 
@@ -135,8 +135,8 @@ def accuracy_without(
     heads: Collection[Head],
     instead: str = "mean",
     count: int = ACCURACY_PICTURES,
-) -> Iterator[Step]:
-    """A `Step` for each batch of test pictures; the last one has the test.
+) -> Iterator[AblationStep]:
+    """An `AblationStep` for each batch of test pictures; the last one has the test.
 
     Up to `count` pictures, each class in proportion, the same at every call; what the whole model
     answers to them is kept, and `instead` is as in `head_effects`. Raises `DataError` where they
@@ -152,14 +152,14 @@ def accuracy_without(
         parts = []
         for part in _right_answers(workbench, run, sample, (), None):
             parts.append(part)
-            yield Step(sum(map(len, parts)), work)
+            yield AblationStep(sum(map(len, parts)), work)
         before = workbench.cache.put(key, np.concatenate(parts))
     means, _ = head_means(workbench, run, None, instead)
     after = []
     for part in _right_answers(workbench, run, sample, heads, means):
         after.append(part)
-        yield Step(work - total + sum(map(len, after)), work)
-    yield Step(work, work, mcnemar(np.concatenate(after), before))
+        yield AblationStep(work - total + sum(map(len, after)), work)
+    yield AblationStep(work, work, mcnemar(np.concatenate(after), before))
 
 
 def _right_answers(

@@ -17,7 +17,7 @@ from vitdemo.workbench import Workbench
 
 
 @dataclass(frozen=True, eq=False)
-class Filters:
+class PatchFilters:
     """Of the convolution that reads the pixels: its `count` filters, the strongest first.
 
     `strongest` (K, 3, p, p) and their `norms` (K,); `principal` (R, 3, p, p) components and their
@@ -56,14 +56,16 @@ def _position_start(run: Run) -> str:
     return "weights" if run.origin or pretrained else "random"
 
 
-def first_filters(workbench: Workbench, run: Run, most: int = 64, components: int = 28) -> Filters:
+def first_filters(
+    workbench: Workbench, run: Run, most: int = 64, components: int = 28
+) -> PatchFilters:
     """What the first convolution of `run` looks for. Raises `RunError` where it reads no pixels."""
     try:
         weight = embeddings.filters(workbench.model(run)).float().cpu()  # (K, 3, p, p)
     except TypeError as error:
         raise RunError(f"'{run.name}': {error}") from error
     principal, shares = embeddings.principal_filters(weight)
-    return Filters(
+    return PatchFilters(
         len(weight),
         numpy(embeddings.as_colours(weight[:most])),
         numpy(weight[:most].flatten(1).norm(dim=1)),

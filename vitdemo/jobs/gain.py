@@ -12,7 +12,7 @@ from vitdemo.runs import Run
 
 
 @dataclass(frozen=True)
-class Gain:
+class ValidationGain:
     """`points` of validation accuracy from `low` to `high`; `paired`: on the same pictures."""
 
     points: float
@@ -21,7 +21,7 @@ class Gain:
     paired: bool
 
 
-def gain(run: Run, beside: Run) -> Gain:
+def gain(run: Run, beside: Run) -> ValidationGain:
     """Validation pictures alone: the test set chooses nothing.
 
     Raises `RunError` where one of them was not tested on validation pictures.
@@ -30,14 +30,14 @@ def gain(run: Run, beside: Run) -> Gain:
     if _held_out(run) == _held_out(beside) and len(new) == len(old):
         test = mcnemar(new, old)
         low, high = test.interval
-        return Gain(100 * test.difference, 100 * low, 100 * high, True)
+        return ValidationGain(100 * test.difference, 100 * low, 100 * high, True)
     difference = new.mean() - old.mean()
     # Of two samples of their own (Agresti & Caffo 2000: a hit and a miss are added to each).
     shares = [((each.sum() + 1) / (len(each) + 2), len(each) + 2) for each in (new, old)]
     spread = Z * math.sqrt(sum(p * (1 - p) / n for p, n in shares))
     middle = shares[0][0] - shares[1][0]
     ends = (100 * (middle - spread), 100 * (middle + spread))
-    return Gain(100 * float(difference), *ends, False)
+    return ValidationGain(100 * float(difference), *ends, False)
 
 
 def _right(run: Run) -> np.ndarray:

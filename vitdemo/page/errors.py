@@ -19,7 +19,7 @@ from vitdemo.page.kit import (
 from vitdemo.page.look import permalink
 from vitdemo.page.look.tab import Look
 from vitdemo.page.metrics import NOTHING
-from vitdemo.predictions import Predictions, Query, counts, panel
+from vitdemo.predictions import Predictions, Query, counts, every_model
 from vitdemo.workbench import Workbench
 
 ANY = ""  # the choice of no class in particular
@@ -95,7 +95,7 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
     def query_of(name, kind, true, predicted, either_way, low, high, order) -> Query | None:
         if name is None:
             return None
-        classes = panel(workbench, name).classes
+        classes = every_model(workbench, name).classes
         true, predicted = (classes.index(c) if c in classes else None for c in (true, predicted))
         filters = Filters(kind, true, predicted, either_way, low / 100, high / 100, order)
         return Query(name, filters)
@@ -106,7 +106,7 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
             return {"sentence": NOTHING}, None, None
         try:
             query = query_of(name, *values)
-            group = panel(workbench, name)
+            group = every_model(workbench, name)
             chips = kind_chips(group, query, counts(workbench, query))
         except VitdemoError as error:
             return {"sentence": str(error)}, None, None
@@ -144,7 +144,7 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
 
     @for_people
     def pick_pair(name, true, predicted, either_way, event: gr.EventData):
-        classes = panel(workbench, name).classes
+        classes = every_model(workbench, name).classes
         pair = [classes[i] for i in picked_numbers(event.pick, len(classes), len(classes))]
         if either_way and {true, predicted} == set(pair):  # a second click takes it away
             return gr.skip(), *ALL, gr.skip()
@@ -192,7 +192,7 @@ def _percent_slider(value: int, label: str, elem_id: str) -> gr.Slider:
 def class_choices(workbench: Workbench, name: str | None) -> list[Choice]:
     """Choices of the classes that the run `name` knows, and of none in particular."""
     try:
-        return [ANY_CLASS, *(panel(workbench, name).classes if name else ())]
+        return [ANY_CLASS, *(every_model(workbench, name).classes if name else ())]
     except VitdemoError:
         return [ANY_CLASS]
 

@@ -9,7 +9,7 @@ from vitdemo.downloads import OnBytes, Speed, followed
 PATIENCE = 2.0  # seconds, for a download to end that was told to
 
 
-class Progress(NamedTuple):
+class DownloadProgress(NamedTuple):
     """The share 0..1 of a file that is here, and how fast it comes, in words."""
 
     share: float
@@ -21,9 +21,9 @@ class Fetching:
 
     def __init__(self):
         self._stops: dict[Hashable, tuple[threading.Event, threading.Event]] = {}
-        self._now: dict[Hashable, Progress] = {}
+        self._now: dict[Hashable, DownloadProgress] = {}
 
-    def progress(self, key: Hashable) -> Progress | None:
+    def progress(self, key: Hashable) -> DownloadProgress | None:
         """How far it is; None: none is under way."""
         return self._now.get(key)
 
@@ -43,10 +43,11 @@ class Fetching:
         if key in self._stops:
             return
         stopped, ended, speed = threading.Event(), threading.Event(), Speed()
-        self._stops[key], self._now[key] = (stopped, ended), Progress(0.0, speed.told(0, 0))
+        self._stops[key], self._now[key] = (stopped, ended), DownloadProgress(0.0, speed.told(0, 0))
         try:
             for done, total in followed(work, stopped.is_set):
-                self._now[key] = Progress(done / total if total else 0.0, speed.told(done, total))
+                share = done / total if total else 0.0
+                self._now[key] = DownloadProgress(share, speed.told(done, total))
                 yield
         finally:
             del self._stops[key], self._now[key]

@@ -122,13 +122,13 @@ def curves(
 def drawing(results: Results, runs: list[Run], count: int, problems: list[str]) -> dict:
     """A plot and a table for each change of which something is known."""
     names = [run.name for run in runs]
-    pen = line_styles(names, names)
+    styles = line_styles(names, names)
     whole = {
         change: {run: points for run, points in found.items() if len(points) == strengths(change)}
         for change, found in results.items()
     }
-    plots = [part(change, found, pen, count) for change, found in whole.items() if found]
-    legend = [{"name": n, "colour": own.colour, "sign": own.sign} for n, own in pen.items()]
+    plots = [part(change, found, styles, count) for change, found in whole.items() if found]
+    legend = [{"name": n, "colour": own.colour, "sign": own.sign} for n, own in styles.items()]
     return {
         "problems": problems,
         "legend": legend if plots else [],
@@ -141,7 +141,9 @@ def strengths(change: str) -> int:
     return len(PERTURBATIONS[change].strengths)
 
 
-def part(change: str, found: dict[str, list[float]], pen: dict[str, LineStyle], count: int) -> dict:
+def part(
+    change: str, found: dict[str, list[float]], styles: dict[str, LineStyle], count: int
+) -> dict:
     """One change: its sentence, its curves, its numbers with how far chance could move them."""
     about = PERTURBATIONS[change]
     steps = [f"{strength:g}" for strength in about.strengths]
@@ -150,8 +152,8 @@ def part(change: str, found: dict[str, list[float]], pen: dict[str, LineStyle], 
             "run": run,
             "x": list(range(len(points))),
             "y": [100 * share for share in points],
-            "colour": pen[run].colour,
-            "sign": pen[run].sign,
+            "colour": styles[run].colour,
+            "sign": styles[run].sign,
             "points": True,
         }
         for run, points in found.items()

@@ -18,7 +18,7 @@ LISTED = 30  # classes that are named in the notes
 
 
 @dataclass(frozen=True)
-class Answered:
+class PictureAnswers:
     """The `answers` to a picture whose true class is `label`, and a sentence for each model that
     has none."""
 
@@ -30,7 +30,7 @@ class Answered:
 class Answers(Drawing):
     """See the module."""
 
-    def drawn(self, value: Answered) -> dict:
+    def drawn(self, value: PictureAnswers) -> dict:
         cards = [_card(answer) for answer in value.answers]
         return {
             "models": cards,

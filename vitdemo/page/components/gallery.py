@@ -26,7 +26,7 @@ from gradio.components import Component
 from vitdemo.errors import DataError, VitdemoError
 from vitdemo.page.components import Drawing, served_picture
 from vitdemo.page.kit import QUIET, for_people, picked_numbers
-from vitdemo.predictions import Query, Selection, find, panel, pictures
+from vitdemo.predictions import Query, Selection, every_model, find, pictures
 from vitdemo.workbench import Workbench
 
 PAGE = 48
@@ -35,7 +35,7 @@ PIXELS = 64  # pictures up to this side are shown with their pixels as squares
 
 
 @dataclass(frozen=True, eq=False)
-class Page:
+class GalleryPage:
     """The pictures of a `selection` from the place `start` on: `pictures` (n, S, S, 3) uint8, or
     None and a `sentence` that says why they are not here."""
 
@@ -49,7 +49,7 @@ class Page:
         return self.selection.numbers[self.start : self.start + PAGE]
 
 
-def page_of(workbench: Workbench, query: Query | None, start: int = 0) -> Page | str | None:
+def page_of(workbench: Workbench, query: Query | None, start: int = 0) -> GalleryPage | str | None:
     """The page with the picture at `start`, or a sentence where the `query` has no answer."""
     if query is None:
         return None
@@ -58,19 +58,19 @@ def page_of(workbench: Workbench, query: Query | None, start: int = 0) -> Page |
     except VitdemoError as error:
         return str(error)
     last = max(len(found.numbers) - 1, 0) // PAGE * PAGE
-    page = Page(found, max(0, min(start, last)), None)
+    page = GalleryPage(found, max(0, min(start, last)), None)
     run = found.predictions.runs[found.predictions.names.index(query.run)]
     try:
-        return Page(found, page.start, pictures(workbench, run, page.numbers))
+        return GalleryPage(found, page.start, pictures(workbench, run, page.numbers))
     except DataError as error:
         words = f"Here are their numbers; the pictures themselves are not here. {error}"
-        return Page(found, page.start, None, words)
+        return GalleryPage(found, page.start, None, words)
 
 
 class Gallery(Drawing):
     """See the module. Its events: `pick` a picture, `turn` to another page."""
 
-    def drawn(self, value: Page) -> dict:
+    def drawn(self, value: GalleryPage) -> dict:
         query, group = value.selection.query, value.selection.predictions
         sheet = None
         if value.pictures is not None and len(value.pictures):
@@ -109,7 +109,7 @@ class Gallery(Drawing):
         """
 
         def number(query: Query, event: gr.EventData) -> int:
-            return picked_numbers(event.pick, len(panel(workbench, query.run).labels))[0]
+            return picked_numbers(event.pick, len(every_model(workbench, query.run).labels))[0]
 
         @for_people
         def turn(event: gr.EventData, *values):

@@ -39,7 +39,7 @@ class LessonList(Drawing):
             ],
             "missing": [
                 {
-                    "titles": [lesson.title for lesson, why in value.missing if why == words],
+                    "titles": [lesson.title for lesson, reason in value.missing if reason == words],
                     "words": words,
                 }
                 for words in dict.fromkeys(words for _, words in value.missing)

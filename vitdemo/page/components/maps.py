@@ -1,6 +1,6 @@
 """Several maps beside each other, each over the picture that was seen, with its words and numbers.
 
-A handler returns a `Row` for `Maps`, or a sentence. The value that reaches the script:
+A handler returns a `MapRow` for `Maps`, or a sentence. The value that reaches the script:
 
     {"intro": str, "sentence": str, "ends": [str, str], "panels": [
         {"head", "title", "alt", "lines": [str], "caption", "badge", "badge_title", "seen": file,
@@ -38,7 +38,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Row:
+class MapRow:
     """Panels with a line above them, and a sentence where something is missing.
 
     `ends` say what the two colours of a signed map speak for.
@@ -53,7 +53,7 @@ class Row:
 class Maps(Drawing):
     """See the module."""
 
-    def drawn(self, value: Row) -> dict:
+    def drawn(self, value: MapRow) -> dict:
         return {
             "intro": value.intro,
             "sentence": value.sentence,

@@ -3,7 +3,7 @@
     view = TaskList(elem_id="trainings", empty="No training has been started yet.")
     view.act(handler, ...)     # handler(event: gr.EventData, ...): `wanted(event, actions)`
 
-A handler returns `Row`s. The value that reaches the script is a list of them:
+A handler returns `Task`s. The value that reaches the script is a list of them:
 
     [{"name", "title", "state", "words", "note", "done": 0..1,
       "actions": [[what, label], ...]}, ...]
@@ -22,7 +22,7 @@ from vitdemo.page.components import Drawing, sent
 
 
 @dataclass(frozen=True)
-class Row:
+class Task:
     """One task: `words` say how it stands, `note` what more there is to say of it; it is shown by
     its `title`, or else its `name`."""
 
@@ -40,10 +40,10 @@ class TaskList(Drawing):
 
     EVENTS = (*gr.HTML.EVENTS, EventListener("act"))  # listed, so that `gr.on` takes it
 
-    def __init__(self, value: Sequence[Row] | None = None, *, empty: str = "", **options):
+    def __init__(self, value: Sequence[Task] | None = None, *, empty: str = "", **options):
         super().__init__(value, empty=empty, **options)
 
-    def postprocess(self, value: Sequence[Row] | None) -> list[dict]:
+    def postprocess(self, value: Sequence[Task] | None) -> list[dict]:
         return [asdict(row) for row in value or ()]
 
 

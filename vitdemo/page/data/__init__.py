@@ -9,7 +9,7 @@ from vitdemo import data
 from vitdemo.downloads import OnBytes
 from vitdemo.errors import DataError, Stopped, VitdemoError
 from vitdemo.page.components.article import Article
-from vitdemo.page.components.task_list import Row, TaskList, wanted
+from vitdemo.page.components.task_list import Task, TaskList, wanted
 from vitdemo.page.data import augmentation, classes, patches, similar
 from vitdemo.page.fetching import Fetching
 from vitdemo.page.kit import HIDDEN, for_people
@@ -50,7 +50,7 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look) -> None:
             with gr.Tab(title, id=name) as tabs[name]:
                 section.build(sections, workbench, look)
 
-    def state() -> tuple[str, list[Row]]:
+    def state() -> tuple[str, list[Task]]:
         """Why there is no data set, and the download where it can be had from here."""
         try:
             workbench.source()
@@ -86,12 +86,12 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look) -> None:
     sections.wire(tabs)
 
 
-def row(fetching: Fetching) -> Row:
+def row(fetching: Fetching) -> Task:
     """The download as it stands."""
     if now := fetching.progress(CIFAR10):
         stop = [("stop", "Stop")]
-        return Row(CIFAR10, "downloading", now.words, min(now.share, 0.999), stop)
-    return Row(CIFAR10, "", "170 MB", 1.0, [("get", "Download")], WHENCE)
+        return Task(CIFAR10, "downloading", now.words, min(now.share, 0.999), stop)
+    return Task(CIFAR10, "", "170 MB", 1.0, [("get", "Download")], WHENCE)
 
 
 def download(workbench: Workbench, on_bytes: OnBytes) -> None:

@@ -10,7 +10,7 @@ import gradio as gr
 
 from vitdemo.errors import ModelError, Stopped, VitdemoError
 from vitdemo.page.components.run_choice import renewed_runs
-from vitdemo.page.components.task_list import Row, TaskList, wanted
+from vitdemo.page.components.task_list import Task, TaskList, wanted
 from vitdemo.page.fetching import Fetching
 from vitdemo.page.kit import HIDDEN, QUIET, for_people, visitor
 from vitdemo.page.look.tab import Look
@@ -66,21 +66,21 @@ class MoreModels:
         """Of a download: everyone's on this machine's own page, else of who asks."""
         return (None if self.alone else visitor(), name)
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[Task]:
         """The suggestions, then what else was added."""
         there = {run.name.removeprefix(PREFIX): run for run in self.workbench.timm_models}
         names = [*TITLES, *(name for name in there if name not in TITLES)]
         return [self.row(name, name in there) for name in names]
 
-    def row(self, name: str, is_there: bool) -> Row:
+    def row(self, name: str, is_there: bool) -> Task:
         run, known = timm_run(f"{PREFIX}{name}"), TITLES.get(name)
         about = {"note": known.use if known else "", "title": known.title if known else ""}
         if now := self.fetching.progress(self.key(name)):
             stop = [("stop", "Stop")]
-            return Row(name, "downloading", now.words, min(now.share, 0.999), stop, **about)
+            return Task(name, "downloading", now.words, min(now.share, 0.999), stop, **about)
         if is_there:
-            return Row(name, "here", described(run), 1.0, [("remove", "Remove")], **about)
-        return Row(name, "", described(run), 1.0, [("add", "Add")], **about)
+            return Task(name, "here", described(run), 1.0, [("remove", "Remove")], **about)
+        return Task(name, "", described(run), 1.0, [("add", "Add")], **about)
 
     @for_people
     def act(self, event: gr.EventData, chosen: str | None) -> Iterator[tuple]:

@@ -13,7 +13,7 @@ from vitdemo.attributions import METHODS, attribute, kind_of
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.metrics import top_k
 from vitdemo.models import CONVOLUTIONAL
-from vitdemo.page.components.maps import Maps, Panel, Row
+from vitdemo.page.components.maps import MapRow, Maps, Panel
 from vitdemo.page.look.tab import Look
 from vitdemo.runs import Run
 from vitdemo.workbench import Answer, Workbench
@@ -72,7 +72,7 @@ def build(look: Look) -> None:
         )
         if not panels:
             return " ".join(problems) or "Choose a model above."
-        return Row(panels, sentence=" ".join(problems))
+        return MapRow(panels, sentence=" ".join(problems))
 
     look.linked |= {"map": kind, "depth": depth, "class": target}
     look.add("side", draw, [chosen, kind, depth, target], [view])

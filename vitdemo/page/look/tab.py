@@ -10,7 +10,7 @@ from PIL import Image
 
 from vitdemo.class_maps import first_source
 from vitdemo.errors import ImageError, VitdemoError
-from vitdemo.page.components.answers import Answered, Answers
+from vitdemo.page.components.answers import Answers, PictureAnswers
 from vitdemo.page.components.attention import LAYER, SET_LAYER, AttentionView, Drawn
 from vitdemo.page.components.offers import Offered, Offers
 from vitdemo.page.components.picture import Asked, Picture, Shown, asked
@@ -148,7 +148,7 @@ class Look(Sections):
         image.info[LABEL] = shown.label
         # The chosen model first: its answer is then known from the same pass.
         chosen = self.answer_of_model(image, *values)
-        return [shown, image, Answered(*self.workbench.answers(image), shown.label), *chosen]
+        return [shown, image, PictureAnswers(*self.workbench.answers(image), shown.label), *chosen]
 
     @for_people
     def answer_again(self, *values) -> list:
@@ -157,7 +157,7 @@ class Look(Sections):
         if image is None:
             return [gr.skip()] * len(self.everything)
         chosen = self.answer_of_model(image, *values)
-        answered = Answered(*self.workbench.answers(image), image.info.get(LABEL))
+        answered = PictureAnswers(*self.workbench.answers(image), image.info.get(LABEL))
         return [gr.skip(), gr.skip(), answered, *chosen]
 
     def refused(self, sentence: str) -> list:

@@ -193,15 +193,15 @@ def drawing(found: list[Run], shown: list[Run], view: View) -> dict:
     if not drawn:
         return {"problems": [NO_EPOCH if shown else NONE_CHOSEN if found else NO_RUN]}
     names, by = [run.name for run in drawn], "minutes" if view.by_minutes else "epoch"
-    pen, many = line_styles(names, [run.name for run in found]), len(drawn) > MANY
+    styles, many = line_styles(names, [run.name for run in found]), len(drawn) > MANY
     note = f"Of more than {MANY} runs the validation curves alone are drawn." if many else ""
     return {
         "legend": [
             {
                 "name": name,
-                "colour": pen[name].colour,
-                "lighter": None if many else pen[name].lighter,
-                "sign": pen[name].sign,
+                "colour": styles[name].colour,
+                "lighter": None if many else styles[name].lighter,
+                "sign": styles[name].sign,
             }
             for name in names
         ],
@@ -218,8 +218,8 @@ def drawing(found: list[Run], shown: list[Run], view: View) -> dict:
                 "zero": plot.signed,
                 "signed": plot.signed,
                 "decimals": plot.decimals,
-                "lines": [line for run in drawn for line in lines(plot, run, pen, view)],
-                "marks": [mark for run in drawn for mark in marks(run, pen, view)],
+                "lines": [line for run in drawn for line in lines(plot, run, styles, view)],
+                "marks": [mark for run in drawn for mark in marks(run, styles, view)],
             }
             for plot in PLOTS
         ],
@@ -231,15 +231,15 @@ def along(run: Run, view: View) -> list[float]:
     return minutes(run) if view.by_minutes else [record["epoch"] for record in run.history]
 
 
-def lines(plot: Plot, run: Run, pen: dict[str, LineStyle], view: View) -> list[dict]:
+def lines(plot: Plot, run: Run, styles: dict[str, LineStyle], view: View) -> list[dict]:
     """The run's columns; where they are smoothed, the true values faintly behind them.
 
     Of more than `MANY` runs the training curves are left out.
     """
-    own, found = pen[run.name], []
+    own, found = styles[run.name], []
     for name, column in plot.columns.items():
         training = name == TRAINING
-        if training and len(pen) > MANY:
+        if training and len(styles) > MANY:
             continue
         true = {
             "run": run.name,
@@ -260,13 +260,13 @@ def lines(plot: Plot, run: Run, pen: dict[str, LineStyle], view: View) -> list[d
     return found
 
 
-def marks(run: Run, pen: dict[str, LineStyle], view: View) -> list[dict]:
+def marks(run: Run, styles: dict[str, LineStyle], view: View) -> list[dict]:
     """Where the training of a run changed its manner, as far as it has come."""
     epochs = [0, *(record["epoch"] for record in run.history)]
     start = run.seconds_before / 60 if view.by_minutes else 0
     places = [start, *along(run, view)]
     return [
-        {"x": float(np.interp(stage.after, epochs, places)), "colour": pen[run.name].colour}
+        {"x": float(np.interp(stage.after, epochs, places)), "colour": styles[run.name].colour}
         for stage in stages(run)
         if 0 < stage.after < epochs[-1]
     ]
@@ -288,7 +288,7 @@ def learned(runs: list[Run], groups: dict[str, list[str]]) -> list[Piece]:
         Table(*milestone_rows(drawn)),
         *ablation_links([base for base, names in groups.items() if two_of(names, drawn)]),
         *stage_list(drawn),
-        *(why(run) for run in drawn if below_validation(run)),
+        *(reasons_of(run) for run in drawn if below_validation(run)),
     ]
 
 
@@ -308,7 +308,7 @@ def stage_list(runs: list[Run]) -> list[Piece]:
     return [Heading("Dotted lines: stages of a training"), Bullets(items)] if items else []
 
 
-def why(run: Run) -> Folded:
+def reasons_of(run: Run) -> Folded:
     words = (
         f"{run.name}: training accuracy is below validation accuracy in {below_validation(run)} of "
         f"{len(run.history)} epochs. Why?"

@@ -66,10 +66,10 @@ def build(tab: gr.Tab, look: Look, jobs: Jobs | None) -> None:
             return
         whom = "all who can reach it" if jobs.for_all else "this machine alone"
         gr.Markdown(ON.format(whom=whom, limits=jobs.limits.words))
-        Panel(jobs, look).wire(tab, panel)
+        TrainingPanel(jobs, look).wire(tab, panel)
 
 
-class Panel:
+class TrainingPanel:
     """The panel's components and its answers."""
 
     def __init__(self, jobs: Jobs, look: Look):

@@ -17,7 +17,7 @@ from vitdemo.jobs.state import (
     Job,
 )
 from vitdemo.metrics import signed
-from vitdemo.page.components.task_list import Row
+from vitdemo.page.components.task_list import Task
 from vitdemo.runs import Run, read_history
 from vitdemo.runs.steps import read_steps
 from vitdemo.workbench import Workbench, final_accuracy
@@ -36,18 +36,18 @@ ACTIONS = {
 }
 
 
-def rows(jobs: Jobs, workbench: Workbench) -> list[Row]:
+def rows(jobs: Jobs, workbench: Workbench) -> list[Task]:
     found = {run.path.resolve(): run for run in workbench.runs()[0]}
     by_name = {run.name: run for run in found.values()}
     return [row(job, found.get(job.path), by_name) for job in jobs.all()]
 
 
-def row(job: Job, run: Run | None, runs: dict[str, Run]) -> Row:
+def row(job: Job, run: Run | None, runs: dict[str, Run]) -> Task:
     done = 1.0 if job.state in (FINISHED, STOPPED) else job.done
     actions = ACTIONS[job.state]
     if job.state == PAUSED and not job.begun:
         actions = [actions[0], DISCARD]
-    return Row(job.name, job.state, words(job, run), done, actions, guessed(job, run, runs))
+    return Task(job.name, job.state, words(job, run), done, actions, guessed(job, run, runs))
 
 
 def words(job: Job, run: Run | None) -> str:

@@ -9,7 +9,7 @@ import gradio as gr
 from vitdemo.class_maps import ClassMaps, maps, truth
 from vitdemo.errors import Stopped, VitdemoError
 from vitdemo.page.components.article import Article, Piece
-from vitdemo.page.components.maps import Maps, Row
+from vitdemo.page.components.maps import MapRow, Maps
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
     LONG_QUEUE,
@@ -175,7 +175,7 @@ def build(look: Look) -> None:
     cancel.click(stop, None, controls, **PRIVATE, **LIGHT_QUEUE)
 
 
-def drawn(found: ClassMaps, fill: str) -> tuple[Row, list[Piece]]:
+def drawn(found: ClassMaps, fill: str) -> tuple[MapRow, list[Piece]]:
     """The maps, and the meter where it was measured before."""
     known = found.truths.get(fill)
     return drawing.maps_row(found, known, fill), drawing.meter(found, known)

@@ -18,7 +18,7 @@ from vitdemo.page.components.article import (
     Plots,
     Text,
 )
-from vitdemo.page.components.maps import Panel, Row, peak
+from vitdemo.page.components.maps import MapRow, Panel, peak
 from vitdemo.page.components.table import Column, Table
 
 BEST = (
@@ -32,7 +32,7 @@ COLOURS |= {"rollout": "#d0576b", CENTRE: "#8a98ac"}  # at 2.9 : 1 or more, as t
 UNMEASURED = "Not measured yet for this picture, these maps and this fill: press the button above."
 
 
-def maps_row(answer: ClassMaps, known: Reading | None, fill: str) -> Row:
+def maps_row(answer: ClassMaps, known: Reading | None, fill: str) -> MapRow:
     """All maps side by side, each with its caption, its limit, its checks, and its score where
     `known`; badges are those of the fill."""
     classes, chance = answer.run.classes, answer.probabilities
@@ -41,7 +41,7 @@ def maps_row(answer: ClassMaps, known: Reading | None, fill: str) -> Row:
     )
     if answer.against is not None:
         asked += f" and {chance_of(classes, chance, answer.against)}"
-    return Row(
+    return MapRow(
         [panel(answer, found, known, fill) for found in answer.maps], f"{asked}.", ends=ends(answer)
     )
 

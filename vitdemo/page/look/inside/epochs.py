@@ -3,7 +3,7 @@
 import numpy as np
 
 from vitdemo.inside.epochs import EpochMap, across_epochs, with_epochs
-from vitdemo.page.components.maps import Maps, Panel, Row, peak
+from vitdemo.page.components.maps import MapRow, Maps, Panel, peak
 from vitdemo.page.kit import nearest
 from vitdemo.page.look.tab import Look
 from vitdemo.traced import Traced
@@ -32,12 +32,12 @@ def build(look: Look) -> None:
     look.add("inside/epochs", draw, [look.layer], [view])
 
 
-def row(found: Traced, layer: int, epochs: list[EpochMap], others: list[str]) -> Row | str:
+def row(found: Traced, layer: int, epochs: list[EpochMap], others: list[str]) -> MapRow | str:
     """A strip of maps, or which `others` have one, and how to keep the weights for it."""
     if not epochs:
         words = f"; choose {' or '.join(others)} above, which kept more" if others else ""
         return NONE_KEPT.format(name=found.run.name, others=words)
-    return Row([panel(found, each) for each in epochs], WORDS.format(layer=layer))
+    return MapRow([panel(found, each) for each in epochs], WORDS.format(layer=layer))
 
 
 def panel(found: Traced, each: EpochMap) -> Panel:

@@ -6,7 +6,7 @@ Letters: K filters, p their side in pixels.
 import gradio as gr
 import numpy as np
 
-from vitdemo.inside.learned import Filters, first_filters
+from vitdemo.inside.learned import PatchFilters, first_filters
 from vitdemo.page.components.article import Article, Piece, Text
 from vitdemo.page.components.pictures import Item, Pictures, strip
 from vitdemo.page.look.tab import Look
@@ -40,7 +40,7 @@ def build(look: Look) -> None:
     look.linked["filters"] = which
 
 
-def filter_pieces(found: Filters, which: str) -> list[Piece]:
+def filter_pieces(found: PatchFilters, which: str) -> list[Piece]:
     """Tiles with a number below each."""
     if which == PRINCIPAL:
         numbers = [f"{100 * share:.1f} %" for share in found.shares]

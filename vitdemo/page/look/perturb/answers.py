@@ -18,7 +18,7 @@ from PIL import Image
 from vitdemo import inputs
 from vitdemo.errors import DataError
 from vitdemo.page.components.article import Moved, Notice, Piece, Text
-from vitdemo.page.components.maps import Panel, Row, peak
+from vitdemo.page.components.maps import MapRow, Panel, peak
 from vitdemo.perturb.changes import PIECES, Changes, Removed
 from vitdemo.runs import Run
 from vitdemo.traced import Traced
@@ -138,7 +138,7 @@ def card(shift: Shift, still: str) -> Moved:
     return Moved(f"{shift.run.name}: {verdict}", rows)
 
 
-def maps_row(before: Traced, after: Traced, layer: int, changes: Changes) -> Row:
+def maps_row(before: Traced, after: Traced, layer: int, changes: Changes) -> MapRow:
     """Mean of the heads of `layer` and rollout up to it, untouched and changed."""
     named = [(after, "")]
     if not changes.untouched:
@@ -154,7 +154,7 @@ def maps_row(before: Traced, after: Traced, layer: int, changes: Changes) -> Row
         f"The attention of {after.run.name} follows. Bright patches are those that its answer is "
         "gathered from most: where the model looks now, not why it answers."
     )
-    return Row(panels, words)
+    return MapRow(panels, words)
 
 
 def map_panel(look: Traced, values: np.ndarray, title: str) -> Panel:
