@@ -13,7 +13,6 @@ A model that was trained without labels (DINO) has no classes: `run.classes` is 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 
 import timm
@@ -183,7 +182,6 @@ def load_timm_model(run: TimmRun, device: torch.device) -> nn.Module:
     return model.eval().to(device)
 
 
-@lru_cache(maxsize=256)
 def _without_weights(name: str) -> nn.Module:
     with torch.device("meta"):  # its parts alone: quick, and no memory
         model = timm.create_model(name, pretrained=False)

@@ -73,7 +73,7 @@ class MoreModels:
         return [self.row(name, name in there) for name in names]
 
     def row(self, name: str, is_there: bool) -> Task:
-        run, known = timm_run(f"{PREFIX}{name}"), TITLES.get(name)
+        run, known = self.workbench.cache.of(timm_run, f"{PREFIX}{name}"), TITLES.get(name)
         about = {"note": known.use if known else "", "title": known.title if known else ""}
         if now := self.fetching.progress(self.key(name)):
             stop = [("stop", "Stop")]
@@ -125,7 +125,7 @@ class MoreModels:
             raise ModelError("There is nothing of this kind on the page.")
         if self.fetching.progress(self.key(name)):
             raise ModelError(f"'{name}' is being downloaded already.")
-        return timm_run(f"{PREFIX}{name}")
+        return self.workbench.cache.of(timm_run, f"{PREFIX}{name}")
 
 
 def described(run: TimmRun) -> str:
