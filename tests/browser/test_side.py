@@ -1,5 +1,7 @@
 """Side by side: several models under the same controls."""
 
+import re
+
 from playwright.sync_api import expect
 
 from tests.browser.doing import fits, sources, wait_for_change, wait_until_drawn
@@ -39,5 +41,9 @@ def test_models_of_each_family_stand_under_one_slider_and_one_class(open_page, p
 
 def test_it_fits_a_phone(open_page, page_url):
     page = open_page(page_url + "?section=side", 390)
-    page.locator("#side-by-side figure").nth(2).wait_for()
+    figures = page.locator("#side-by-side figure")
+    figures.nth(2).wait_for()
+    figures.first.get_by_text("Numbers").click()
+    numbers = figures.first.get_by_role("table", name=re.compile("In percent"))
+    expect(numbers.get_by_role("rowheader").first).to_have_text("1")
     assert fits(page)

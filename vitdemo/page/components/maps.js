@@ -1,16 +1,17 @@
 // Several maps beside each other, each over the picture that was seen.
-const { largest, make, paint, plainName, ramp, saveOver } = vitdemo;
+const { grid, largest, make, paint, ramp, saveOver } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 
-function numbers(panel) {
-  const [rows, columns] = panel.grid;
-  const unit = panel.signed || largest(panel.values) > 1 ? largest(panel.values) || 1 : 1;
-  const head = make("tr", {}, make("th"), ...Array.from({ length: columns }, (_, j) => make("th", { text: j + 1, scope: "col" })));
-  const body = Array.from({ length: rows }, (_, i) =>
-    make("tr", {}, make("th", { text: i + 1, scope: "row" }),
-      ...Array.from({ length: columns }, (_, j) => make("td", { text: ((100 * panel.values[i * columns + j]) / unit).toFixed(1) }))));
-  const words = unit === 1 ? "In percent." : "In percent of the strongest.";
-  return [make("p", { className: "quiet", text: words }), make("div", { className: "scroll", tabIndex: 0 }, make("table", {}, make("thead", {}, head), make("tbody", {}, ...body)))];
+function numbers({ grid: [rows, columns], values, signed }) {
+  const unit = signed || largest(values) > 1 ? largest(values) || 1 : 1;
+  const counted = (count) => Array.from({ length: count }, (_, i) => i + 1);
+  const cells = Array.from(values, (value) => ({ text: ((100 * value) / unit).toFixed(1) }));
+  return grid({
+    caption: unit === 1 ? "In percent." : "In percent of the strongest.",
+    corner: "",
+    columns: counted(columns).map((text) => ({ text })),
+    rows: counted(rows).map((name) => ({ name, cells: cells.slice((name - 1) * columns, name * columns) })),
+  });
 }
 
 function figure(panel) {
@@ -21,7 +22,7 @@ function figure(panel) {
   const save = make("button", { type: "button", text: "PNG", "aria-label": `Save as PNG: ${panel.alt}` });
   save.addEventListener("click", () => saveOver(image, [canvas], overlay.getBoundingClientRect(), panel.alt));
   const more = make("details", {}, make("summary", { text: "Numbers" }));
-  more.addEventListener("toggle", () => more.childElementCount === 1 && more.append(...numbers(panel)));
+  more.addEventListener("toggle", () => more.childElementCount === 1 && more.append(numbers(panel)));
   const title = make("strong", { text: panel.title });
   if (panel.badge) title.append(make("span", { className: "badge", text: panel.badge, title: panel.badge_title }));
   const caption = make("figcaption", {}, title, ...panel.lines.map((text) => make("p", { text })),
