@@ -37,11 +37,13 @@ THEME = gr.themes.Soft(
 )
 # Each tab may bring its own, beside its code.
 OWN = {file.with_suffix(".css") for file in COMPONENTS.glob("*.html")}  # of one component alone
-CSS = sorted({*Path(__file__).parent.rglob("*.css")} - OWN)
+PRINT = Path(__file__).parent / "print.css"
+CSS = sorted({*Path(__file__).parent.rglob("*.css")} - OWN - {PRINT})
 JS = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
 PAGE_WIDE = [Path(__file__).parent / name for name in ("stream.js", "waiting.js", "names.js")]
 SCRIPTS = [*(file.read_text(encoding="utf-8") for file in PAGE_WIDE), head_script()]
 HEAD = "".join(f"<script>{script}</script>" for script in SCRIPTS)
+HEAD += f'<style media="print">{PRINT.read_text(encoding="utf-8")}</style>'
 
 
 def build_page(

@@ -1,4 +1,5 @@
-// Runs once, when the page has loaded: every figure gets a button that saves it as PNG at 2x.
+// Runs once, when the page has loaded: every figure gets a button that saves it as PNG at 2x, and
+// what is printed is light.
 () => {
   const SCALE = 2;
   const layers = (figure) =>
@@ -90,4 +91,13 @@
     });
   }).observe(document.body, { childList: true, subtree: true });
   offerAll();
+
+  // Paper is light.
+  const { classList } = document.body;
+  let dark = false;
+  addEventListener("beforeprint", () => {
+    dark = classList.contains("dark");
+    classList.remove("dark");
+  });
+  addEventListener("afterprint", () => classList.toggle("dark", dark));
 }
