@@ -12,7 +12,7 @@ from vitdemo.data import CIFAR10_MEAN, CIFAR10_STD, Pictures
 from vitdemo.errors import DataError, RunError
 from vitdemo.inputs import square_crop, to_uint8
 from vitdemo.page.data import classes, patches
-from vitdemo.page.data.augmentation import augmentations
+from vitdemo.page.data.augmentation import augmentations, first_of
 from vitdemo.recipes import RECIPES, get_recipe
 from vitdemo.training import augment
 from vitdemo.workbench import Workbench
@@ -85,6 +85,15 @@ def test_some_pictures_are_those_of_all(put_pictures):
 
 def pictures() -> list[Image.Image]:
     return [Image.fromarray(p) for p in noise(4, 20).permute(0, 2, 3, 1).numpy()]
+
+
+def test_the_recipe_of_a_model_that_is_here_comes_first_and_one_that_changes_pictures(tmp_path):
+    changing, plain = "vit-plain-cpu-augmented", "first-steps"
+    assert (RECIPES[changing].policy, RECIPES[plain].policy) == ("trivial", "none")
+    here = [make_run(tmp_path / name) for name in (plain, changing, "of-no-recipe")]
+    assert first_of(here)[:2] == [changing, plain]
+    assert sorted(first_of(here)) == sorted(RECIPES)
+    assert RECIPES[first_of([])[0]].policy != "none"
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -1,4 +1,4 @@
-"""Long work that a person can stop, and what a page keeps of a person."""
+"""How the page is wired: its queues, long work that a person can stop, what it keeps of one."""
 
 import gc
 import inspect
@@ -16,7 +16,7 @@ from vitdemo.jobs import Jobs
 from vitdemo.page import build_page, compare, kit, own_classes
 from vitdemo.page.compare import robustness
 from vitdemo.page.data import similar
-from vitdemo.page.kit import Stops
+from vitdemo.page.kit import MODEL_QUEUE, Stops
 from vitdemo.page.look.inside import ablation
 from vitdemo.workbench import Workbench
 
@@ -54,6 +54,18 @@ WORK = {
 }
 
 
+# Handlers that ask a model for an answer, by name: in every section of Look and of Data, and others
+ASKING = (
+    "Sections._draw_on.<locals>.draw_open",
+    "Sections._draw_when_opened.<locals>.draw",
+    *(f"Look.{name}" for name in ("ask", "change_model", "view_of", "begin", "answer_again")),
+    "Look.look_again",
+    "Look.connect.<locals>.show",
+    "Handlers.compare",
+    *(f"build.<locals>.{name}" for name in ("classify", "maps", "maps_file")),
+)
+
+
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stops")
@@ -84,6 +96,21 @@ def bound(page, method) -> list[Stops]:
     """Whose `method` of `Stops` a button of the page calls."""
     events = [each.fn for each in page.fns.values() if inspect.ismethod(each.fn)]
     return [fn.__self__ for fn in events if fn.__func__ is method]
+
+
+@pytest.mark.parametrize("name", ASKING)
+def test_who_asks_a_model_waits_for_a_turn(page, name):
+    asking = [fn for fn in page.fns.values() if getattr(fn.fn, "__qualname__", "") == name]
+    assert asking
+    assert {(fn.concurrency_id, fn.concurrency_limit) for fn in asking} == {
+        ("model", MODEL_QUEUE["concurrency_limit"])
+    }
+
+
+def test_long_work_waits_for_its_like_alone(page):
+    names = {*WORK, "why", "find", "time_it"}
+    assert {fn.concurrency_id for fn in page.fns.values() if fn.name in names} == {"long"}
+    assert {fn.concurrency_limit for fn in page.fns.values() if fn.concurrency_id == "long"} == {1}
 
 
 def test_all_long_work_ends_in_the_one_way_and_has_a_button_for_it(page):
