@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from vitdemo.page.confusion import matrix as drawing
-from vitdemo.page.confusion.matrix import COUNTS, PREDICTED_SHARES, SHARES
+from vitdemo.page import confusion as drawing
+from vitdemo.page.confusion import COUNTS, PREDICTED_SHARES, SHARES
 from vitdemo.predictions import predictions
 from vitdemo.workbench import Workbench
 
