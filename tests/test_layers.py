@@ -115,7 +115,7 @@ def test_no_html_stands_in_a_string():
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Constant) and re.search(r"</\w+>", str(node.value))
     ]
-    assert found == ["vitdemo.page"]  # the tags around the scripts of its head
+    assert set(found) == {"vitdemo.page"}  # the tags around what its head holds
 
 
 def circles(sources: dict[str, str]) -> list[str]:
