@@ -37,7 +37,7 @@ def press(page, words):
     page.locator("#trainings").get_by_role("button", name=words).first.click()
 
 
-def test_a_training_from_start_to_film(open_page, site):
+def test_a_training_from_start_to_film(site, open_page):  # the page ends before its server
     page = open_panel(open_page, site)
     expect(page.locator("#cost")).to_contain_text(re.compile(r"0\.\d+ M parameters.*minutes"))
     page.get_by_role("button", name="Ingredients").click()
@@ -57,11 +57,11 @@ def test_a_training_from_start_to_film(open_page, site):
     press(page, "Resume")
     expect(page.locator(STATE)).to_have_text("training")
     expect(page.locator("#live figure")).to_have_count(2)
+    expect(page.locator("#film .play")).to_be_enabled()  # a second epoch has ended
     press(page, "Stop and keep")
     expect(page.locator(STATE)).to_have_text("stopped")
     expect(page.locator("#trainings .words")).to_contain_text("of the test pictures")
 
-    expect(page.locator("#film .play")).to_be_enabled()
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     first = page.locator("#film .at input")
@@ -76,4 +76,3 @@ def test_a_training_from_start_to_film(open_page, site):
     press(page, "Discard")
     press(page, "Discard first-steps-1 for good")
     expect(page.locator("#trainings .none")).to_be_visible()
-    page.close()  # before its server, or the browser reports a lost connection
