@@ -7,6 +7,7 @@ import pytest
 import torch
 from playwright.sync_api import Page, expect
 
+from tests.browser.doing import download, fill, fits, open_tab
 from tests.making import VIT, make_run
 from tests.serving import ROOT, serve
 from vitdemo.lessons import FOLDER, LANGUAGE, Lesson, Step, read_lessons, with_facts
@@ -126,13 +127,20 @@ def closing_words(lesson: Lesson) -> str:
     return f"{tasks} of {tasks} tasks done, {told}"
 
 
+@pytest.fixture(scope="module", params=["mouse", "keyboard"])
+def walker(request, address, open_shared):  # the page ends before its server
+    """A page that all lessons are walked on, one after the other; and whether by keyboard."""
+    keyboard = request.param == "keyboard"
+    width, height = (390, 844) if keyboard else (1366, 768)
+    page = open_shared(f"{address}?tab=lessons", width=width, height=height, stranger=True)
+    return page, keyboard
+
+
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("keyboard, width, height", [(False, 1366, 768), (True, 390, 844)])
-def test_a_lesson_is_walked(open_page, address, lessons, name, keyboard, width, height):
-    lesson = lessons[name]
-    page = open_page(f"{address}?tab=lessons", width=width, height=height, stranger=True)
-    start = page.locator("#lessons").get_by_role("button", name=f"Start: {lesson.title}")
-    start.click()
+def test_a_lesson_is_walked(walker, lessons, name):
+    (page, keyboard), lesson = walker, lessons[name]
+    open_tab(page, "Lessons")
+    page.locator("#lessons").get_by_role("button", name=f"Start: {lesson.title}").click()
     for number, step in enumerate(lesson.steps, 1):
         expect(panel(page).locator(".title")).to_have_text(step.title)
         expect(panel(page).locator(".count")).to_have_text(f"{number} of {len(lesson.steps)}")
@@ -165,8 +173,7 @@ def test_a_lesson_is_walked(open_page, address, lessons, name, keyboard, width, 
     expect(panel(page)).to_be_hidden()
     card = page.locator("#lessons li").filter(has=page.get_by_role("heading", name=lesson.title))
     expect(card).to_contain_text("; done")
-    width_now = page.evaluate("document.documentElement.scrollWidth")
-    assert width_now <= width
+    assert fits(page)
 
 
 @pytest.fixture(scope="module")
@@ -254,31 +261,26 @@ def test_before_a_class_keys_lead_on_and_type_is_larger(open_page, small):
     assert "teach=1" in page.url
 
 
-def test_a_hand_out_is_saved_and_prints_on_two_sheets(open_page, address, browser, tmp_path):
+def test_a_hand_out_prints_on_two_sheets_and_the_calculator_compares(
+    open_page, address, browser, tmp_path
+):
     page = open_page(f"{address}?tab=lessons")
     page.locator("#hand-outs .label-wrap").click()
     expect(page.get_by_role("combobox", name="Lesson")).to_have_value("From pixels to tokens")
     for button, end in (("#hand-out", ""), ("#answers-out", "-answers")):
-        with page.expect_download() as download:
-            page.locator(button).click()
-        assert download.value.suggested_filename == f"vitdemo-1-tokens{end}.html"
-        download.value.save_as(tmp_path / "sheet.html")
+        file = download(page, page.locator(button))
+        assert file.suggested_filename == f"vitdemo-1-tokens{end}.html"
+        file.save_as(tmp_path / "sheet.html")
         paper = browser.new_page()
         paper.goto((tmp_path / "sheet.html").as_uri())
         pdf = paper.pdf(prefer_css_page_size=True)
         paper.close()
         assert 1 <= len(re.findall(rb"/Type\s*/Page[^s]", pdf)) <= 2
-
-
-def test_the_calculator_compares_and_measures(open_page, small):
-    page = open_page(f"{small}?tab=lessons")
     page.locator("#cost-of .label-wrap").click()
-    page.locator("#cost-width input[type=number]").fill("256")
-    page.keyboard.press("Tab")
     table = page.locator("#cost-table")
+    fill(page, "#cost-width", 256)
     expect(table.get_by_role("row", name="for pairs of tokens")).to_contain_text("× 2.00")
     page.locator("#cost-measure").click()
     expect(table).to_contain_text("ms here (median of")
-    page.locator("#cost-patch input[type=number]").fill("5")
-    page.keyboard.press("Tab")
+    fill(page, "#cost-patch", 5)
     expect(table).to_contain_text("Patches of 5 pixels do not fill a side of 32.")
