@@ -33,6 +33,20 @@ TINY = Recipe(
 )
 
 
+LONG = (
+    "test_train_cli.py",
+    "test_shipped.py",
+    "test_cifar10.py",
+    "test_training.py",
+    "test_jobs.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Of what needs no browser the longest files first: no process is left alone with one."""
+    items.sort(key=lambda item: item.path.parent.name != "browser" and 2 - (item.path.name in LONG))
+
+
 def pytest_collection_finish():
     gc.freeze()  # each training collects: half a second where all that is imported is searched
 
