@@ -14,9 +14,9 @@ from vitdemo.faithfulness.measured import read_measured
 from vitdemo.inputs import load_image
 from vitdemo.metrics import accuracy
 from vitdemo.metrics.learning import setting
+from vitdemo.metrics.recipe_ablation import gain_rows
 from vitdemo.models import count_macs, count_parameters
 from vitdemo.page.compare.ablation import ablation
-from vitdemo.page.compare.ablation import row as row_of
 from vitdemo.page.look.picture import example_files
 from vitdemo.recipes import RECIPES
 from vitdemo.training import predict
@@ -110,11 +110,10 @@ def test_the_figures_state_what_each_change_bought():
     found = ablation(Workbench([ROOT / "assets" / "runs"], None, torch.device("cpu")), BASE)
     ingredients = {run.name for run in SHIPPED if BASE + "-" in run.name} - MADE_TO_FAIL
     assert {gain.run for gain in found.near} == ingredients
-    for gain in found.gains:
-        if BASE not in gain.run:
-            continue
-        _, right, gained, interval, *_ = row_of(gain)
-        assert f"| {right} % | {gained} | {interval} |" in rows_of(gain.run)["figures.md"]
+    _, (_, *rows) = gain_rows(found)
+    for name, right, gained, interval, *_ in rows:
+        if BASE in name:
+            assert f"| {right} % | {gained} | {interval} |" in rows_of(name)["figures.md"]
 
 
 def test_recipes_of_the_ablation_state_what_was_measured(run):
