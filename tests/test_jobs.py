@@ -316,7 +316,7 @@ def test_train_py_is_killed_goes_on_and_is_stopped(tmp_path, put_pictures):
     jobs = Jobs(tmp_path / "runs", put_pictures(PICTURES), "cpu")
     name = jobs.start("first-steps", TINY | LONG).name
     wait_for(jobs, name, "training")
-    time.sleep(random.uniform(0, 2))
+    time.sleep(random.uniform(0, 0.5))
     processes.end(process(jobs, name))
     job = jobs.job(name)
     assert job.state == "failed" and job.words.startswith("It ended without a word: killed")
