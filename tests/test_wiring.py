@@ -1,6 +1,7 @@
 """How the page is wired: its queues, long work that a person can stop, what it keeps of one."""
 
-import gc
+import asyncio
+import contextlib
 import inspect
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,6 @@ from vitdemo.page.kit import MODEL_QUEUE, Stops
 from vitdemo.page.look.inside import ablation
 from vitdemo.workbench import Workbench
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 STEP = SimpleNamespace(change="noise", accuracy=0.5, done=1, total=2)
 
 
@@ -73,9 +73,15 @@ def page(tmp_path_factory):
     workbench = Workbench([folder / "runs"], folder / "none", torch.device("cpu"))
     workbench.sample = lambda run, count: range(count)  # the work itself is not done
     jobs = Jobs(folder / "trained", folder / "none", "cpu")
+
+    def built():
+        """In a loop that is closed: gradio would make one and leave it open."""
+        with contextlib.closing(asyncio.new_event_loop()) as loop:
+            asyncio.set_event_loop(loop)
+            return build_page(workbench, jobs)
+
     with ThreadPoolExecutor(1) as thread:  # this one may have a loop, of tests in a browser
-        yield thread.submit(build_page, workbench, jobs).result()
-    gc.collect()  # event loops that gradio made and left open, while this file is there to bear it
+        return thread.submit(built).result()
 
 
 @pytest.fixture
