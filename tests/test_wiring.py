@@ -1,7 +1,6 @@
 """How the page is wired: its queues, long work that a person can stop, what it keeps of one."""
 
 import asyncio
-import contextlib
 import inspect
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
@@ -74,14 +73,11 @@ def page(tmp_path_factory):
     workbench.sample = lambda run, count: range(count)  # the work itself is not done
     jobs = Jobs(folder / "trained", folder / "none", "cpu")
 
-    def built():
-        """In a loop that is closed: gradio would make one and leave it open."""
-        with contextlib.closing(asyncio.new_event_loop()) as loop:
-            asyncio.set_event_loop(loop)
-            return build_page(workbench, jobs)
+    async def built():
+        return build_page(workbench, jobs)  # in no loop gradio makes some, and leaves them open
 
     with ThreadPoolExecutor(1) as thread:  # this one may have a loop, of tests in a browser
-        return thread.submit(built).result()
+        return thread.submit(asyncio.run, built()).result()
 
 
 @pytest.fixture
