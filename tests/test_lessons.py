@@ -142,6 +142,12 @@ def test_the_shipped_lessons_are_whole(shipped):
         assert {*lesson.figures, *lesson.answers} <= {*FIGURES}
 
 
+def test_lessons_speak_of_the_best_model_whose_tokens_are_patches(shipped):
+    best = next(run for run in shipped.explained_runs() if run.spec.family == "vit")
+    assert best.spec.options["stem"] == "conv"
+    assert fact(shipped, "vit", "name") == "vit-small-pretrained"
+
+
 def test_facts_are_the_files_own(shipped):
     run = shipped.run("vit-small-pretrained")
     right = run.evaluation.probabilities.argmax(1) == run.evaluation.labels
@@ -197,7 +203,7 @@ def test_hand_outs_hold_questions_and_answers_where_they_are_asked_for(shipped, 
     with pytest.raises(LessonError, match="no figure 'none'"):
         handout(lesson("## S\nW.", "goal: G\nfigures: none"), shipped)
     page = handout(lesson("## S\nW.", "goal: G\nfigures: heads"), bench(tmp_path))
-    assert "The figure 'heads' is missing: it needs a Vision" in unescape(page)
+    assert "The figure 'heads' is missing: it needs a plain Vision" in unescape(page)
 
 
 def test_cost_follows_the_formulas():

@@ -122,6 +122,7 @@ def test_every_slider_changes_the_picture_and_reset_brings_it_back(section):
         slider.press("ArrowRight")
     expect(now(section)).to_have_text("Now: noise 12 grey levels.")
     reset.click()
+    expect(now(section)).to_have_text(UNTOUCHED)
     fill(section, "#hands-blur", 3)
     expect(now(section)).to_have_text("Now: blur 3 % of the side.")
     fill(section, "#hands-blur", "")  # an empty field changes nothing

@@ -27,7 +27,7 @@ PICTURE = Path(__file__).parents[2] / "assets" / "photos" / "cat.jpg"  # of all 
 NEAR, FAR = 0.5, 0.85  # of the distance of a head that looks at every patch alike
 NAMED = re.compile(r"\{([^{}\s.]+)\.([a-z_]+)\}")
 ROLES = {
-    "vit": "a Vision Transformer trained from scratch",
+    "vit": "a plain Vision Transformer trained from scratch",
     "tuned": "a fine-tuned Vision Transformer of timm's",
     "conv": "a convolutional model",
     "tested": "a model with test answers",
@@ -81,8 +81,9 @@ def run_of(workbench: Workbench, of: str) -> Run:
 def role(run: Run) -> str:
     if run.spec.family in CONVOLUTIONAL:
         return "conv"
-    is_trained_here = run.has_evaluation or bool(run.history)
-    return "vit" if run.spec.family == "vit" else "tuned" if is_trained_here else ""
+    if run.spec.family == "vit":  # one linear projection makes its tokens, as lessons say
+        return "vit" if run.spec.options.get("stem", "patch") == "patch" else ""
+    return "tuned" if run.has_evaluation or run.history else ""
 
 
 def _evaluated(read: Callable[[np.ndarray, np.ndarray, Run], str]):
