@@ -36,6 +36,8 @@ COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
 ADDRESS, VISITED = "window.location.search", "vitdemo.visited"
 # The browser alone answers a change of layer, but for an open section that asks a model about it.
 MOVED = "(moves, ...open) => [WHERE.every((name, i) => name === open[i]) ? moves + 1 : moves]"
+# A model that was chosen while a picture was on its way is not the one that answered it.
+BEHIND = "(view, model, times) => [view?.run && view.run !== model ? times + 1 : times]"
 # The keyboard goes where the picture went; on a phone, where the map lies below, so does the page.
 FOCUS = """() => requestAnimationFrame(() => {
   window.scrollTo(0, 0);
@@ -61,6 +63,7 @@ class Look(Sections):
         self.picture = gr.State(None, time_to_live=picture.KEPT_SECONDS)
         self.section = gr.Textbox(FIRST_SECTION, visible="hidden", label="section")
         self.moves: dict[tuple[str, ...], gr.Number] = {}  # of the layer, while a section is open
+        self.behind = gr.Number(0, visible="hidden", label="answers of a model chosen before")
         self.given = Picture(elem_id="picture")
         self.offers = Offers(elem_id="offers")
         self.answered = Answers(elem_id="answers")
@@ -230,8 +233,11 @@ class Look(Sections):
         self.wire(self.tabs)
         last = {"trigger_mode": "always_last", **HIDDEN, **MODEL_QUEUE}
         sources = [self.given.ask, self.offers.ask]  # one event: the last wish is answered last
-        gr.on(sources, self.ask, self.asking, self.everything, **last)
-        self.model.input(self.change_model, self.asking, self.of_model, **last)
+        answered = gr.on(sources, self.ask, self.asking, self.everything, **last)
+        seen = [self.view, self.model, self.behind]
+        answered.success(None, seen, self.behind, js=BEHIND, **HIDDEN)
+        chosen = [self.model.input, self.behind.change]
+        gr.on(chosen, self.change_model, self.asking, self.of_model, **last)
         settings = [component.input for component in self.settings]
         gr.on(settings, self.view_of, [*self.always, *self.settings], self.view, **last)
         self.view.layer(None, None, self.layer, js=LAYER, **HIDDEN)
