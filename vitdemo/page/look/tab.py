@@ -233,9 +233,9 @@ class Look(Sections):
         self.wire(self.tabs)
         last = {"trigger_mode": "always_last", **HIDDEN, **MODEL_QUEUE}
         sources = [self.given.ask, self.offers.ask]  # one event: the last wish is answered last
-        answered = gr.on(sources, self.ask, self.asking, self.everything, **last)
+        gr.on(sources, self.ask, self.asking, self.everything, **last)
         seen = [self.view, self.model, self.behind]
-        answered.success(None, seen, self.behind, js=BEHIND, **HIDDEN)
+        self.view.change(None, seen, self.behind, js=BEHIND, **HIDDEN)
         chosen = [self.model.input, self.behind.change]
         gr.on(chosen, self.change_model, self.asking, self.of_model, **last)
         settings = [component.input for component in self.settings]
