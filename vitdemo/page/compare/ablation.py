@@ -88,8 +88,8 @@ def build(tab: gr.Tab, workbench: Workbench, asked: Callable) -> None:
         return gr.Tabs(selected=tab.id), gr.update(value=event.pick) if known else gr.skip()
 
     gr.on([tab.select, base.input], draw, inputs=base, outputs=[base, table], **QUIET)
-    at_base = asked(opened, outputs=[tab.parent, base], **QUIET)
-    at_base.then(draw, base, [base, table], **QUIET).then(None, js=SHOW, **QUIET)
+    # The tab draws it, as it opens.
+    asked(opened, outputs=[tab.parent, base], **QUIET).then(None, js=SHOW, **QUIET)
 
 
 def drawn(found: Ablation) -> list[Piece]:
