@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from vitdemo.downloads import OnBytes, Speed, followed
@@ -16,23 +17,29 @@ class DownloadProgress(NamedTuple):
     words: str
 
 
+@dataclass(eq=False)
+class _Download:
+    progress: DownloadProgress
+    stopped: threading.Event = field(default_factory=threading.Event)  # by a person
+    ended: threading.Event = field(default_factory=threading.Event)
+
+
 class Fetching:
     """The downloads under way: each has a key, of which there is one at a time."""
 
     def __init__(self):
-        self._stops: dict[Hashable, tuple[threading.Event, threading.Event]] = {}
-        self._now: dict[Hashable, DownloadProgress] = {}
+        self._under_way: dict[Hashable, _Download] = {}
 
     def progress(self, key: Hashable) -> DownloadProgress | None:
         """How far it is; None: none is under way."""
-        return self._now.get(key)
+        found = self._under_way.get(key)
+        return found.progress if found else None
 
     def stop(self, key: Hashable) -> None:
         """Returns once it has ended: what is shown next must not call it under way still."""
-        if key in self._stops:
-            stopped, ended = self._stops[key]
-            stopped.set()
-            ended.wait(PATIENCE)
+        if found := self._under_way.get(key):
+            found.stopped.set()
+            found.ended.wait(PATIENCE)
 
     def follow(self, key: Hashable, work: Callable[[OnBytes], object]) -> Iterator[None]:
         """Do `work(on_bytes)`, a download; it gives now and then, with `progress` up to date.
@@ -40,15 +47,15 @@ class Fetching:
         Nothing where one of this key is under way. Raises `Stopped` after `stop`, and what the work
         raises; who asks for no more values ends it, too.
         """
-        if key in self._stops:
+        if key in self._under_way:
             return
-        stopped, ended, speed = threading.Event(), threading.Event(), Speed()
-        self._stops[key], self._now[key] = (stopped, ended), DownloadProgress(0.0, speed.told(0, 0))
+        speed = Speed()
+        own = self._under_way[key] = _Download(DownloadProgress(0.0, speed.told(0, 0)))
         try:
-            for done, total in followed(work, stopped.is_set):
+            for done, total in followed(work, own.stopped.is_set):
                 share = done / total if total else 0.0
-                self._now[key] = DownloadProgress(share, speed.told(done, total))
+                own.progress = DownloadProgress(share, speed.told(done, total))
                 yield
         finally:
-            del self._stops[key], self._now[key]
-            ended.set()
+            del self._under_way[key]
+            own.ended.set()
