@@ -27,20 +27,22 @@ PLACES = {  # tab -> what is to be seen in it
     "Training progress": ["#plots svg", "#learning table"],
     "Per-class metrics": ["#per-class table", "#ranking figure"],
     "Confusion matrix": ["#confusion-matrix button"],
-    "Errors": ["#errors-kinds [data-pick]", "#errors-pictures img"],
+    "Errors": ["#errors-kinds [data-pick]", "#errors-pictures .thumb"],
     "Calibration": ["#calibration figure"],
     "Compare models": ["#models table", "#gains table"],
     "Data": ["#classes figure"],
 }
 # Clicks `button`, and waits until all `places` are to be seen (and `gone` is not) and painted.
-CLICKED = """([button, places, gone]) => new Promise(done => {
-    const shown = place => [...document.querySelectorAll(place)].some(part => part.offsetParent);
-    const drawn = () => places.every(shown) && !(gone && document.querySelector(gone));
+# What is not seen within half a minute is named.
+CLICKED = """([button, places, gone]) => new Promise((done, fail) => {
+    const shown = place => [...document.querySelectorAll(place)].some(part => part.checkVisibility());
+    const missing = () => places.filter(place => !shown(place))
+        .concat(gone && document.querySelector(gone) ? ["not " + gone] : []);
     const started = performance.now();
-    const look = () => drawn()
-        ? requestAnimationFrame(() => requestAnimationFrame(
-            () => done((performance.now() - started) / 1000)))
-        : setTimeout(look, 2);
+    const seconds = () => (performance.now() - started) / 1000;
+    const look = () => !missing().length
+        ? requestAnimationFrame(() => requestAnimationFrame(() => done(seconds())))
+        : seconds() > 30 ? fail(new Error("Not seen: " + missing().join(", "))) : setTimeout(look, 2);
     button.click();
     look();
 })"""
@@ -97,7 +99,7 @@ def next_page(page: Page) -> float:
     picture = page.locator("#errors-pictures [data-pick]").first.get_attribute("data-pick")
     button = page.get_by_role("button", name="Next pictures").element_handle()
     gone = f"#errors-pictures [data-pick='{picture}']"
-    return page.evaluate(CLICKED, [button, ["#errors-pictures img"], gone])
+    return page.evaluate(CLICKED, [button, ["#errors-pictures .thumb"], gone])
 
 
 def laid_out(browser: Browser, address: str, runs: list[str]) -> dict[str, list[float]]:
