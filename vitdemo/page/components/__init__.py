@@ -35,7 +35,15 @@ FETCHED_WITHIN = 300  # seconds: younger files stay in any case
 LOOK_EVERY = 64  # files between two looks at how many bytes there are
 NO_ROOM = "The server cannot keep what it is to show: whoever runs it has to make room."
 _written = itertools.count(1)  # files
-SHARED = ("shared.js", "matrices.js", "table.js", "pictures.js", "grid.js")
+SHARED = (
+    "shared.js",
+    "matrices.js",
+    "table.js",
+    "pictures.js",
+    "grid.js",
+    "map_words.js",
+    "head_rows.js",
+)
 
 
 class Drawing(gr.HTML):

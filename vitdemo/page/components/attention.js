@@ -1,7 +1,8 @@
 // The attention of one picture under the pointer. The server sends matrices; what only reads them
 // again (another patch, head, layer, direction, colour) is answered here, without a request.
 // `element` stays while `props.value` (see attention.py) changes.
-const { address, largest, lineOf, make, matrices, paint, patchOf, percent, plainName, ramp, rove, saveOver, table, tokenNamed, tokensOf } = vitdemo;
+const { address, headWall, largest, lineOf, make, matrices, paint, patchOf, percent, ramp, saveOver, tokenNamed, tokensOf } = vitdemo;
+const { mapTables, mapTitle, mapWords, patchesOf, shareOfPatches } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [where, large, wall] = [part("where"), part("large"), part("wall")];
 const SOURCES = { mean: "mean of heads", rollout: "rollout", similar: "similar tokens" };
@@ -13,7 +14,6 @@ let look = null; // what is drawn: the value, its matrices and its tokens
 let own = false; // whether a person chose the source; else it is the one that measured truest
 let newest = 0; // of several values on their way, the last one counts
 let pointed = null; // number of the patch under the pointer
-let thumbnails = []; // {button, canvas, layer, of, head}
 let other = "rollout"; // what the wall shows behind the heads: the source that was chosen last
 let cursor = 0; // the patch that the arrow keys stand on
 
@@ -25,7 +25,7 @@ const tokenOf = (code) => tokenNamed(look, code);
 const asked = () => (pointed === null ? tokenOf(state.token) : patch(pointed));
 const incoming = () => state.direction === "incoming" && state.of !== "similar";
 const line = (of, layer, head, token) => lineOf(look, of, layer, head, token, state.direction === "incoming");
-const patches = (values) => values.subarray(look.prefix.length);
+const patches = (values) => patchesOf(look, values);
 
 // --- drawing ---
 
@@ -38,12 +38,13 @@ function draw() {
   drawing = 0;
   if (!look) return;
   const token = asked();
+  const thumbnails = heads.all();
   const maps = thumbnails.map(({ of, layer, head }) => {
     const values = line(of, layer, head, token);
     return values && patches(values);
   });
-  const heads = maps.filter((map, i) => map && thumbnails[i].of === "head");
-  const top = state.scale ? Math.max(...heads.map(largest), 0) : null;
+  const drawn = maps.filter((map, i) => map && thumbnails[i].of === "head");
+  const top = state.scale ? Math.max(...drawn.map(largest), 0) : null;
   thumbnails.forEach(({ button, canvas, of }, i) => {
     button.classList.toggle("waits", !maps[i]);
     if (maps[i]) paint(canvas, maps[i], look.grid, { top: of === "head" ? top : null, signed: of === "similar" });
@@ -79,39 +80,22 @@ function mark(ring, number) {
 
 // --- words ---
 
-const from = () => (look.rollout.first > 1 ? `layers ${look.rollout.first} to ${state.layer}` : `layers 1 to ${state.layer}`);
-
-function title(token) {
-  const of = {
-    head: `Layer ${state.layer}, head ${state.head}`,
-    mean: `Layer ${state.layer}, mean of ${look.heads} heads`,
-    rollout: `Attention rollout of ${state.layer > look.rollout.first ? from() : `layer ${state.layer}`}${look.rollout.words}`,
-    similar: `After layer ${state.layer}`,
-  }[state.of];
-  if (state.of === "similar") return `${of}: which patches have tokens similar to that of ${token.name}`;
-  return incoming() ? `${of}: who attends to ${token.name}` : `${of}: what ${token.name} attends to`;
-}
-
-const total = (map) => map.reduce((sum, value) => sum + value, 0);
-
-function place(map) {
-  let best = 0;
-  for (let i = 1; i < map.length; i++) if (map[i] > map[best]) best = i;
-  return `row ${Math.floor(best / look.grid[1]) + 1}, column ${(best % look.grid[1]) + 1}`;
-}
+// Which map is drawn, as map_words.js takes it.
+const view = () => ({ of: state.of, layer: state.layer, head: state.head, incoming: incoming() });
+const title = (token) => mapTitle(look, view(), token);
 
 function say(token, values) {
-  const little = values && state.of !== "similar" && !incoming() && look.prefix.length ? total(patches(values)) : 1;
+  const share = values ? shareOfPatches(look, view(), values) : 1;
   part("title").textContent = title(token);
-  part("little").textContent = little < 0.2 ? `All patches together get only ${percent(little)}.` : "";
+  part("little").textContent = share < 0.2 ? `All patches together get only ${percent(share)}.` : "";
   large.setAttribute("aria-label", `Large map. ${title(token)}`);
   for (const button of part("tokens").children) {
     const found = look.tokens.found.find((each) => each.code === button.dataset.code);
     button.setAttribute("aria-pressed", String(found === tokenOf(state.token)));
-    const share = values && found.indices.length === 1 && state.of !== "similar" ? percent(values[found.indices[0]]) : "";
-    button.querySelector("b").textContent = share;
+    const own = values && found.indices.length === 1 && state.of !== "similar" ? percent(values[found.indices[0]]) : "";
+    button.querySelector("b").textContent = own;
   }
-  part("pointed").textContent = values ? words(token, values) : waiting();
+  part("pointed").textContent = values ? mapWords(look, view(), values, pointed) : waiting();
 }
 
 function waiting() {
@@ -119,104 +103,18 @@ function waiting() {
   return "The numbers of this map are on their way.";
 }
 
-function words(token, values) {
-  const map = patches(values);
-  const top = largest(map);
-  const answering = look.tokens.answering;
-  let text = "";
-  if (pointed !== null && state.of !== "similar") {
-    const own = line(state.of, state.layer, state.head, answering);
-    const share = own && (incoming() ? `gives ${percent(own[look.prefix.length + pointed])} to ${answering.name}` : `gets ${percent(own[look.prefix.length + pointed])} from ${answering.name}`);
-    text = `Row ${patch(pointed).code.replace(",", ", column ")}${share ? ` ${share}` : ""}. `;
-  }
-  if (state.of === "similar") return `${text}Cosine of the tokens: most similar besides itself where orange is deepest, opposite where purple.`;
-  if (incoming()) return `${text}Most from ${place(map)}: ${percent(top)} of that patch's attention.`;
-  const sum = total(map);
-  text += `Most at ${place(map)}: ${percent(top)}.`;
-  if (look.prefix.length && sum < 0.2) return `${text} All patches together get only ${percent(sum)}: the rest is with ${look.prefix.length > 1 ? "tokens that are no patch" : "the class token itself"}, so read this map with care.`;
-  if (look.prefix.length) return `${text} All patches together get ${percent(sum)}.`;
-  return text;
-}
-
 // --- the wall ---
 
-function ordered(layer) {
-  const values = { distance: look.distances, entropy: look.entropies }[state.order];
-  const heads = Array.from({ length: look.heads }, (_, i) => i + 1);
-  return values ? heads.sort((a, b) => values[layer - 1][a - 1] - values[layer - 1][b - 1]) : heads;
-}
+const heads = headWall(wall, SOURCES, (changes) => choose(changes));
 
-// [{layer, head}] of a row of heads for each layer; across layers, all heads in one order.
-function rows() {
-  const layers = Array.from({ length: look.layers }, (_, i) => i + 1);
-  const values = { distance: look.distances, entropy: look.entropies }[state.order];
-  if (!state.across || !values) return layers.map((layer) => ordered(layer).map((head) => ({ layer, head })));
-  const all = layers.flatMap((layer) => ordered(layer).map((head) => ({ layer, head })));
-  all.sort((a, b) => values[a.layer - 1][a.head - 1] - values[b.layer - 1][b.head - 1]);
-  return layers.map((layer) => all.slice((layer - 1) * look.heads, layer * look.heads));
-}
-
-// How many blocks of layers stand side by side, so that thumbnails are as large as the room allows.
-function blocks(columns) {
-  const width = wall.clientWidth;
+function room() {
   const narrow = getComputedStyle(part("both")).flexDirection === "column";
-  const height = narrow ? 600 : Math.max(large.clientHeight + 70, 240);
-  const side = (count) => {
-    const rows = Math.ceil(look.layers / count);
-    return Math.min((width - 14 * (count - 1) - 22 * count) / (columns * count) - 2, (height - 16) / rows - 2, 110);
-  };
-  const counts = [1, 2, 3, 4].filter((count) => count <= look.layers);
-  const count = counts.reduce((best, each) => (side(each) > side(best) + 1 ? each : best));
-  return { count, side: Math.max(Math.floor(side(count)), 18) };
+  return [wall.clientWidth, narrow ? 600 : Math.max(large.clientHeight + 70, 240)];
 }
 
 function build() {
-  const sorted = state.order !== "own";
-  const across = sorted && state.across;
-  const columns = look.heads + (across ? 0 : 1);
-  const { count, side } = blocks(columns);
-  const each = Math.ceil(look.layers / count);
-  const all = rows();
-  thumbnails = [];
-  wall.replaceChildren();
-  for (let first = 0; first < look.layers; first += each) {
-    const block = make("div", { className: "block", style: `grid-template-columns: 20px repeat(${columns}, ${side}px)` });
-    const names = [...Array(look.heads).keys()].map((i) => (sorted ? (i ? "" : "near") : i ? i + 1 : side > 40 ? "head 1" : "h1"));
-    if (sorted) names[0] = state.order === "distance" ? "nearest" : "focused";
-    block.append(make("span"), ...[...names, ...(across ? [] : [other])].map((text) => make("span", { text, title: text, ariaHidden: "true" })));
-    for (const [offset, row] of all.slice(first, first + each).entries()) {
-      const layer = first + offset + 1;
-      block.append(make("span", { className: "side", text: across ? "" : layer, title: across ? "" : `layer ${layer}` }));
-      for (const { layer, head } of row) block.append(thumbnail(layer, "head", head, across ? `${layer}·${head}` : sorted ? head : ""));
-      if (!across) block.append(thumbnail(layer, other, 1, ""));
-    }
-    wall.append(block);
-  }
-  built = { columns };
-  press();
-}
-let built = { columns: 1 };
-
-function thumbnail(layer, of, head, chip) {
-  const canvas = make("canvas", { width: 1, height: 1 });
-  const numbers = `distance ${look.distances[layer - 1][head - 1].toFixed(2)} patches, entropy ${look.entropies[layer - 1][head - 1].toFixed(2)} bits`;
-  const label = of === "head" ? `Layer ${layer}, head ${head}: ${numbers}` : `Layer ${layer}, ${SOURCES[of]}`;
-  const button = make("button", { type: "button", title: label, "aria-label": label }, canvas, chip === "" ? null : make("small", { text: chip }));
-  button.classList.toggle("row", of !== "head");
-  button.addEventListener("click", () => choose(of === "head" ? { of, layer, head } : { of, layer }));
-  thumbnails.push({ button, canvas, layer, of, head });
-  return button;
-}
-
-const settle = rove(wall, () => thumbnails.map(({ button }) => button), () => built.columns);
-function press() {
-  let chosen = thumbnails[0]?.button;
-  for (const { button, of, layer, head } of thumbnails) {
-    const is = of === state.of && layer === state.layer && (of !== "head" || head === state.head);
-    button.setAttribute("aria-pressed", String(is));
-    if (is) chosen = button;
-  }
-  settle(chosen);
+  heads.build(look, { order: state.order, across: state.across, other, room: room() });
+  heads.press(state);
 }
 
 // --- what a person chooses ---
@@ -244,7 +142,7 @@ function choose(changes, { quietly = false } = {}) {
   const behind = other;
   if (state.of !== "head") other = state.of;
   if (look && (other !== behind || ["order", "across"].some((name) => name in changes))) build();
-  press();
+  heads.press(state);
   drawSoon();
 }
 
@@ -332,25 +230,13 @@ document.addEventListener("vitdemo:layer", (event) => {
 function tables() {
   const token = asked();
   const values = line(state.of, state.layer, state.head, token);
-  if (!look || !values || !part("numbers").open) return;
-  const map = patches(values);
-  const columns = look.grid[1];
-  const scale = state.of === "similar" ? 1 : 100;
-  const grid = Array.from({ length: look.grid[0] }, (_, i) => [i + 1, ...Array.from(map.subarray(i * columns, (i + 1) * columns), (value) => (scale * value).toFixed(scale === 1 ? 3 : 2))]);
-  const head = ["row", ...Array.from({ length: columns }, (_, i) => i + 1)];
-  const heads = look.distances.flatMap((each, l) => each.map((distance, h) => [`layer ${l + 1}, head ${h + 1}`, distance.toFixed(2), look.entropies[l][h].toFixed(2)]));
-  const names = ["head", "attention distance (patches)", "entropy (bits)"];
-  const file = (name) => `vitdemo-${plainName(`${look.run} ${name}`)}`;
-  part("tables").replaceChildren(
-    make("p", { text: `${title(token)}, ${scale === 1 ? "as cosines" : "in percent"}` }), table({ columns: head, rows: grid, file: file(title(token)), tall: true }),
-    make("p", { text: `Attention distance: how far from itself a patch looks, on average. Entropy: over how many places attention is spread, 0 bits for one, ${Math.log2(look.size).toFixed(1)} for all ${look.size} tokens alike.` }),
-    table({ columns: names, rows: heads, file: file("heads"), tall: true }));
+  if (look && values && part("numbers").open) part("tables").replaceChildren(...mapTables(look, view(), token, values));
 }
 part("numbers").addEventListener("toggle", tables);
 document.addEventListener("vitdemo:drawn", () => part("numbers").open && pointed === null && tables());
 
 part("save-map").addEventListener("click", () => saveOver(part("seen"), [large.querySelector("canvas")], large.getBoundingClientRect(), `${look.run} ${title(asked())}`));
-part("save-wall").addEventListener("click", () => saveOver(part("seen"), thumbnails.map(({ canvas }) => canvas), wall.getBoundingClientRect(), `${look.run} all heads`));
+part("save-wall").addEventListener("click", () => saveOver(part("seen"), heads.all().map(({ canvas }) => canvas), wall.getBoundingClientRect(), `${look.run} all heads`));
 
 // --- what the server sends ---
 
@@ -411,8 +297,8 @@ function take(found) {
   part("seen").src = found.seen.url;
   part("seen").alt = `The picture as ${found.run} sees it, in ${found.grid[0]} by ${found.grid[1]} patches`;
   wall.style.setProperty("--seen", `url("${found.seen.url}")`);
-  const heads = Array.from({ length: found.heads }, (_, i) => `head ${i + 1}`);
-  part("source").replaceChildren(...heads.map((value) => make("option", { value, text: value })), ...Object.keys(SOURCES).map((value) => make("option", { value, text: SOURCES[value] })));
+  const names = Array.from({ length: found.heads }, (_, i) => `head ${i + 1}`);
+  part("source").replaceChildren(...names.map((value) => make("option", { value, text: value })), ...Object.keys(SOURCES).map((value) => make("option", { value, text: SOURCES[value] })));
   part("tokens").replaceChildren(...found.tokens.found.map(({ code, name }) => {
     const button = make("button", { type: "button" }, `${name.replace(/^the /, "")} `, make("b"));
     button.dataset.code = code;

@@ -93,5 +93,18 @@ Object.assign(window.vitdemo, (() => {
     return step >= 0 && add(out, look.rolled, step, 0, token, column) ? out : null;
   }
 
-  return { floats, lineOf, matrices, patchOf, tokenNamed, tokensOf };
+  // The heads of all layers, [{layer, head}] a layer: in the model's own order, or by what was measured
+  // of them, in each layer or, `across` them, in one order through all rows.
+  function headRows(look, order, across) {
+    const values = { distance: look.distances, entropy: look.entropies }[order];
+    const measured = ({ layer, head }) => values[layer - 1][head - 1];
+    const count = (length) => Array.from({ length }, (_, i) => i + 1);
+    const sorted = (heads) => (values ? heads.sort((a, b) => measured(a) - measured(b)) : heads);
+    const rows = count(look.layers).map((layer) => sorted(count(look.heads).map((head) => ({ layer, head }))));
+    if (!values || !across) return rows;
+    const all = sorted(rows.flat());
+    return rows.map((_, i) => all.slice(i * look.heads, (i + 1) * look.heads));
+  }
+
+  return { floats, headRows, lineOf, matrices, patchOf, tokenNamed, tokensOf };
 })());

@@ -68,7 +68,7 @@ def build(sections: Sections, workbench: Workbench, look: Look) -> None:
             workbench.source()
         except DataError:
             return []
-        return article(overview(workbench), statistics(workbench))
+        return workbench.cache.of(article, overview(workbench), statistics(workbench))
 
     sections.add("data-classes", draw, [], [view])
 
@@ -142,11 +142,10 @@ def balance_words(found: Overview) -> str:
 
 
 def overview(workbench: Workbench) -> Overview:
-    """How many pictures there are; a folder's are counted, not read. Raises `DataError`."""
+    """How many pictures there are, counted once; a folder's are not read. Raises `DataError`."""
     found = workbench.source()
-    count = partial(np.bincount, minlength=len(found.classes))
     train, _ = workbench.cache.of(_training, found)
-    return Overview(found.name, found.classes, count(train), count(found.labels("test").numpy()))
+    return workbench.cache.of(_overview, found, train)
 
 
 def statistics(workbench: Workbench) -> Statistics:
@@ -154,6 +153,11 @@ def statistics(workbench: Workbench) -> Statistics:
     found = workbench.source()
     training = workbench.cache.of(_training, found)
     return workbench.cache.of(_statistics, found, *training)
+
+
+def _overview(found: data.Source, train: np.ndarray) -> Overview:
+    count = partial(np.bincount, minlength=len(found.classes))
+    return Overview(found.name, found.classes, count(train), count(found.labels("test").numpy()))
 
 
 def _statistics(found: data.Source, labels: np.ndarray, pictures: data.Pictures) -> Statistics:

@@ -1,0 +1,77 @@
+// The wall of an attention view: a thumbnail of each head of each layer, and of one other map a layer.
+Object.assign(window.vitdemo, (() => {
+  const { headRows, make, rove } = window.vitdemo;
+
+  // How many blocks of layers stand side by side, so that thumbnails are as large as the room allows.
+  function blocks(layers, columns, [width, height]) {
+    const side = (count) => {
+      const rows = Math.ceil(layers / count);
+      return Math.min((width - 14 * (count - 1) - 22 * count) / (columns * count) - 2, (height - 16) / rows - 2, 110);
+    };
+    const counts = [1, 2, 3, 4].filter((count) => count <= layers);
+    const count = counts.reduce((best, each) => (side(each) > side(best) + 1 ? each : best));
+    return { count, side: Math.max(Math.floor(side(count)), 18) };
+  }
+
+  // What stands above the heads of a block.
+  function headings(heads, order, side) {
+    if (order !== "own") return [order === "distance" ? "nearest" : "focused", ...Array(heads - 1).fill("")];
+    return Array.from({ length: heads }, (_, i) => (i ? i + 1 : side > 40 ? "head 1" : "h1"));
+  }
+
+  // In `place`; a click on a thumbnail calls `choose({of, layer, head})`. `sources` names the other maps.
+  function headWall(place, sources, choose) {
+    let thumbnails = []; // {button, canvas, layer, of, head}
+    let columns = 1;
+    const settle = rove(place, () => thumbnails.map(({ button }) => button), () => columns);
+
+    function thumbnail(look, layer, of, head, chip) {
+      const canvas = make("canvas", { width: 1, height: 1 });
+      const numbers = `distance ${look.distances[layer - 1][head - 1].toFixed(2)} patches, entropy ${look.entropies[layer - 1][head - 1].toFixed(2)} bits`;
+      const label = of === "head" ? `Layer ${layer}, head ${head}: ${numbers}` : `Layer ${layer}, ${sources[of]}`;
+      const button = make("button", { type: "button", title: label, "aria-label": label }, canvas, chip === "" ? null : make("small", { text: chip }));
+      button.classList.toggle("row", of !== "head");
+      button.addEventListener("click", () => choose(of === "head" ? { of, layer, head } : { of, layer }));
+      thumbnails.push({ button, canvas, layer, of, head });
+      return button;
+    }
+
+    // In a `room` [width, height]; `other` is the source of the map behind the heads of a layer.
+    function build(look, { order, across, other, room }) {
+      const sorted = order !== "own";
+      const mixed = sorted && across;
+      columns = look.heads + (mixed ? 0 : 1);
+      const { count, side } = blocks(look.layers, columns, room);
+      const each = Math.ceil(look.layers / count);
+      const all = headRows(look, order, mixed);
+      thumbnails = [];
+      place.replaceChildren();
+      for (let first = 0; first < look.layers; first += each) {
+        const block = make("div", { className: "block", style: `grid-template-columns: 20px repeat(${columns}, ${side}px)` });
+        const names = [...headings(look.heads, order, side), ...(mixed ? [] : [other])];
+        block.append(make("span"), ...names.map((text) => make("span", { text, title: text, ariaHidden: "true" })));
+        for (const [offset, row] of all.slice(first, first + each).entries()) {
+          const layer = first + offset + 1;
+          block.append(make("span", { className: "side", text: mixed ? "" : layer, title: mixed ? "" : `layer ${layer}` }));
+          for (const { layer, head } of row) block.append(thumbnail(look, layer, "head", head, mixed ? `${layer}·${head}` : sorted ? head : ""));
+          if (!mixed) block.append(thumbnail(look, layer, other, 1, ""));
+        }
+        place.append(block);
+      }
+    }
+
+    function press({ of, layer, head }) {
+      let chosen = thumbnails[0]?.button;
+      for (const each of thumbnails) {
+        const is = each.of === of && each.layer === layer && (of !== "head" || each.head === head);
+        each.button.setAttribute("aria-pressed", String(is));
+        if (is) chosen = each.button;
+      }
+      settle(chosen);
+    }
+
+    return { build, press, all: () => thumbnails };
+  }
+
+  return { headWall };
+})());
