@@ -35,14 +35,15 @@ PLACES = {  # tab -> what is to be seen in it
 # Clicks `button`, and waits until all `places` are to be seen (and `gone` is not) and painted.
 # What is not seen within half a minute is named.
 CLICKED = """([button, places, gone]) => new Promise((done, fail) => {
-    const shown = place => [...document.querySelectorAll(place)].some(part => part.checkVisibility());
+    const shown = place =>
+        [...document.querySelectorAll(place)].some(part => part.checkVisibility());
     const missing = () => places.filter(place => !shown(place))
         .concat(gone && document.querySelector(gone) ? ["not " + gone] : []);
     const started = performance.now();
     const seconds = () => (performance.now() - started) / 1000;
-    const look = () => !missing().length
-        ? requestAnimationFrame(() => requestAnimationFrame(() => done(seconds())))
-        : seconds() > 30 ? fail(new Error("Not seen: " + missing().join(", "))) : setTimeout(look, 2);
+    const painted = () => requestAnimationFrame(() => requestAnimationFrame(() => done(seconds())));
+    const late = () => fail(new Error("Not seen: " + missing().join(", ")));
+    const look = () => !missing().length ? painted() : seconds() > 30 ? late() : setTimeout(look, 2);
     button.click();
     look();
 })"""
