@@ -43,7 +43,8 @@ CLICKED = """([button, places, gone]) => new Promise((done, fail) => {
     const seconds = () => (performance.now() - started) / 1000;
     const painted = () => requestAnimationFrame(() => requestAnimationFrame(() => done(seconds())));
     const late = () => fail(new Error("Not seen: " + missing().join(", ")));
-    const look = () => !missing().length ? painted() : seconds() > 30 ? late() : setTimeout(look, 2);
+    const look = () =>
+        !missing().length ? painted() : seconds() > 30 ? late() : setTimeout(look, 2);
     button.click();
     look();
 })"""

@@ -46,6 +46,7 @@ RECORD_FIELDS = (
     "epoch_seconds",
     "images_per_second",
 )
+MOST_ORIGINS = 8  # trainings that a run is followed back through
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,11 @@ class Run:
     def is_own(self) -> bool:
         """Whether it was taught a person's own classes: its figures are of few pictures."""
         return "own_classes" in self.config or self.config["recipe"].get("name") == OWN_CLASSES
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether it was trained without labels, as a masked autoencoder."""
+        return bool(self.config["recipe"].get("mask_ratio"))
 
     @property
     def origin(self) -> dict:
@@ -311,23 +317,40 @@ def read_checkpoint(folder: Path) -> dict:
 def read_run(folder: Path | str) -> Run:
     """Raises `RunError` where `folder` is not a readable run, `PretrainingError` where it is one
     without labels, which there is nothing to ask."""
-    folder = Path(folder)
+    run = _read(Path(folder))
+    if run.is_masked:
+        raise PretrainingError(
+            f"'{folder}' was trained without labels and answers nothing: start a recipe from it, "
+            f"with --weights {run.path / WEIGHTS}."
+        )
+    return run
+
+
+def pretraining(run: Run) -> Run | None:
+    """The training without labels that `run` goes back to, where its folder lies beside run's."""
+    for _ in range(MOST_ORIGINS):
+        if not (name := run.origin.get("run")):
+            return None
+        try:
+            run = _read(run.path.parent / Path(str(name)).name)
+        except RunError:  # it is not here
+            return None
+        if run.is_masked:
+            return run
+    return None
+
+
+def _read(folder: Path) -> Run:
     stamp = run_stamp(folder)  # first: what is written while we read is noticed the next time
     config = read_config(folder)
     try:
         norm, spec = config["normalisation"], ModelSpec(**config["model"])
         preprocessing = Preprocessing(spec.image_size, tuple(norm["mean"]), tuple(norm["std"]))
         classes = tuple(map(str, config["classes"]))
-        masked = config["recipe"].get("mask_ratio")
-        for part in (spec.options, config.get("data", {})):
+        for part in (spec.options, config["recipe"], config.get("data", {})):
             part.keys()  # raises where it is something else
     except (KeyError, TypeError, AttributeError) as error:
         raise RunError(f"'{folder / CONFIG}' is not a run's: {error!r}.") from error
-    if masked:
-        raise PretrainingError(
-            f"'{folder}' was trained without labels and answers nothing: start a recipe from it, "
-            f"with --weights {folder / WEIGHTS}."
-        )
     history = read_history(folder)
     return Run(folder, folder.name, config, classes, spec, preprocessing, history, stamp)
 

@@ -38,7 +38,7 @@ from vitdemo.page.kit import HIDDEN, KEPT_SECONDS, LIGHT_QUEUE, QUIET, offer_dow
 from vitdemo.page.look.tab import Look
 from vitdemo.page.training import here
 from vitdemo.report import report, report_name
-from vitdemo.runs import RECORD_FIELDS, Run
+from vitdemo.runs import RECORD_FIELDS, Run, pretraining
 from vitdemo.workbench import Workbench
 
 SECONDS = 4  # between two looks at the run folders
@@ -65,6 +65,7 @@ class Plot:
     decimals: int | None = None  # None: four digits
     log: bool = False  # whether the logarithmic scale is for it
     signed: bool = False  # whether 0 is drawn and a plus said
+    of: Callable[[Run], Run | None] = lambda run: run  # whose history it draws
 
 
 def _column(field: str, scale: float = 1) -> Callable[[Run], list[float]]:
@@ -79,6 +80,7 @@ def _both(field: str, scale: float = 1) -> dict[str, Callable[[Run], list[float]
 
 
 RATE = {"learning rate": _column("learning_rate")}
+MASKED = "Before it, without labels: error of hidden patches (masked autoencoder)"
 GAP = "Generalisation gap: training minus validation accuracy"
 PLOTS = (
     Plot("Loss", "loss", _both("loss"), log=True),
@@ -86,6 +88,7 @@ PLOTS = (
     Plot(GAP, "points", {"gap": gap}, decimals=2, signed=True),
     Plot("Learning rate at the epoch's end", "learning rate", RATE, log=True),
     Plot("Time of an epoch", "seconds", {"seconds": _column("epoch_seconds")}, decimals=1),
+    Plot(MASKED, "mean squared error", _both("loss"), log=True, of=pretraining),
 )
 
 
@@ -210,7 +213,7 @@ def drawing(found: list[Run], shown: list[Run], view: View) -> dict:
         "plots": [
             {
                 "title": plot.title,
-                "label": f"{plot.title} of {', '.join(names)}, by {by}",
+                "label": f"{plot.title} of {', '.join(run.name for run, _ in pairs)}, by {by}",
                 "unit": plot.unit,
                 "x": by,
                 "whole": not view.by_minutes,
@@ -218,10 +221,11 @@ def drawing(found: list[Run], shown: list[Run], view: View) -> dict:
                 "zero": plot.signed,
                 "signed": plot.signed,
                 "decimals": plot.decimals,
-                "lines": [line for run in drawn for line in lines(plot, run, styles, view)],
-                "marks": [mark for run in drawn for mark in marks(run, styles, view)],
+                "lines": [line for it in pairs for line in lines(plot, *it, styles, view)],
+                "marks": [mark for it in pairs for mark in marks(*it, styles, view)],
             }
             for plot in PLOTS
+            if (pairs := [(run, it) for run in drawn if (it := plot.of(run)) and it.history])
         ],
     }
 
@@ -231,8 +235,10 @@ def along(run: Run, view: View) -> list[float]:
     return minutes(run) if view.by_minutes else [record["epoch"] for record in run.history]
 
 
-def lines(plot: Plot, run: Run, styles: dict[str, LineStyle], view: View) -> list[dict]:
-    """The run's columns; where they are smoothed, the true values faintly behind them.
+def lines(
+    plot: Plot, run: Run, source: Run, styles: dict[str, LineStyle], view: View
+) -> list[dict]:
+    """The columns of `source`, in the run's colours; smoothed, the true values faintly behind them.
 
     Of more than `MANY` runs the training curves are left out.
     """
@@ -242,16 +248,16 @@ def lines(plot: Plot, run: Run, styles: dict[str, LineStyle], view: View) -> lis
         if training and len(styles) > MANY:
             continue
         true = {
-            "run": run.name,
+            "run": source.name,
             "name": name,
-            "x": along(run, view),
-            "y": column(run),
+            "x": along(source, view),
+            "y": column(source),
             "colour": own.lighter if training else own.colour,
             "dashed": training,  # what is measured on training pictures
             "faint": bool(view.smoothing),
             "sign": own.sign,
             "read": True,
-            "epochs": [record["epoch"] for record in run.history] if view.by_minutes else None,
+            "epochs": [record["epoch"] for record in source.history] if view.by_minutes else None,
         }
         found.append(true)
         if view.smoothing:
@@ -260,14 +266,14 @@ def lines(plot: Plot, run: Run, styles: dict[str, LineStyle], view: View) -> lis
     return found
 
 
-def marks(run: Run, styles: dict[str, LineStyle], view: View) -> list[dict]:
-    """Where the training of a run changed its manner, as far as it has come."""
-    epochs = [0, *(record["epoch"] for record in run.history)]
-    start = run.seconds_before / 60 if view.by_minutes else 0
-    places = [start, *along(run, view)]
+def marks(run: Run, source: Run, styles: dict[str, LineStyle], view: View) -> list[dict]:
+    """Where the training of `source` changed its manner, as far as it has come."""
+    epochs = [0, *(record["epoch"] for record in source.history)]
+    start = source.seconds_before / 60 if view.by_minutes else 0
+    places = [start, *along(source, view)]
     return [
         {"x": float(np.interp(stage.after, epochs, places)), "colour": styles[run.name].colour}
-        for stage in stages(run)
+        for stage in stages(source)
         if 0 < stage.after < epochs[-1]
     ]
 
