@@ -13,11 +13,12 @@ from PIL import Image
 from torchvision.datasets import CIFAR10
 
 import train
-from tests.making import RESNET, TESTED, TIMM, VIT, make_run, make_tested_runs
+from tests.making import RESNET, TESTED, TIMM, VIT, bench, make_run, make_tested_runs
 from tests.serving import serve
 from vitdemo import data
 from vitdemo.models import ModelSpec
 from vitdemo.recipes import RECIPES, Recipe
+from vitdemo.workbench import Workbench
 
 torch.set_num_threads(1)  # tiny models; and two processes test at the same time
 
@@ -134,6 +135,18 @@ def shown_runs(tmp_path_factory) -> Path:
     (root / "damaged").mkdir()
     (root / "damaged" / "config.json").write_text('{"recipe": ')
     return root
+
+
+@pytest.fixture(scope="session")
+def shown(shown_runs) -> Workbench:
+    """Of `shown_runs`; not to be changed."""
+    return bench(shown_runs)
+
+
+@pytest.fixture(scope="session")
+def shipped() -> Workbench:
+    """Of the models that ship; not to be changed."""
+    return bench(Path(__file__).parents[1] / "assets" / "runs")
 
 
 @pytest.fixture(scope="session")

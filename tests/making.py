@@ -5,12 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from PIL import Image
 
 from vitdemo import data, runs
 from vitdemo.models import CONVOLUTIONAL, ModelSpec, build_model, count_parameters
 from vitdemo.recipes import Recipe
+from vitdemo.workbench import Workbench
 
 CLASSES = data.CIFAR10_CLASSES
+NOWHERE = Path(__file__).with_name("none")
 VIT = ModelSpec("vit", 16, options={"patch_size": 4, "embed_dim": 24, "depth": 3, "num_heads": 2})
 TIMM = ModelSpec(
     "timm", 32, "deit_tiny_patch16_224", {"patch_size": 8, "depth": 2, "embed_dim": 48}
@@ -30,6 +33,17 @@ KINDS = {  # of tokens before the patches, and of what the answer is read from
     "registers": timm_spec(reg_tokens=4, no_embed_class=True),
     "average pooled": timm_spec(class_token=False, global_pool="avg"),
 }
+
+
+def bench(*roots: Path, data_root: Path = NOWHERE) -> Workbench:
+    """A workbench on the CPU, which has kept nothing yet; without a data set if none is given."""
+    return Workbench(list(roots), data_root, torch.device("cpu"))
+
+
+def noise(seed: int = 0, size: tuple[int, int] = (50, 40)) -> Image.Image:
+    """A picture of random pixels, so wide and high."""
+    pixels = np.random.default_rng(seed).integers(0, 256, (*size[::-1], 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
 
 
 def make_run(

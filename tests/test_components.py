@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.making import KINDS, make_run, timm_spec
+from tests.making import KINDS, bench, make_run, timm_spec
 from vitdemo.attention.packed import unpack
 from vitdemo.errors import ImageError
 from vitdemo.figures import DIVERGING, SEQUENTIAL
@@ -29,9 +29,7 @@ from vitdemo.page.components.offers import Group, Offered, Offers
 from vitdemo.page.components.picture import Asked, Picture, Shown, asked
 from vitdemo.page.components.table import Cell, Table
 from vitdemo.perturb.changes import Changes, Removed
-from vitdemo.workbench import Answer, Workbench
-
-CPU = torch.device("cpu")
+from vitdemo.workbench import Answer
 
 
 @pytest.fixture
@@ -69,7 +67,7 @@ def test_of_too_many_files_the_oldest_go_but_none_that_may_still_be_fetched(cach
 
 def look_of(root: Path, spec, colour="black"):
     picture = Image.new("RGB", (40, 40), colour)
-    return Workbench([root], None, CPU).look(make_run(root / "run", spec), picture)
+    return bench(root).look(make_run(root / "run", spec), picture)
 
 
 def content(file: dict) -> np.ndarray:

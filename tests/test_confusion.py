@@ -2,19 +2,18 @@
 
 import numpy as np
 import pytest
-import torch
 
+from tests.making import bench
 from vitdemo.page import confusion as drawing
 from vitdemo.page.confusion import COUNTS, PREDICTED_SHARES, SHARES
 from vitdemo.predictions import predictions
-from vitdemo.workbench import Workbench
 
 # first: 60 10 0 / 5 25 0 / 4 6 0; second: 66 4 0 / 9 21 0 / 10 0 0
 
 
 @pytest.fixture(scope="module")
 def read(tested_runs):
-    group = predictions(Workbench([tested_runs[0]], tested_runs[1], torch.device("cpu")), "first")
+    group = predictions(bench(tested_runs[0], data_root=tested_runs[1]), "first")
 
     def read(unit, other=None, errors_only=False):
         return drawing.read_matrix(group, "first", other, unit, errors_only)

@@ -2,20 +2,19 @@
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
+from tests.making import bench
 from vitdemo.metrics.errors import Filters
-from vitdemo.page.components.gallery import COLUMNS, Gallery, page_of, tiled
+from vitdemo.page.components.gallery import COLUMNS, Gallery, page_of
 from vitdemo.predictions import Query
-from vitdemo.workbench import Workbench
 
 ALL = Query("first", Filters("all", order="data_set"))
 
 
 @pytest.fixture(scope="module")
 def workbench(tested_runs):
-    return Workbench([tested_runs[0]], tested_runs[1], torch.device("cpu"))
+    return bench(tested_runs[0], data_root=tested_runs[1])
 
 
 def test_turning_stays_within_what_there_is(workbench):
@@ -31,7 +30,7 @@ def test_nothing_and_a_run_that_is_gone(workbench):
     assert Gallery().postprocess(nobody)["count"] == 0
 
 
-def test_the_browser_gets_one_sheet_and_what_the_models_answered(workbench, tmp_path):
+def test_the_browser_gets_one_sheet_and_what_the_models_answered(workbench):
     page = page_of(workbench, ALL, 96)
     value = Gallery().postprocess(page)
     assert (value["count"], value["start"], value["model"]) == (110, 96, "first")
@@ -42,13 +41,6 @@ def test_the_browser_gets_one_sheet_and_what_the_models_answered(workbench, tmp_
     with Image.open(value["sheet"]["path"]) as sheet:
         assert sheet.size == (COLUMNS * 16, 2 * 16)
         assert np.array_equal(np.asarray(sheet)[16:, 80:96], page.pictures[13])
-    without_data = Workbench(workbench.roots, tmp_path / "none", torch.device("cpu"))
-    missing = Gallery().postprocess(page_of(without_data, ALL, 96))
+    missing = Gallery().postprocess(page_of(bench(*workbench.roots), ALL, 96))
     assert missing["sheet"] is None and "--data" in missing["sentence"]
     assert missing["pictures"] == value["pictures"]
-
-
-def test_tiles_lie_row_by_row():
-    pictures = np.arange(10, dtype=np.uint8)[:, None, None, None] + np.zeros((1, 2, 2, 3), np.uint8)
-    found = tiled(pictures)[::2, ::2, 0]
-    assert found.tolist() == [[0, 1, 2, 3, 4, 5, 6, 7], [8, 9, 0, 0, 0, 0, 0, 0]]

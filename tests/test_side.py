@@ -2,25 +2,13 @@
 
 import numpy as np
 import pytest
-import torch
-from PIL import Image
 
-from tests.making import CONVNET, RESNET, TIMM, VIT, make_run
+from tests.making import CONVNET, RESNET, TIMM, VIT, bench, make_run, noise
 from vitdemo.attributions import attribute
 from vitdemo.errors import RunError
 from vitdemo.page.look.side import layer_at, one_of_each_family, side_by_side
-from vitdemo.workbench import Workbench
 
-
-@pytest.fixture(scope="module")
-def workbench(shown_runs):
-    return Workbench([shown_runs], None, torch.device("cpu"))
-
-
-@pytest.fixture(scope="module")
-def image():
-    pixels = np.random.default_rng(0).integers(0, 256, (40, 50, 3), dtype=np.uint8)
-    return Image.fromarray(pixels)
+IMAGE = noise()
 
 
 @pytest.mark.parametrize(
@@ -34,39 +22,37 @@ def test_the_same_share_of_the_depth(depth, layers, layer):
 def test_one_run_of_each_family_is_chosen_first_and_convolutional_ones_are_one(tmp_path):
     for name, spec in {"a": CONVNET, "b": RESNET, "c": VIT, "d": VIT, "e": TIMM}.items():
         make_run(tmp_path / name, spec)
-    found = Workbench([tmp_path], None, torch.device("cpu"))
+    found = bench(tmp_path)
     assert [run.name for run in one_of_each_family(found.trained_runs())] == ["c", "e", "a"]
     assert one_of_each_family([]) == []
-    names = [run.name for run in found.explained_runs()]
-    assert names == ["c", "d", "e", "a", "b"]  # attention comes first
 
 
-def test_each_model_gets_its_own_map(workbench, image):
+def test_each_model_gets_its_own_map(shown):
     names = ["vit", "timm", "resnet"]
-    panels, problems = side_by_side(workbench, names, image, depth=0.5, kind="attention")
+    panels, problems = side_by_side(shown, names, IMAGE, depth=0.5, kind="attention")
     assert problems == []
     titles = [panel.title for panel in panels]
     assert titles[:2] == ["Attention, layer 2 of 3", "Attention, layer 1 of 2"]
-    look = workbench.look(workbench.run("vit"), image)
+    look = shown.look(shown.run("vit"), IMAGE)
     assert np.allclose(panels[0].values, look.head_maps(2).mean(0))
     assert titles[2].startswith("Grad-CAM for ")
 
 
-def test_the_class_of_relevance_is_the_one_that_is_asked_for(workbench, image):
+def test_the_class_of_relevance_is_the_one_that_is_asked_for(shown):
     asked = {"depth": 1, "kind": "relevance"}
-    panels, _ = side_by_side(workbench, ["vit"], image, **asked, target="dog")
-    run = workbench.run("vit")
-    _, pixels = workbench.input(run.preprocessing, image)
-    wanted = attribute("relevance", workbench.model(run), pixels, run.classes.index("dog"))[0]
+    panels, _ = side_by_side(shown, ["vit"], IMAGE, **asked, target="dog")
+    run = shown.run("vit")
+    _, pixels = shown.input(run.preprocessing, IMAGE)
+    wanted = attribute("relevance", shown.model(run), pixels, run.classes.index("dog"))[0]
     assert np.allclose(panels[0].values, wanted, atol=1e-6)
     assert panels[0].title == "Relevance for dog"
-    panels, problems = side_by_side(workbench, ["vit"], image, **asked, target="unicorn")
+    panels, problems = side_by_side(shown, ["vit"], IMAGE, **asked, target="unicorn")
     assert (panels, problems) == ([], ["'vit' does not know the class 'unicorn'."])
 
 
-def test_what_cannot_be_shown_is_told_and_the_others_are_there(workbench, image):
-    panels, problems = side_by_side(workbench, ["nobody", "vit"], image, depth=1, kind="rollout")
+def test_what_cannot_be_shown_is_told_and_the_others_are_there(shown):
+    panels, problems = side_by_side(shown, ["nobody", "vit"], IMAGE, depth=1, kind="rollout")
     assert [panel.head for panel in panels] == ["vit"]
     assert "no run 'nobody'" in problems[0]
     with pytest.raises(RunError, match="choose one of attention, rollout, relevance"):
-        side_by_side(workbench, ["vit"], image, depth=1, kind="magic")
+        side_by_side(shown, ["vit"], IMAGE, depth=1, kind="magic")

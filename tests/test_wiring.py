@@ -8,9 +8,8 @@ from types import SimpleNamespace
 
 import gradio as gr
 import pytest
-import torch
 
-from tests.making import make_run
+from tests.making import bench, make_run
 from vitdemo.errors import Stopped
 from vitdemo.jobs import Jobs
 from vitdemo.page import build_page, compare, kit, own_classes
@@ -18,7 +17,6 @@ from vitdemo.page.compare import robustness
 from vitdemo.page.data import similar
 from vitdemo.page.kit import MODEL_QUEUE, Stops
 from vitdemo.page.look.inside import ablation
-from vitdemo.workbench import Workbench
 
 STEP = SimpleNamespace(change="noise", accuracy=0.5, done=1, total=2)
 
@@ -69,7 +67,7 @@ ASKING = (
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stops")
     make_run(folder / "runs" / "vit")
-    workbench = Workbench([folder / "runs"], folder / "none", torch.device("cpu"))
+    workbench = bench(folder / "runs")
     workbench.sample = lambda run, count: range(count)  # the work itself is not done
     jobs = Jobs(folder / "trained", folder / "none", "cpu")
 

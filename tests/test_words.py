@@ -6,10 +6,9 @@ from types import SimpleNamespace
 import gradio as gr
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
-from tests.making import CLASSES, VIT, evaluation, make_run
+from tests.making import CLASSES, VIT, bench, evaluation, make_run
 from vitdemo import class_maps
 from vitdemo.errors import DataError
 from vitdemo.metrics.calibration import Reliability, rest_words
@@ -23,7 +22,6 @@ from vitdemo.page.kit import cache_folder
 from vitdemo.page.look.class_maps.drawing import panel
 from vitdemo.page.metrics.classes import point_words
 from vitdemo.predictions import Query, predictions
-from vitdemo.workbench import Workbench
 
 
 def reliability_of(**bins) -> Reliability:
@@ -89,31 +87,26 @@ def test_a_run_without_pictures_hinders_no_other():
     assert least(["foreign"], size) == (0, ["of other classes"])
 
 
-@pytest.fixture
-def bench(tmp_path):
-    return Workbench([tmp_path], None, torch.device("cpu"))
-
-
 @pytest.mark.parametrize("kind", ["only_right", "all_wrong"])
-def test_a_model_alone_is_not_compared_with_none(tmp_path, bench, kind):
+def test_a_model_alone_is_not_compared_with_none(tmp_path, kind):
     make_run(tmp_path / "vit")
-    words = kind_words(predictions(bench, "vit"), Query("vit", Filters(kind)))
+    words = kind_words(predictions(bench(tmp_path), "vit"), Query("vit", Filters(kind)))
     assert words == "vit alone was tested on these pictures: there is no model beside it."
 
 
 @pytest.mark.parametrize("stem", ["patch", "conv"])
-def test_tokens_that_overlap_are_not_called_one_patch_each(tmp_path, bench, stem):
+def test_tokens_that_overlap_are_not_called_one_patch_each(tmp_path, stem):
     run = make_run(tmp_path / "vit", replace(VIT, options=VIT.options | {"stem": stem}))
     alone = stem == "patch"
     picture = Image.fromarray(np.arange(768, dtype=np.uint8).reshape(16, 16, 3))
-    words = patches.article(bench, run, picture)[0].text
+    words = patches.article(bench(tmp_path), run, picture)[0].text
     assert ("4 × 4 × 3 = 48 numbers a patch become a vector of 24; 16 such" in words) == alone
     assert ("see a little beyond each patch" in words) != alone
-    assert ("drop" in class_maps.maps(bench, run, picture).fills) == alone
+    assert ("drop" in class_maps.maps(bench(tmp_path), run, picture).fills) == alone
 
 
-def test_the_strongest_patch_of_a_signed_map_says_for_which_side(tmp_path, bench):
-    found = class_maps.maps(bench, make_run(tmp_path / "vit"), Image.new("RGB", (16, 16)))
+def test_the_strongest_patch_of_a_signed_map_says_for_which_side(tmp_path):
+    found = class_maps.maps(bench(tmp_path), make_run(tmp_path / "vit"), Image.new("RGB", (16, 16)))
     signed = next(m for m in found.maps if m.signed)
     values = np.zeros((4, 4), np.float32)
     values[0, 0], values[2, 3] = 0.2, -1
