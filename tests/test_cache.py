@@ -24,17 +24,6 @@ def test_many_who_ask_at_once_have_it_worked_out_once():
     assert all(one is found[0] for one in found)
 
 
-def test_who_asks_for_another_does_not_wait():
-    cache, other = Cache(LIMIT), ThreadPoolExecutor(1)
-
-    def answer(number):
-        if number == 1:  # meanwhile
-            assert other.submit(cache.of, answer, 2).result(timeout=10) == 2
-        return number
-
-    assert cache.of(answer, 1) == 1
-
-
 def test_what_fails_is_tried_again():
     answer, cache = Mock(side_effect=[ValueError("no"), 5]), Cache(LIMIT)
     with pytest.raises(ValueError, match="no"):

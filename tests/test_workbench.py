@@ -8,33 +8,15 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.making import VIT, make_run, record
+from tests.making import bench, make_run, noise, record
 from vitdemo import attention, runs
 from vitdemo.data import stratified
 from vitdemo.errors import DataError, RunError
 from vitdemo.workbench import Workbench, final_accuracy
 
-CPU = torch.device("cpu")
 
-
-@pytest.fixture(scope="module")
-def workbench(shown_runs):
-    """Of a ViT, one of timm's and a ResNet; not to be changed."""
-    return Workbench([shown_runs], shown_runs / "none", CPU)
-
-
-def bench(*roots) -> Workbench:
-    """Another one, that has kept nothing."""
-    return Workbench(list(roots), None, CPU)
-
-
-def picture(seed: int, size=(50, 40)) -> Image.Image:
-    pixels = np.random.default_rng(seed).integers(0, 256, (*size[::-1], 3), dtype=np.uint8)
-    return Image.fromarray(pixels)
-
-
-def test_every_trained_model_answers_to_what_it_saw(workbench):
-    answers, problems = workbench.answers(picture(0))
+def test_every_trained_model_answers_to_what_it_saw(shown):
+    answers, problems = shown.answers(noise(0))
     assert problems == []
     grids = {answer.run.name: answer.grid for answer in answers}
     assert grids == {"vit": (4, 4), "timm": (4, 4), "resnet": None}
@@ -43,22 +25,22 @@ def test_every_trained_model_answers_to_what_it_saw(workbench):
         assert answer.seen.shape == (side, side, 3)
         seen = torch.from_numpy(answer.seen).permute(2, 0, 1)[None]  # (1, 3, S, S)
         with torch.no_grad():
-            wanted = workbench.model(run)(run.preprocessing(seen)).softmax(1)[0]
+            wanted = shown.model(run)(run.preprocessing(seen)).softmax(1)[0]
         np.testing.assert_allclose(answer.probabilities, wanted, atol=1e-6)
 
 
-def test_transformers_come_first_where_attention_is_explained(workbench):
-    found = {run.name: workbench.layers(run) for run in workbench.explained_runs()}
+def test_transformers_come_first_where_attention_is_explained(shown):
+    found = {run.name: shown.layers(run) for run in shown.explained_runs()}
     assert list(found.items()) == [("timm", 2), ("vit", 3), ("resnet", 0)]
     with pytest.raises(RunError, match="'resnet' is no Vision Transformer"):
-        workbench.look(workbench.run("resnet"), picture(0))
+        shown.look(shown.run("resnet"), noise(0))
 
 
 @pytest.mark.parametrize(("name", "layers", "heads"), [("vit", 3, 2), ("timm", 2, 3)])
 def test_maps_are_the_class_tokens_rows_and_a_rollout_stops_at_its_layer(
-    workbench, name, layers, heads
+    shown, name, layers, heads
 ):
-    look = workbench.look(workbench.run(name), picture(2))
+    look = shown.look(shown.run(name), noise(2))
     assert look.layers == layers
     for layer in range(1, layers + 1):
         rows = look.attention[layer - 1, :, 0, 1:].reshape(heads, 4, 4)
@@ -69,22 +51,22 @@ def test_maps_are_the_class_tokens_rows_and_a_rollout_stops_at_its_layer(
     assert not np.allclose(first, look.rollout_map(layers, fusion="mean", discard_ratio=0.0))
 
 
-def test_two_users_at_once_get_their_own_maps(workbench):
-    run = workbench.run("vit")
-    alone = [workbench.look(run, picture(seed)).attention for seed in range(6)]
-    fresh = bench(*workbench.roots)
+def test_two_users_at_once_get_their_own_maps(shown):
+    run = shown.run("vit")
+    alone = [shown.look(run, noise(seed)).attention for seed in range(6)]
+    fresh = bench(*shown.roots)
     with ThreadPoolExecutor(4) as pool:
-        looks = list(pool.map(lambda seed: fresh.look(run, picture(seed)), range(6)))
+        looks = list(pool.map(lambda seed: fresh.look(run, noise(seed)), range(6)))
     for look, wanted in zip(looks, alone, strict=True):
         assert torch.allclose(look.attention, wanted, atol=1e-6)
 
 
-def test_the_same_question_is_answered_by_one_pass(workbench):
-    workbench = bench(*workbench.roots)
-    run, passes = workbench.run("resnet"), []
-    workbench.model(run).register_forward_hook(lambda *_: passes.append(1))
+def test_the_same_question_is_answered_by_one_pass(shown):
+    fresh = bench(*shown.roots)
+    run, passes = fresh.run("resnet"), []
+    fresh.model(run).register_forward_hook(lambda *_: passes.append(1))
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: workbench.answer(run, picture(0)), range(8)))
+        found = list(pool.map(lambda _: fresh.answer(run, noise(0)), range(8)))
     assert len(passes) == 1
     assert all(np.array_equal(each.probabilities, found[0].probabilities) for each in found)
 
@@ -108,16 +90,16 @@ def test_passes_at_once_share_the_cores():
 
 
 def test_no_model_waits_for_the_loading_of_another(shown_runs, monkeypatch):
-    workbench, load, other = bench(shown_runs), runs.load_model, ThreadPoolExecutor(1)
+    fresh, load, other = bench(shown_runs), runs.load_model, ThreadPoolExecutor(1)
 
     def slow(run, device):
         if run.name == "vit":
-            other.submit(workbench.model, workbench.run("timm")).result(timeout=30)
+            other.submit(fresh.model, fresh.run("timm")).result(timeout=30)
         return load(run, device)
 
     monkeypatch.setattr(runs, "load_model", slow)
-    run = workbench.run("vit")
-    assert workbench.model(run) is workbench.model(run)
+    run = fresh.run("vit")
+    assert fresh.model(run) is fresh.model(run)
 
 
 def test_a_run_is_read_again_only_when_it_changed_told_apart_or_not(tmp_path):
@@ -136,9 +118,9 @@ def test_a_run_is_read_again_only_when_it_changed_told_apart_or_not(tmp_path):
 def test_new_weights_are_noticed(tmp_path):
     make_run(tmp_path / "vit")
     workbench = bench(tmp_path)
-    before = workbench.answer(workbench.run("vit"), picture(5)).probabilities
+    before = workbench.answer(workbench.run("vit"), noise(5)).probabilities
     make_run(tmp_path / "vit", seed=9)
-    after = workbench.answer(workbench.run("vit"), picture(5)).probabilities
+    after = workbench.answer(workbench.run("vit"), noise(5)).probabilities
     assert not np.allclose(before, after)
 
 
@@ -164,7 +146,7 @@ def test_what_is_damaged_is_named_and_the_others_answer(tmp_path):
         spoil(config)
         runs.write_config(tmp_path / name, config)
     workbench = bench(tmp_path)
-    answers, problems = workbench.answers(picture(6))
+    answers, problems = workbench.answers(noise(6))
     assert [answer.run.name for answer in answers] == ["good"]
     assert len(problems) == 2
     assert "cut" in problems[0] and "'diverged' answers with NaN" in problems[1]
@@ -174,24 +156,12 @@ def test_what_is_damaged_is_named_and_the_others_answer(tmp_path):
         assert name in problem
 
 
-def test_a_null_in_the_history_is_skipped(tmp_path):
-    run = make_run(tmp_path / "vit", epochs=3)
-    records = list(run.history)
-    runs.rewrite_history(run.path, [records[0], records[1] | {"val_loss": None}, records[2]])
-    assert [record["epoch"] for record in runs.read_run(run.path).history] == [1, 3]
-
-
 def test_an_evaluation_of_other_classes_is_refused(tmp_path):
     run = make_run(tmp_path / "vit")
     found = run.evaluation
     runs.write_evaluation(run.path, replace(found, probabilities=found.probabilities[:, :4]))
     with pytest.raises(RunError, match="not of 10 classes"):
         _ = runs.read_run(run.path).evaluation
-
-
-def test_unknown_run_names_the_choices(workbench):
-    with pytest.raises(RunError, match="resnet, timm, vit"):
-        workbench.run("nope")
 
 
 def test_the_best_model_comes_first_and_one_of_a_damaged_evaluation_last(tmp_path):
@@ -206,53 +176,54 @@ def test_the_best_model_comes_first_and_one_of_a_damaged_evaluation_last(tmp_pat
     assert found["c"] == pytest.approx(195 / 200) and found["a"] is None
 
 
-def test_test_pictures_are_a_folders_and_without_data_the_way_out_is_named(tmp_path, workbench):
+def test_test_pictures_are_a_folders_and_without_data_the_way_out_is_named(tmp_path, shown):
     for part in ("train", "test"):
         for name in ("black", "white"):
             (tmp_path / part / name).mkdir(parents=True)
             Image.new("RGB", (9, 7), name).save(tmp_path / part / name / "one.png")
-    found = Workbench([], tmp_path, CPU).test_picture(1)
+    workbench = bench(data_root=tmp_path)
+    found = workbench.test_picture(1)
     assert found.label == "white"
     assert found.image.getextrema() == ((255, 255),) * 3
     with pytest.raises(DataError, match="choose 0 to 1"):
-        Workbench([], tmp_path, CPU).test_picture(2)
+        workbench.test_picture(2)
     with pytest.raises(DataError, match="--data"):
-        workbench.test_picture(0)
+        shown.test_picture(0)
 
 
-def test_a_look_is_traced_once_for_a_picture_and_a_model(workbench):
-    vit, timm = workbench.run("vit"), workbench.run("timm")
-    first = workbench.look(vit, picture(5))
-    assert workbench.look(vit, picture(5)) is first
-    assert workbench.look(vit, picture(6)) is not first
-    assert workbench.look(timm, picture(5)).attention.shape != first.attention.shape
+def test_a_look_is_traced_once_for_a_picture_and_a_model(shown):
+    vit, timm = shown.run("vit"), shown.run("timm")
+    first = shown.look(vit, noise(5))
+    assert shown.look(vit, noise(5)) is first
+    assert shown.look(vit, noise(6)) is not first
+    assert shown.look(timm, noise(5)).attention.shape != first.attention.shape
 
 
-def test_a_kept_look_and_its_model_serve_gradients(workbench):
-    run = workbench.run("vit")
+def test_a_kept_look_and_its_model_serve_gradients(shown):
+    run = shown.run("vit")
     with torch.inference_mode():  # as who asks first may be
-        workbench.look(run, picture(50))
-    look = workbench.look(run, picture(50))
+        shown.look(run, noise(50))
+    look = shown.look(run, noise(50))
     assert not any(t.is_inference() for t in (look.tokens, look.attention, look.logits))
     images = torch.rand(1, 3, 16, 16)
-    assert attention.relevance(workbench.model(run), images, 0).shape == (1, 17, 17)
+    assert attention.relevance(shown.model(run), images, 0).shape == (1, 17, 17)
 
 
-def test_a_look_answers_too_and_a_picture_is_cropped_once_a_size(workbench, monkeypatch):
-    run, image = workbench.run("vit"), picture(7)
-    passed = workbench.answer(run, image).probabilities
-    look = workbench.look(run, image)
-    monkeypatch.setattr(workbench, "model", lambda run: None)  # no pass is made any more
+def test_a_look_answers_too_and_a_picture_is_cropped_once_a_size(shown, monkeypatch):
+    run, image = shown.run("vit"), noise(7)
+    passed = shown.answer(run, image).probabilities
+    look = shown.look(run, image)
+    monkeypatch.setattr(shown, "model", lambda run: None)  # no pass is made any more
     monkeypatch.setattr("vitdemo.workbench.is_vision_transformer", lambda model: False)
     monkeypatch.setattr("vitdemo.inputs.square_crop", None)
-    known = workbench.answer(run, image).probabilities
+    known = shown.answer(run, image).probabilities
     np.testing.assert_allclose(known, look.logits.softmax(0), atol=1e-6)
     np.testing.assert_allclose(known, passed, atol=1e-4)
 
 
 def test_a_sample_of_cifar10_is_a_tenth_of_each_class(cifar10, tmp_path):
     run = make_run(tmp_path / "vit")
-    workbench = Workbench([tmp_path], cifar10.root, CPU)
+    workbench = bench(tmp_path, data_root=cifar10.root)
     sample = workbench.sample(run, 1000)
     assert sample.images.shape == (1000, 3, 32, 32)
     assert torch.bincount(sample.labels).tolist() == [100] * 10
@@ -265,18 +236,17 @@ def test_a_sample_of_cifar10_is_a_tenth_of_each_class(cifar10, tmp_path):
 
 def test_a_run_of_ones_own_is_seen_by_its_maker_alone(tmp_path):
     asking = ["ann"]
-    make_run(tmp_path / "runs" / "vit", VIT)
-    roots = [tmp_path / "runs"]
-    workbench = Workbench(roots, tmp_path, CPU, visitor=lambda: asking[0])
-    make_run(workbench.own_root() / "mine", VIT)
-    config = runs.read_config(workbench.own_root() / "mine")
-    runs.write_config(workbench.own_root() / "mine", config | {"own_classes": {}})
+    make_run(tmp_path / "vit")
+    workbench = Workbench([tmp_path], None, torch.device("cpu"), visitor=lambda: asking[0])
+    mine = make_run(workbench.own_root() / "mine")
+    assert workbench.own_root() == mine.path.parent
+    runs.write_config(mine.path, mine.config | {"own_classes": {}})
     assert [run.name for run in workbench.trained_runs()] == ["vit", "mine"]  # last, however good
     assert [run.name for run in workbench.runs()[0]] == ["mine", "vit"]
     assert workbench.run("mine").name == "mine"
     for asking[0] in ("bob", None):
         assert [run.name for run in workbench.trained_runs()] == ["vit"]
-        with pytest.raises(RunError, match="There is no run 'mine'"):
+        with pytest.raises(RunError, match="There is no run 'mine': there are vit"):
             workbench.run("mine")
     with pytest.raises(RunError, match="Nobody is here"):
         workbench.own_root()
