@@ -2,14 +2,11 @@
 
 import re
 from html import unescape
-from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-from tests.making import RESNET, VIT, make_run
-from tests.serving import ROOT
+from tests.making import RESNET, VIT, bench, make_run
 from vitdemo.errors import LessonError
 from vitdemo.inputs import load_image, visible_square
 from vitdemo.lessons import (
@@ -27,18 +24,8 @@ from vitdemo.lessons.facts import FACTS, PICTURE, MissingFact, fact
 from vitdemo.lessons.handout import FIGURES, handout
 from vitdemo.models.cost import pair_macs, vit_cost
 from vitdemo.page.lessons import checked, cost_table, shelf_of
-from vitdemo.workbench import Workbench
 
 HEAD = "---\ntitle: T\nminutes: 5\ngoal: G\n---\n"
-
-
-def bench(root: Path) -> Workbench:
-    return Workbench([root], ROOT / "none", torch.device("cpu"))
-
-
-@pytest.fixture(scope="module")
-def shipped() -> Workbench:
-    return bench(ROOT / "assets" / "runs")
 
 
 def lesson(body: str, head: str = "goal: G") -> Lesson:
@@ -140,12 +127,6 @@ def test_the_shipped_lessons_are_whole(shipped):
         assert "{" not in repr(filled.steps).replace("{}", "")
         assert all(each.question for each in filled.steps[-3:]), lesson.name  # as exams ask
         assert {*lesson.figures, *lesson.answers} <= {*FIGURES}
-
-
-def test_lessons_speak_of_the_best_model_whose_tokens_are_patches(shipped):
-    best = next(run for run in shipped.explained_runs() if run.spec.family == "vit")
-    assert best.spec.options["stem"] == "conv"
-    assert fact(shipped, "vit", "name") == "vit-small-pretrained"
 
 
 def test_facts_are_the_files_own(shipped):
