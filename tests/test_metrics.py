@@ -44,7 +44,6 @@ def test_sound_input_of_any_precision_is_counted(dtype):
         (np.ones(5), LABELS, r"numbers \(N, C\), not float64 of shape \(5,\)"),
         (PROBABILITIES.astype(str), LABELS, "must be numbers"),
         (PROBABILITIES, LABELS[:4], r"shape \(5,\), not int64 of shape \(4,\)"),
-        (PROBABILITIES, LABELS[:, None], r"of shape \(5, 1\)"),
         (PROBABILITIES, LABELS.astype(float), "integers.*not float64"),
         (np.ones((0, 3)), LABELS[:0], "nothing to evaluate: 0 pictures"),
         (np.ones((5, 0)), LABELS, "0 classes"),
@@ -156,7 +155,6 @@ def test_most_confused_by_hand():
         ("cat", "dog", 146, 0.146, "146 cats were taken for dogs (14.6 % of all cats)."),
         ("cat", "dog", 1, 0.001, "1 cat was taken for a dog (0.1 % of all cats)."),
         ("deer", "airplane", 1, 1.0, "1 deer was taken for an airplane (100.0 % of all deer)."),
-        ("horse", "deer", 2, 0.02, "2 horses were taken for deer (2.0 % of all horses)."),
         # Some is rounded neither to none nor to all:
         ("cat", "dog", 3, 1 / 50_000, "3 cats were taken for dogs (less than 0.1 % of all cats)."),
         ("cat", "dog", 3, 0.9999, "3 cats were taken for dogs (more than 99.9 % of all cats)."),

@@ -57,15 +57,6 @@ def test_the_temperature_of_the_drawing_is_found(temperature):
     assert found == pytest.approx(temperature, rel=0.04)
 
 
-def test_a_temperature_improves_calibration_and_keeps_every_answer():
-    probabilities, labels = drawn_from(2.5)
-    temperature = calibration.fit_temperature(*drawn_from(2.5, seed=1))
-    scaled = calibration.with_temperature(probabilities, temperature)
-    assert calibration.reliability(probabilities, labels).error > 0.08
-    assert calibration.reliability(scaled, labels).error < 0.02
-    assert np.array_equal(scaled.argmax(axis=1), probabilities.argmax(axis=1))
-
-
 def test_softmax_of_scaled_logits_by_hand():
     # T = 2 takes square roots: 0.5 : 0.4, over 0.9.
     found = calibration.with_temperature(np.array([[25 / 41, 16 / 41]]), 2)

@@ -30,26 +30,6 @@ def pick(model=0, **filters):
     return errors.select(BOTH, LABELS, model, Filters(**filters)).tolist()
 
 
-def draw(seed, m=3, n=200, c=6, missing=()):
-    """Random (M, N, C) float32 probabilities and (N,) labels, none of a class in `missing`."""
-    rng = np.random.default_rng(seed)
-    labels = rng.choice([k for k in range(c) if k not in missing], n)
-    odds = np.exp(rng.normal(size=(m, n, c)) + 1.5 * np.eye(c)[labels])
-    return (odds / odds.sum(axis=2, keepdims=True)).astype(np.float32), labels
-
-
-def test_the_cells_hold_every_picture_once_and_as_many_as_the_matrix_says():
-    probabilities, labels = draw(0, missing=(2,))
-    matrix = ev.confusion(probabilities[0], labels)
-    found = []
-    for true in range(6):
-        for predicted in range(6):
-            numbers = errors.select(probabilities, labels, 0, Filters("all", true, predicted))
-            assert len(numbers) == matrix[true, predicted]
-            found += numbers.tolist()
-    assert sorted(found) == list(range(200))
-
-
 def test_kinds_by_hand():
     assert pick() == [2, 1, 5]  # the most confident errors
     assert pick(kind="right", order="data_set") == [0, 3, 4]
@@ -102,15 +82,6 @@ def test_probable_label_errors_by_hand():
     # 0's threshold is 0.9 and 1's is 0.4: neither label is contradicted.
     two = np.array([[[0.9, 0.1], [0.6, 0.4]]])
     assert errors.probable_label_errors(two, np.array([0, 1])).tolist() == []
-
-
-def test_labels_that_were_swapped_are_found():
-    labels = np.repeat(np.arange(4), 25)
-    sure = np.tile(0.8 * np.eye(4)[labels] + 0.05, (2, 1, 1))
-    assert errors.probable_label_errors(sure, labels).size == 0
-    swapped = labels.copy()
-    swapped[[3, 40, 99]] = 2, 0, 1
-    assert errors.probable_label_errors(sure, swapped).tolist() == [3, 40, 99]
 
 
 def test_rows_or_columns_are_shares_and_what_is_empty_is_zeros():
