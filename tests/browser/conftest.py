@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import pytest
@@ -84,7 +84,19 @@ def opener(browser, visitor):
 
 
 @pytest.fixture
-def open_page(browser, visitor):
+def serve_runs(tmp_path):
+    """serve_runs(folder of runs, folder of pictures) -> the address of a page over them, by default
+    over those of the test and no data set. The pages that are open end before their server."""
+    with ExitStack() as servers:
+
+        def serve_runs(runs=tmp_path / "runs", data=tmp_path / "none", **options) -> str:
+            return servers.enter_context(serve("--runs", str(runs), "--data", str(data), **options))
+
+        yield serve_runs
+
+
+@pytest.fixture
+def open_page(browser, visitor, serve_runs):
     with opener(browser, visitor) as open_page:
         yield open_page
 
@@ -138,22 +150,3 @@ def photo(tmp_path):
     pixels[:32], pixels[32:, :32] = (230, 40, 40), (40, 200, 60)
     Image.fromarray(pixels).save(tmp_path / "photo.png")
     return tmp_path / "photo.png"
-
-
-@pytest.fixture
-def give_camera():
-    """Gives a page a camera, of which no two pictures are the same."""
-
-    def give(page):
-        page.evaluate("""() => {
-            const canvas = document.createElement("canvas");
-            [canvas.width, canvas.height] = [64, 48];
-            const context = canvas.getContext("2d");
-            setInterval(() => {  // it moves
-                context.fillStyle = `hsl(${360 * Math.random()} 80% 50%)`;
-                context.fillRect(32 * Math.random(), 0, 32, 48);
-            }, 50);
-            navigator.mediaDevices.getUserMedia = async () => canvas.captureStream(20);
-        }""")
-
-    return give

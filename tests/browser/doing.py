@@ -95,6 +95,20 @@ def upload(page: Page, path) -> None:
     page.locator("#picture input[type=file]").set_input_files(path)
 
 
+def give_camera(page: Page) -> None:
+    """A camera, of which no two pictures are the same."""
+    page.evaluate("""() => {
+        const canvas = document.createElement("canvas");
+        [canvas.width, canvas.height] = [64, 48];
+        const context = canvas.getContext("2d");
+        setInterval(() => {  // it moves
+            context.fillStyle = `hsl(${360 * Math.random()} 80% 50%)`;
+            context.fillRect(32 * Math.random(), 0, 32, 48);
+        }, 50);
+        navigator.mediaDevices.getUserMedia = async () => canvas.captureStream(20);
+    }""")
+
+
 def choose_model(page: Page, name: str) -> None:
     page.locator("#model select").select_option(name)
 
@@ -126,11 +140,16 @@ def open_tab(page: Page, *names: str) -> None:
         page.get_by_role("tab", name=name, exact=True).click()
 
 
-def questions(page: Page) -> list[str]:
-    """What the page asks its server from now on; the list grows."""
+def requests(page: Page, part: str = "") -> list[str]:
+    """The addresses with this part that the page asks for from now on; the list grows."""
     asked = []
-    page.on("request", lambda r: "/queue/join" in r.url and asked.append(r.url))
+    page.on("request", lambda r: part in r.url and asked.append(r.url))
     return asked
+
+
+def questions(page: Page) -> list[str]:
+    """What the page asks its server of models, from now on; the list grows."""
+    return requests(page, "/queue/join")
 
 
 def fits(page: Page) -> bool:

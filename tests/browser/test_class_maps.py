@@ -7,7 +7,6 @@ from playwright.sync_api import expect
 
 from tests.browser.doing import choose_model, sources, upload, wait_for_change
 from tests.making import make_run
-from tests.serving import serve
 from vitdemo.models import ModelSpec
 
 MAPS = "#why-maps"
@@ -30,15 +29,8 @@ def choose(page, place, name):
     page.get_by_role("option", name=name, exact=True).click()
 
 
-def test_the_quick_maps_stand_side_by_side_and_answer_for_any_class(why_page):
-    expect(why_page.locator(f"{MAPS} figure")).to_have_count(5)
-    expect(why_page.locator(f"{MAPS} figcaption > .quiet")).to_have_count(5)
-    expect(why_page.locator(f"{MAPS} figcaption", has_text="Rank correlation")).to_have_count(3)
-    expect(why_page.locator(f"{MAPS} .badge")).to_have_count(0)  # nothing was measured of it
+def test_the_quick_maps_answer_for_any_class_and_model(why_page):
     expect(why_page.locator(MAPS)).to_contain_text(re.compile(r"Why \w+\? timm gives \w+ \d"))
-    for image in why_page.locator(f"{MAPS} figure img").all():
-        assert len(image.get_attribute("alt")) > 30
-    expect(why_page.locator("#why-meter")).to_contain_text("Not measured yet")
     # Another class draws other maps, and a second one the difference.
     before = sources(why_page, MAPS)
     choose(why_page, "#why-class", "ship")
@@ -83,25 +75,22 @@ def test_slow_maps_and_the_truth_meter_of_which_a_new_picture_leaves_no_score(wh
     expect(why_page.locator(f"{MAPS} figcaption", has_text="Score ")).to_have_count(0)
 
 
-def test_cancel_stops_the_work_and_frees_the_next(open_page, tmp_path):
+def test_cancel_stops_the_work_and_frees_the_next(open_page, serve_runs, tmp_path):
     """A model of 576 patches, whose truth meter takes far longer than anything here waits."""
     options = {"patch_size": 4, "embed_dim": 96, "depth": 6, "num_heads": 4}
     make_run(tmp_path / "runs" / "large", ModelSpec("vit", 96, options=options))
     make_run(tmp_path / "runs" / "vit")
-    arguments = ("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "none"))
-    with serve(*arguments) as address:
-        first, second = (open_page(f"{address}?section=why&model={m}") for m in ("large", "vit"))
-        for page in (first, second):
-            page.locator(f"{MAPS} figure").nth(4).wait_for()
-        first.locator("#why-measure").click()
-        expect(first.locator("#why-meter")).to_contain_text("steps")  # of the progress bar
-        second.locator("#why-measure").click()  # waits its turn
-        first.locator("#why-cancel").click()
-        expect(first.locator("#why-cancel")).to_be_hidden()
-        expect(first.locator("#why-measure")).to_be_enabled()
-        expect(second.locator("#why-meter svg")).to_have_count(2)
-        expect(second.locator(MAPS)).to_contain_text("vit gives")
-        expect(first.locator("#why-meter")).to_contain_text("Not measured yet")
-        expect(first.locator(MAPS)).to_contain_text("large gives")
-        first.close()
-        second.close()
+    address = serve_runs()
+    first, second = (open_page(f"{address}?section=why&model={m}") for m in ("large", "vit"))
+    for page in (first, second):
+        page.locator(f"{MAPS} figure").nth(4).wait_for()
+    first.locator("#why-measure").click()
+    expect(first.locator("#why-meter")).to_contain_text("steps")  # of the progress bar
+    second.locator("#why-measure").click()  # waits its turn
+    first.locator("#why-cancel").click()
+    expect(first.locator("#why-cancel")).to_be_hidden()
+    expect(first.locator("#why-measure")).to_be_enabled()
+    expect(second.locator("#why-meter svg")).to_have_count(2)
+    expect(second.locator(MAPS)).to_contain_text("vit gives")
+    expect(first.locator("#why-meter")).to_contain_text("Not measured yet")
+    expect(first.locator(MAPS)).to_contain_text("large gives")
