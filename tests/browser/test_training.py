@@ -5,15 +5,26 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.doing import download, fill, open_tab, questions
+from tests.browser.doing import download, fill, open_tab, questions, saved
 from tests.making import make_run, record
-from tests.serving import serve
 from vitdemo import runs
 
+NEWS = 6000  # milliseconds, in which an open tab asks for them
+EVIL = '<b>${alert("1")}`'  # a run's folder may be called so
 
-@pytest.fixture
-def progress(open_page, page_url):
-    page = open_page(page_url)
+
+def timed(open_page, address):
+    """The page there, whose time can be wound on."""
+    page = open_page("about:blank")
+    page.clock.install()
+    page.goto(address)
+    return page
+
+
+@pytest.fixture(scope="module")
+def progress(open_shared, page_url):
+    """A page that two tests share, the first of which chooses all runs again."""
+    page = open_shared(page_url)
     open_tab(page, "Training progress")
     page.locator("#plots svg").nth(4).wait_for()
     return page
@@ -37,11 +48,18 @@ def test_five_plots_follow_the_chosen_runs_from_none_to_all(progress):
     box.get_by_role("checkbox", name="resnet").check()
     expect(lines).to_have_count(14)
     assert every.evaluate("box => [box.checked, box.indeterminate]") == [False, True]
+    button = page.locator("#plots figure").first.get_by_role("button", name="Save as PNG")
+    image, name = saved(page, button)
+    assert name.startswith("vitdemo-loss-of-")
+    assert image.width > 600
+    assert len(image.getcolors(1 << 24)) > 10  # lines on their background
     file = download(page, page.locator("#report"))  # of the chosen runs
     name = r"report-resnet-and-1-more-\d{4}-\d\d-\d\d-\d{4}.html"
     assert re.fullmatch(name, file.suggested_filename)
     text = file.path().read_text(encoding="utf-8")
     assert "<title>resnet, vit: training report</title>" in text
+    every.check()
+    expect(lines).to_have_count(21)
 
 
 def test_values_are_read_without_a_pointer_and_minutes_smoothing_and_scale_redraw(progress):
@@ -78,87 +96,93 @@ def test_values_are_read_without_a_pointer_and_minutes_smoothing_and_scale_redra
 def test_an_address_says_which_runs_and_news_are_asked_for_only_while_the_tab_is_open(
     open_page, page_url
 ):
-    page = open_page(f"{page_url}?tab=training&runs=timm,gone")
+    page = timed(open_page, f"{page_url}?tab=training&runs=timm,gone")
     expect(page.locator("#plots .legend strong")).to_have_text(["timm"])
     expect(page.locator("#runs").get_by_role("checkbox", name="vit")).not_to_be_checked()
-    heard = questions(page)
+    page.wait_for_timeout(1000)  # what the tab asked for has come
 
-    def asked(seconds):
-        heard.clear()
-        page.wait_for_timeout(1000 * seconds)
+    def asked():
+        heard = questions(page)
+        page.clock.fast_forward(NEWS)
+        page.wait_for_timeout(500)
         return heard
 
-    assert asked(6)
+    assert asked()
     open_tab(page, "Look")
     page.wait_for_timeout(1000)
-    assert asked(6) == []
+    assert asked() == []
     open_tab(page, "Training progress")
-    assert asked(6)
+    page.wait_for_timeout(1000)
+    assert asked()
 
 
-def test_a_growing_run_updates_by_itself_and_milestones_have_reasons(open_page, tmp_path):
+def test_a_growing_run_updates_by_itself_and_milestones_have_reasons(
+    open_page, serve_runs, tmp_path
+):
     run = make_run(tmp_path / "runs" / "growing", epochs=2)
-    with serve("--runs", str(run.path.parent), "--data", str(tmp_path / "none")) as address:
-        page = open_page(address)
-        open_tab(page, "Training progress")
-        words, box = page.locator("#learning"), page.locator("#runs")
-        expect(words).to_contain_text("70.00")
-        runs.append_record(run.path, record(3))
-        expect(words).to_contain_text("80.00")
-        mixed = make_run(tmp_path / "<b>mixed", epochs=3)
-        recipe = mixed.config["recipe"] | {"mixup": 0.5, "warmup_epochs": 1.5}
-        runs.write_config(mixed.path, mixed.config | {"recipe": recipe})
-        worse = [record(epoch) | {"train_accuracy": 0.2} for epoch in (1, 2, 3)]
-        runs.rewrite_history(mixed.path, worse)
-        mixed.path.rename(run.path.with_name("<b>mixed"))  # a newcomer
-        box.get_by_role("checkbox", name="<b>mixed").check()
-        box.get_by_role("checkbox", name="growing").uncheck()
-        expect(words.locator("tbody tr").first).to_contain_text("<b>mixed")
-        expect(words.locator("tbody tr").first).to_contain_text("epoch 3, 1.5 min")  # to 80 %
-        expect(words).to_contain_text("<b>mixed, after 1.5 epochs: warm-up")
-        expect(page.locator("#plots [id^='mark-']")).to_have_count(5)
-        words.locator("summary").first.click()
-        expect(words.get_by_text("Under MixUp the model sees two pictures")).to_be_visible()
-        page.close()  # before its server, or the browser reports a lost connection
+    page = timed(open_page, serve_runs())
+    open_tab(page, "Training progress")
+    words, box = page.locator("#learning"), page.locator("#runs")
+    expect(words).to_contain_text("70.00")
+    runs.append_record(run.path, record(3))
+    page.clock.fast_forward(NEWS)
+    expect(words).to_contain_text("80.00")
+    mixed = make_run(tmp_path / "<b>mixed", epochs=3)
+    recipe = mixed.config["recipe"] | {"mixup": 0.5, "warmup_epochs": 1.5}
+    runs.write_config(mixed.path, mixed.config | {"recipe": recipe})
+    worse = [record(epoch) | {"train_accuracy": 0.2} for epoch in (1, 2, 3)]
+    runs.rewrite_history(mixed.path, worse)
+    mixed.path.rename(run.path.with_name("<b>mixed"))  # a newcomer
+    page.clock.fast_forward(NEWS)
+    box.get_by_role("checkbox", name="<b>mixed").check()
+    box.get_by_role("checkbox", name="growing").uncheck()
+    expect(words.locator("tbody tr").first).to_contain_text("<b>mixed")
+    expect(words.locator("tbody tr").first).to_contain_text("epoch 3, 1.5 min")  # to 80 %
+    expect(words).to_contain_text("<b>mixed, after 1.5 epochs: warm-up")
+    expect(page.locator("#plots [id^='mark-']")).to_have_count(5)
+    words.locator("summary").first.click()
+    expect(words.get_by_text("Under MixUp the model sees two pictures")).to_be_visible()
 
 
-def test_an_ablation_opens_at_a_click_and_leads_to_what_its_ingredients_bought(open_page, tmp_path):
+def test_an_ablation_opens_at_a_click_and_leads_to_what_its_ingredients_bought(
+    open_page, serve_runs, tmp_path
+):
     """A model with its weights, and an ablation of which the figures alone are here."""
     root = tmp_path / "runs"
     make_run(root / "model")
-    changes = {"<b>plain": {}, "longer": {"epochs": 9}, "trivial": {"policy": "trivial"}}
+    changes = {EVIL: {}, "longer": {"epochs": 9}, "trivial": {"policy": "trivial"}}
     for name, change in (changes | {"ema": {"ema_decay": 0.9}}).items():
         run = make_run(root / name, epochs=2)
         recipe = run.config["recipe"] | {"flip": False, "crop_padding": 0, "cutout": 4} | change
         runs.write_config(run.path, run.config | {"recipe": recipe})
         (run.path / runs.WEIGHTS).unlink()
-    with serve("--runs", str(root), "--data", str(tmp_path / "none")) as address:
-        page = open_page(address)
-        open_tab(page, "Training progress")
-        drawn, box = page.locator("#plots .legend strong"), page.locator("#runs")
-        expect(drawn).to_have_text(["model"])
-        expect(box.locator("summary")).to_have_text(["Models1 of 1", "Ablation of <b>plain0 of 4"])
-        expect(box.get_by_role("checkbox", name="trivial")).to_be_hidden()  # its group is closed
-        only = box.get_by_role("button", name="Only Ablation of <b>plain")
-        only.click()
-        expect(drawn).to_have_text(["<b>plain", "ema", "longer", "trivial"])
-        expect(box.get_by_role("checkbox", name="model", exact=True)).not_to_be_checked()
-        make_run(root / "newcomer", epochs=1)
-        box.get_by_role("checkbox", name="All of Models").check()
-        expect(drawn).to_have_count(6)
-        box.locator("summary", has_text="Ablation").click()
-        box.get_by_role("checkbox", name="ema").uncheck()
-        expect(drawn).to_have_count(5)
-        only.click()
-        expect(drawn).to_have_count(4)
-        open_tab(page, "Compare models")
-        page.locator("#gains-base select").select_option("ema")
-        expect(page.locator("#gains tbody tr").first).to_contain_text("ema")
-        open_tab(page, "Training progress")
-        page.get_by_role("button", name="ingredient of the ablation of <b>plain bought").click()
-        compare = page.get_by_role("tab", name="Compare models")
-        expect(compare).to_have_attribute("aria-selected", "true")
-        expect(page.locator("#gains-base select")).to_have_value("<b>plain")
-        expect(page.locator("#gains tbody tr").first).to_contain_text("<b>plain")
-        expect(page.locator("#gains")).to_contain_text("No more than chance explains: ")
-        page.close()
+    page = open_page(serve_runs())
+    open_tab(page, "Training progress")
+    drawn, box = page.locator("#plots .legend strong"), page.locator("#runs")
+    expect(drawn).to_have_text(["model"])
+    expect(box.locator("summary")).to_have_text(["Models1 of 1", f"Ablation of {EVIL}0 of 4"])
+    expect(box.get_by_role("checkbox", name="trivial")).to_be_hidden()  # its group is closed
+    only = box.get_by_role("button", name=f"Only Ablation of {EVIL}")
+    only.click()
+    expect(drawn).to_have_text([EVIL, "ema", "longer", "trivial"])
+    expect(box.get_by_role("checkbox", name="model", exact=True)).not_to_be_checked()
+    make_run(root / "newcomer", epochs=1)
+    box.get_by_role("checkbox", name="All of Models").check()
+    expect(drawn).to_have_count(6)
+    box.locator("summary", has_text="Ablation").click()
+    box.get_by_role("checkbox", name="ema").uncheck()
+    expect(drawn).to_have_count(5)
+    only.click()
+    expect(drawn).to_have_count(4)
+    open_tab(page, "Compare models")
+    base = page.get_by_label("Beside", exact=True)
+    expect(base.locator("optgroup").last).to_have_attribute("label", f"Ablation of {EVIL}")
+    base.select_option("ema")
+    expect(page.locator("#gains tbody tr").first).to_contain_text("ema")
+    open_tab(page, "Training progress")
+    page.get_by_role("button", name=f"ingredient of the ablation of {EVIL} bought").click()
+    compare = page.get_by_role("tab", name="Compare models")
+    expect(compare).to_have_attribute("aria-selected", "true")
+    expect(base).to_have_value(EVIL)
+    expect(page.locator("#gains tbody tr").first).to_contain_text(EVIL)
+    expect(page.locator("#gains")).to_contain_text("No more than chance explains: ")
