@@ -13,24 +13,17 @@ from tests.browser.doing import choose_model, download, fill, fits, questions, u
 UNTOUCHED = "Now: untouched."
 
 
-@pytest.fixture
-def open_section(open_page, page_url):
-    """open_section(width=..., scheme=...) -> the page with its section "Hands on" drawn.
-
-    By its address: in a narrow window the section's tab stands in a menu.
-    """
-
-    def open_section(**options) -> Page:
-        page = open_page(page_url + "?section=hands", **options)
-        page.locator("#hands-maps figure").first.wait_for()
-        return page
-
-    return open_section
+def opened(open_page, page_url, **options) -> Page:
+    """A page with its section "Hands on" drawn; by its address: on a phone its tab is in a menu."""
+    page = open_page(page_url + "?section=hands", **options)
+    page.locator("#hands-maps figure").first.wait_for()
+    return page
 
 
-@pytest.fixture
-def section(open_section) -> Page:
-    return open_section()
+@pytest.fixture(scope="module")
+def section(open_shared, page_url) -> Page:
+    """A page that the tests share, of whose changes each leaves none."""
+    return opened(open_shared, page_url)
 
 
 def patch(page: Page, row: int, column: int):
@@ -49,8 +42,14 @@ def picture(page: Page) -> str:
     return page.locator("#hands-picture img").get_attribute("src")
 
 
-def test_the_tab_shows_all_models_beside_the_untouched_picture(page):
-    page.get_by_role("tab", name="Hands on").click()
+def put_back(page: Page) -> None:
+    page.get_by_role("button", name="Reset all").click()
+    expect(removed(page)).to_have_count(0)
+    expect(now(page)).to_have_text(UNTOUCHED)
+
+
+def test_patches_go_by_mouse_by_keyboard_by_attention_and_by_half_and_all_models_follow(section):
+    page = section
     expect(page.locator("#hands-maps figure")).to_have_count(2)
     expect(page.locator("#hands-answers section")).to_have_count(3)
     expect(page.locator("#hands-picture .cells button")).to_have_count(64)
@@ -75,54 +74,47 @@ def test_the_tab_shows_all_models_beside_the_untouched_picture(page):
     for column in range(1, 7):  # of quick clicks none is lost
         patch(page, 1, column).click()
     expect(removed(page)).to_have_count(6)
-
-
-def test_patches_go_by_keyboard_by_attention_at_random_and_by_half(section):
-    patch(section, 1, 1).focus()
-    section.keyboard.press("ArrowDown")
-    section.keyboard.press("ArrowRight")
-    section.keyboard.press("Space")
-    expect(patch(section, 2, 2)).to_have_attribute("aria-pressed", "true")
-    expect(patch(section, 2, 2)).to_be_focused()
-    section.keyboard.press("ArrowRight")
-    section.keyboard.press("Enter")
-    expect(removed(section)).to_have_count(2)
-    back = section.get_by_role("button", name="Bring all back")
-    back.click()
-    expect(removed(section)).to_have_count(0)
-    section.get_by_role("button", name="Remove the most attended").click()
-    expect(removed(section)).to_have_count(8)
-    section.get_by_role("button", name="Remove as many at random").click()
-    expect(removed(section)).to_have_count(16)
-    back.click()
-    expect(removed(section)).to_have_count(0)
-    expect(now(section)).to_have_text(UNTOUCHED)
-    section.get_by_role("button", name="Half of it gone").click()
-    expect(now(section)).to_have_text("Now: 32 of 64 patches removed.")
-    for card in section.locator("#hands-answers section").all():
+    page.get_by_role("button", name="Bring all back").click()
+    expect(removed(page)).to_have_count(0)
+    patch(page, 1, 1).focus()
+    for key in ("ArrowDown", "ArrowRight", "Space"):
+        page.keyboard.press(key)
+    expect(patch(page, 2, 2)).to_have_attribute("aria-pressed", "true")
+    expect(patch(page, 2, 2)).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(removed(page)).to_have_count(2)
+    put_back(page)
+    page.get_by_role("button", name="Remove the most attended").click()
+    expect(removed(page)).to_have_count(8)
+    page.get_by_role("button", name="Remove as many at random").click()
+    expect(removed(page)).to_have_count(16)
+    put_back(page)
+    page.get_by_role("button", name="Half of it gone").click()
+    expect(now(page)).to_have_text("Now: 32 of 64 patches removed.")
+    for card in page.locator("#hands-answers section").all():
         points = card.locator(".points").all_inner_texts()
         assert any(text != "±0.0" for text in points)
-    expect(section.locator("#hands-answers [role=status]")).to_contain_text("of 3 models keep")
+    expect(page.locator("#hands-answers [role=status]")).to_contain_text("of 3 models keep")
+    put_back(page)
 
 
-def test_every_slider_changes_the_picture_and_reset_brings_it_back(section):
-    before, reset = picture(section), section.get_by_role("button", name="Reset all")
+def test_sliders_and_presets_change_any_picture_and_reset_brings_it_back(section, tmp_path):
+    before = picture(section)
     for name in ("rotate", "brightness", "blur", "noise", "jpeg"):
         slider = section.locator(f"#hands-{name} input[type=range]")
         slider.focus()
         slider.press("PageDown" if name == "jpeg" else "PageUp")
         expect(now(section)).not_to_have_text(UNTOUCHED)
         assert picture(section) != before
-        reset.click()
-        expect(now(section)).to_have_text(UNTOUCHED)
+        put_back(section)
         assert picture(section) == before
     slider = section.locator("#hands-noise input[type=range]")
     slider.focus()
     for _ in range(12):  # of many steps the last one counts
         slider.press("ArrowRight")
     expect(now(section)).to_have_text("Now: noise 12 grey levels.")
-    reset.click()
-    expect(now(section)).to_have_text(UNTOUCHED)
+    put_back(section)
     fill(section, "#hands-blur", 3)
     expect(now(section)).to_have_text("Now: blur 3 % of the side.")
     fill(section, "#hands-blur", "")  # an empty field changes nothing
@@ -134,14 +126,26 @@ def test_every_slider_changes_the_picture_and_reset_brings_it_back(section):
     first = picture(section)
     section.get_by_role("button", name="Another draw").click()
     expect(section.locator("#hands-picture img")).not_to_have_attribute("src", first)
-    reset.click()
-    expect(now(section)).to_have_text(UNTOUCHED)
+    put_back(section)
     section.get_by_role("button", name="A grainy night").click()
     expect(now(section)).to_contain_text("noise 25")
     file = download(section, section.get_by_role("button", name="Download PNG"))
     saved = Image.open(io.BytesIO(file.path().read_bytes()))
     assert (saved.format, saved.size, saved.mode) == ("PNG", (32, 32), "RGB")
     assert np.asarray(saved).mean() < 100  # darker than the photo
+    put_back(section)
+    presets = ("Half of it", "Upside down", "focus", "JPEG")
+    for i, size in enumerate([(1, 1), (10_000, 1)]):  # of one colour and any shape
+        first = picture(section)
+        Image.new("RGB", size, (90, 120, 20 * i)).save(tmp_path / f"{i}.png")
+        upload(section, tmp_path / f"{i}.png")
+        expect(section.locator("#hands-picture img")).not_to_have_attribute("src", first)
+        for name in presets[2 * i : 2 * i + 2]:
+            section.get_by_role("button", name=re.compile(name)).click()
+            expect(now(section)).not_to_have_text(UNTOUCHED)
+            put_back(section)
+    expect(section.locator("#hands-answers section")).to_have_count(3)
+    expect(section.locator(".toast-body.error")).to_have_count(0)
 
 
 def test_other_models_show_their_own_attention_of_the_same_change(section):
@@ -164,10 +168,13 @@ def test_other_models_show_their_own_attention_of_the_same_change(section):
     expect(removed(section)).to_have_count(0)
     patch(section, 4, 4).click()
     expect(now(section)).to_have_text("Now: 1 of 16 patches removed.")
+    put_back(section)
+    section.get_by_role("radio", name="8 × 8").first.check()
 
 
-def test_two_people_never_see_each_others_patches_nor_at_any_width(open_section):
-    one, two = open_section(), open_section(width=390, scheme="dark")
+def test_two_people_never_see_each_others_patches_nor_at_any_width(open_page, page_url):
+    one = opened(open_page, page_url)
+    two = opened(open_page, page_url, width=390, scheme="dark")
     for width in (390, 800, 1280):
         two.set_viewport_size({"width": width, "height": 900})
         assert fits(two)
@@ -185,33 +192,19 @@ def test_two_people_never_see_each_others_patches_nor_at_any_width(open_section)
     expect(removed(one)).to_have_count(2)
     expect(removed(two)).to_have_count(1)
     expect(patch(two, 8, 8)).to_have_attribute("aria-pressed", "true")
-    expect(patch(one, 8, 8)).to_have_attribute("aria-pressed", "false")
-
-
-def test_a_picture_of_one_colour_and_any_shape_survives_the_presets(section, tmp_path):
-    presets = ("What survives", "Half of it", "Upside down", "grainy", "focus", "JPEG")
-    for i, size in enumerate([(1, 1), (10_000, 1), (64, 64)]):
-        first = picture(section)
-        Image.new("RGB", size, (90, 120, 20 * i)).save(tmp_path / f"{i}.png")
-        upload(section, tmp_path / f"{i}.png")
-        expect(section.locator("#hands-picture img")).not_to_have_attribute("src", first)
-        for name in presets[2 * i : 2 * i + 2]:
-            section.get_by_role("button", name=re.compile(name)).click()
-            expect(now(section)).not_to_have_text(UNTOUCHED)
-            section.get_by_role("button", name="Reset all").click()
-            expect(now(section)).to_have_text(UNTOUCHED)
-        expect(section.locator("#hands-answers section")).to_have_count(3)
-    expect(section.locator(".toast-body.error")).to_have_count(0)
 
 
 def test_the_address_holds_the_changes(open_page, page_url):
-    page = open_page(
-        page_url + "?section=hands&pieces=4&seed=7&blur=2&rotate=-90&patches=4&noise=x"
-    )
+    query = "?section=hands&pieces=4&seed=7&blur=2&rotate=-90&patches=4&removed=4.4.201&noise=x"
+    page = open_page(page_url + query)
     expect(now(page)).to_have_text(
-        "Now: 4 × 4 pieces shuffled, rotation -90 degrees, blur 2 % of the side."
+        "Now: 4 × 4 pieces shuffled, rotation -90 degrees, blur 2 % of the side, "
+        "2 of 16 patches removed."
     )
-    expect(page.locator("#hands-picture .cells button")).to_have_count(16)
-    page.get_by_role("button", name="Reset all").click()
-    expect(now(page)).to_have_text(UNTOUCHED)
+    patch(page, 1, 3).click()
+    expect(removed(page)).to_have_count(3)
+    page.wait_for_url(re.compile(r"removed=4\.4\.205"))
+    page.get_by_role("button", name="Bring all back").click()
+    page.wait_for_url(lambda url: "removed" not in url)
+    put_back(page)
     page.wait_for_url(lambda url: "pieces" not in url and "seed" not in url)
