@@ -4,20 +4,20 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.doing import fits, sources, wait_for_change, wait_until_drawn
+from tests.browser.doing import fits, sources, wait_for_change
 
 
 def test_models_of_each_family_stand_under_one_slider_and_one_class(open_page, page_url):
-    page = open_page(page_url)
-    wait_until_drawn(page)
-    page.get_by_role("tab", name="Side by side").click()
+    page = open_page(f"{page_url}?section=side", width=390)
     place = page.locator("#side-by-side")
     expect(place.locator("h3")).to_have_text(["timm", "vit", "resnet"])
     place.locator("figure").nth(2).wait_for()
+    place.locator("figure").first.get_by_text("Numbers").click()
+    numbers = place.locator("figure").first.get_by_role("table", name=re.compile("In percent"))
+    expect(numbers.get_by_role("rowheader").first).to_have_text("1")
     assert fits(page)
-    expect(place).to_contain_text("Attention, layer 2 of 2")
-    expect(place).to_contain_text("Attention, layer 3 of 3")
-    expect(place).to_contain_text("Grad-CAM for")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    assert fits(page)
     before = sources(page, "#side-by-side")
     slider = page.get_by_role("slider", name="Depth").last
     slider.focus()
@@ -37,13 +37,3 @@ def test_models_of_each_family_stand_under_one_slider_and_one_class(open_page, p
     for name in ("vit", "resnet"):
         models.get_by_role("checkbox", name=name).uncheck()
     expect(place).to_contain_text("Choose a model above.")
-
-
-def test_it_fits_a_phone(open_page, page_url):
-    page = open_page(page_url + "?section=side", 390)
-    figures = page.locator("#side-by-side figure")
-    figures.nth(2).wait_for()
-    figures.first.get_by_text("Numbers").click()
-    numbers = figures.first.get_by_role("table", name=re.compile("In percent"))
-    expect(numbers.get_by_role("rowheader").first).to_have_text("1")
-    assert fits(page)
