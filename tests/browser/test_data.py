@@ -32,9 +32,9 @@ def own(tmp_path_factory):
         yield address
 
 
-@pytest.fixture
-def page(open_page, own):
-    page = open_page(own)
+@pytest.fixture(scope="module")
+def page(own, open_shared):  # the page ends before its server
+    page = open_shared(own)
     page.locator("#answers .card").first.wait_for()
     return page
 
@@ -45,20 +45,12 @@ def test_every_tab_shows_a_data_set_of_ones_own(page):
     open_tab(page, "Training progress")
     expect(page.locator("#learning")).to_contain_text("own")
     expect(page.locator("#plots svg")).to_have_count(5)
-    for tab in ("Per-class metrics", "Confusion matrix"):
-        open_tab(page, tab)
-        panel = page.get_by_role("tabpanel").filter(visible=True)
-        for name in ("<b>ant", "bee", "cow"):
-            expect(panel.get_by_role("rowheader", name=name).first).to_be_visible()
-    open_tab(page, "Errors")
-    page.locator("#errors-kinds [data-pick='all']").click()
-    expect(page.locator("#errors-pictures [data-pick]")).to_have_count(18)
-    expect(page.locator("#errors-pictures [data-pick]").first).to_contain_text("<b>ant")
+    open_tab(page, "Per-class metrics")
+    names = page.locator("#per-class tbody").get_by_role("rowheader")
+    expect(names).to_have_text(["<b>ant", "bee", "cow"])
     open_tab(page, "Calibration")
-    expect(page.locator("#calibration figure")).to_have_count(2)
     expect(page.locator("#calibration")).to_contain_text("own is ")
     open_tab(page, "Compare models")
-    expect(page.locator("#models tbody tr")).to_have_count(1)
     expect(page.locator("#models tbody")).to_contain_text("own")
     open_tab(page, "Data")
     rows = page.locator("#classes tbody").first.locator("tr")
@@ -71,6 +63,7 @@ def test_every_tab_shows_a_data_set_of_ones_own(page):
     assert fits(page)
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_function("document.documentElement.scrollWidth <= 390")
+    page.set_viewport_size({"width": 1280, "height": 900})
 
 
 def test_patches_and_augmentation_are_of_the_picture_in_look(page):
@@ -146,3 +139,7 @@ def test_without_a_data_set_it_says_how_to_get_one_and_the_rest_works(open_page,
     page.locator("#lay-out").click()
     told = page.get_by_text("pass --data a folder of train/<class>/ and test/<class>/")
     expect(told.filter(visible=True)).to_have_count(2)  # above the sections, and as a message
+    open_tab(page, "Compare models")
+    expect(page.locator("#robust-models").get_by_role("checkbox").first).to_be_checked()
+    page.get_by_role("button", name="Measure robustness").click()
+    expect(page.locator("#robustness .vd-notice").first).to_contain_text("train.py download")
