@@ -5,7 +5,7 @@ from urllib.parse import parse_qs
 
 import pytest
 import torch
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.doing import download, fill, fits, open_tab
 from tests.making import VIT, make_run
@@ -56,6 +56,13 @@ def check_view(page: Page, view: str) -> None:
         expect(page.locator(first.get(asked["section"], "#part"))).to_be_visible()
 
 
+def press(page: Page, button: Locator, keyboard: bool) -> None:
+    if not keyboard:
+        return button.click()
+    button.focus()
+    page.keyboard.press("Enter")
+
+
 def do(page: Page, step: Step, keyboard: bool) -> None:
     """The step's task, as a person would do it."""
     task = step.task
@@ -76,11 +83,7 @@ def do(page: Page, step: Step, keyboard: bool) -> None:
         return page.keyboard.press("Enter")
     found.first.wait_for()
     if task.kind == "press":
-        found = found.locator("visible=true").first
-        if not keyboard:
-            return found.click()
-        found.focus()
-        return page.keyboard.press("Enter")
+        return press(page, found.locator("visible=true").first, keyboard)
     if found.first.evaluate("each => each.tagName") == "SELECT":
         current = found.evaluate("each => each.selectedIndex")
         if not keyboard:
@@ -110,12 +113,7 @@ def answer(page: Page, step: Step, keyboard: bool) -> None:
         page.keyboard.press("Space")
     else:
         form.locator("input, textarea").fill(question.number or "I think so.")
-    button = form.get_by_role("button")
-    if keyboard:
-        button.focus()
-        page.keyboard.press("Enter")
-    else:
-        button.click()
+    press(page, form.get_by_role("button"), keyboard)
     told = "One answer:" if question.free else "Right."
     expect(page.locator("#lesson .told")).to_contain_text(told)
 
@@ -162,11 +160,7 @@ def test_a_lesson_is_walked(walker, lessons, name):
         expect(page.locator(".toast-body.error")).to_have_count(0)
         on = panel(page).locator(".on")
         expect(on).to_have_text("Finish" if number == len(lesson.steps) else "Next")
-        if keyboard:
-            on.focus()
-            page.keyboard.press("Enter")
-        else:
-            on.click()
+        press(page, on, keyboard)
     expect(panel(page).locator(".title")).to_have_text("The end of this lesson")
     expect(panel(page).locator(".text")).to_contain_text(closing_words(lesson))
     on.click()
