@@ -10,8 +10,9 @@ from PIL import Image
 from playwright.sync_api import expect
 from sklearn.datasets import load_digits
 
-from tests.browser.doing import download, give_camera, open_tab, upload, wait_until_drawn
+from tests.browser.doing import give_camera, upload, wait_until_drawn
 from tests.making import VIT, make_run
+from tests.serving import serve
 
 DIGITS, EACH = (1, 4, 7), 12
 
@@ -32,12 +33,14 @@ def digits(tmp_path):
 
 
 @pytest.fixture
-def tab(open_page, serve_runs, tmp_path):
+def tab(open_page, tmp_path):
     """The tab over a run that the page may add to."""
     make_run(tmp_path / "runs" / "vit", VIT)
-    page = open_page(f"{serve_runs()}?tab=own")
-    page.locator("#own-classes .name").wait_for()
-    return page
+    with serve("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "none")) as address:
+        page = open_page(f"{address}?tab=own")
+        page.locator("#own-classes .name").wait_for()
+        yield page
+        page.close()  # before its server is
 
 
 def test_digits_are_taught_saved_shown_and_taken_back(tab, digits, tmp_path, open_page):
@@ -58,13 +61,17 @@ def test_digits_are_taught_saved_shown_and_taken_back(tab, digits, tmp_path, ope
     result = tab.locator("#own-result")
     expect(result).to_contain_text(f"of {3 * EACH} pictures are right")
     expect(result.get_by_role("heading", name="Confusion matrix")).to_be_visible()
+    with tab.expect_download() as download:
+        tab.get_by_role("button", name="Save the model").click()
+    assert download.value.suggested_filename == "own-digit1-digit4-digit7.zip"
+    held = zipfile.ZipFile(download.value.path()).namelist()
+    assert {
+        "own-digit1-digit4-digit7/config.json",
+        "own-digit1-digit4-digit7/model.safetensors",
+    } <= {*held}
     name = "own-digit1-digit4-digit7"
-    file = download(tab, tab.get_by_role("button", name="Save the model"))
-    assert file.suggested_filename == f"{name}.zip"
-    held = zipfile.ZipFile(file.path()).namelist()
-    assert {f"{name}/config.json", f"{name}/model.safetensors"} <= {*held}
     expect(result).to_contain_text(f"'{name}' is now among the models of every tab, for you alone.")
-    open_tab(tab, "Look")
+    tab.get_by_role("tab", name="Look").click()
     tab.locator("#model select").select_option(name)
     expect(tab.locator("#attention .large")).to_have_attribute(
         "aria-label", re.compile("Large map")
@@ -76,15 +83,16 @@ def test_digits_are_taught_saved_shown_and_taken_back(tab, digits, tmp_path, ope
     wait_until_drawn(stranger)
     expect(stranger.locator("#model option", has_text=name)).to_have_count(0)
     expect(stranger.locator("#answers .card")).to_have_count(1)
-    open_tab(tab, "Your classes")
+    stranger.close()
+    tab.get_by_role("tab", name="Your classes").click()
     tab.get_by_role("button", name="Show it to everyone").click()
     expect(tab.locator("#own-told")).to_contain_text("for everyone who opens this page")
-    open_tab(tab, "Confusion matrix")
+    tab.get_by_role("tab", name="Confusion matrix").click()
     choice = tab.locator("#confusion-model select")
     expect(choice.locator("option", has_text=f"{name}-1")).to_have_count(1)
     choice.select_option(f"{name}-1")
     expect(tab.locator("#confusion-matrix")).to_contain_text("digit 7")
-    open_tab(tab, "Your classes")
+    tab.get_by_role("tab", name="Your classes").click()
     tab.get_by_role("button", name="Take it back").click()
     expect(tab.locator("#own-told")).to_contain_text("no more")
     assert [each.name for each in (tmp_path / "runs").glob("[!.]*")] == ["vit"]
@@ -118,10 +126,10 @@ def test_a_folder_is_taken_and_too_little_and_no_camera_are_said(tab, digits, tm
     expect(view.locator(".own")).to_have_count(0)
     with zipfile.ZipFile(digits) as file:
         file.extractall(tmp_path / "folder")
-    for name in ("notes.txt", ".hidden"):
-        (tmp_path / "folder" / "digits" / "digit 4" / name).write_text("none")
+    (tmp_path / "folder" / "digits" / "digit 4" / "notes.txt").write_text("none")
+    (tmp_path / "folder" / "digits" / "digit 4" / ".hidden").write_text("none")
     view.locator("input.folder").set_input_files(tmp_path / "folder" / "digits")
-    expect(say).to_have_text(f"3 classes, {3 * EACH} of at most 500 pictures.")
+    expect(view.locator(".say")).to_have_text(f"3 classes, {3 * EACH} of at most 500 pictures.")
     names = {f"digit {digit}" for digit in DIGITS}
     assert {*view.locator(".own h2").all_inner_texts()} == names
     problem = "'notes.txt' in 'digit 4' is not a picture that we can read."

@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 from app import SHIPPED
 from tests.browser.doing import fits, open_tab
+from tests.serving import serve
 from vitdemo import runs
 from vitdemo.report import report
 
@@ -43,34 +44,36 @@ def media_box(pdf: bytes) -> tuple[float, float]:
     return float(box[1]), float(box[2])
 
 
-def test_every_tab_fits_a_laptop_and_a_phone_and_is_on_paper_what_was_seen(open_page, serve_runs):
-    page = open_page(serve_runs(SHIPPED), width=LAPTOP, scheme="dark")
-    for tab, drawn in TABS.items():
-        page.emulate_media(media="screen")
-        page.set_viewport_size({"width": LAPTOP, "height": 768})
-        open_tab(page, tab)
-        page.locator(drawn).first.wait_for()
-        levels = page.locator("h1:visible, h2:visible, h3:visible").evaluate_all(
-            "all => all.map(heading => Number(heading.tagName[1]))"
-        )
-        assert all(b - a <= 1 for a, b in pairwise([0, *levels])), (tab, levels)
-        assert page.evaluate(CUT, LAPTOP) == [], tab
-        assert shown(page, CONTROLS), tab
-        page.set_viewport_size({"width": PHONE, "height": 844})
-        assert fits(page), tab  # a wide table scrolls in its place
-        assert tab != "Confusion matrix" or page.evaluate(CUT, PHONE) == []
-        page.emulate_media(media="print")
-        page.set_viewport_size({"width": PAPER, "height": 1000})
-        assert page.evaluate(CUT, PAPER) == [], tab
-        assert shown(page, CONTROLS) == [], tab
-        assert shown(page, drawn), tab
-    assert media_box(page.pdf(prefer_css_page_size=True)) == pytest.approx((595, 842), abs=1)
-    # A dark page is printed light, and is dark again
-    dark = "document.body.classList.contains('dark')"
-    page.emulate_media(color_scheme="dark")
-    assert page.evaluate(dark)
-    assert page.evaluate(f"(dispatchEvent(new Event('beforeprint')), {dark})") is False
-    assert page.evaluate(f"(dispatchEvent(new Event('afterprint')), {dark})") is True
+def test_every_tab_fits_a_laptop_and_a_phone_and_is_on_paper_what_was_seen(open_page, tmp_path):
+    with serve("--runs", str(SHIPPED), "--data", str(tmp_path / "none")) as address:
+        page = open_page(address, width=LAPTOP, scheme="dark")
+        for tab, drawn in TABS.items():
+            page.emulate_media(media="screen")
+            page.set_viewport_size({"width": LAPTOP, "height": 768})
+            open_tab(page, tab)
+            page.locator(drawn).first.wait_for()
+            levels = page.locator("h1:visible, h2:visible, h3:visible").evaluate_all(
+                "all => all.map(heading => Number(heading.tagName[1]))"
+            )
+            assert all(b - a <= 1 for a, b in pairwise([0, *levels])), (tab, levels)
+            assert page.evaluate(CUT, LAPTOP) == [], tab
+            assert shown(page, CONTROLS), tab
+            page.set_viewport_size({"width": PHONE, "height": 844})
+            assert fits(page), tab  # a wide table scrolls in its place
+            assert tab != "Confusion matrix" or page.evaluate(CUT, PHONE) == []
+            page.emulate_media(media="print")
+            page.set_viewport_size({"width": PAPER, "height": 1000})
+            assert page.evaluate(CUT, PAPER) == [], tab
+            assert shown(page, CONTROLS) == [], tab
+            assert shown(page, drawn), tab
+        assert media_box(page.pdf(prefer_css_page_size=True)) == pytest.approx((595, 842), abs=1)
+        # A dark page is printed light, and is dark again
+        dark = "document.body.classList.contains('dark')"
+        page.emulate_media(color_scheme="dark")
+        assert page.evaluate(dark)
+        assert page.evaluate(f"(dispatchEvent(new Event('beforeprint')), {dark})") is False
+        assert page.evaluate(f"(dispatchEvent(new Event('afterprint')), {dark})") is True
+        page.close()  # before its server
 
 
 def test_a_report_of_all_models_fits_on_paper(open_page, tmp_path):

@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.doing import open_tab, requests
 from tests.conftest import write_pictures
+from tests.serving import serve
 from vitdemo.jobs import Jobs
 
 PICTURES = {"train/ant": 120, "train/bee": 120, "test/ant": 5, "test/bee": 5}
@@ -14,22 +14,31 @@ STATE = "#trainings .state"
 
 
 @pytest.fixture
-def site(serve_runs, tmp_path):
-    """The address of a page over no run yet, with pictures to train on."""
-    yield serve_runs(data=write_pictures(tmp_path / "data", PICTURES))
-    jobs = Jobs(tmp_path / "runs")
-    for job in jobs.all():  # of a test that failed: no training outlives it
-        jobs.discard(job.name)
+def site(tmp_path):
+    """A page over no run yet, with pictures to train on."""
+    source = write_pictures(tmp_path / "data", PICTURES)
+    with serve("--runs", str(tmp_path / "runs"), "--data", str(source)) as address:
+        yield address
+        jobs = Jobs(tmp_path / "runs")
+        for job in jobs.all():  # of a test that failed: no training outlives it
+            jobs.discard(job.name)
+
+
+def open_panel(open_page, address):
+    page = open_page(address)
+    page.get_by_role("tab", name="Training progress").click()
+    if not page.locator("#trainings").is_visible():
+        page.get_by_role("button", name="Train here").click()
+    page.locator("#trainings").wait_for()
+    return page
 
 
 def press(page, words):
     page.locator("#trainings").get_by_role("button", name=words).first.click()
 
 
-def test_a_training_from_start_to_film(site, open_page):
-    page = open_page(site)
-    open_tab(page, "Training progress")
-    page.get_by_role("button", name="Train here").click()
+def test_a_training_from_start_to_film(site, open_page):  # the page ends before its server
+    page = open_panel(open_page, site)
     expect(page.locator("#cost")).to_contain_text(re.compile(r"0\.\d+ M parameters.*minutes"))
     page.get_by_role("button", name="Ingredients").click()
     for name, value in {"epochs": "60", "embed-dim": "32", "num-heads": "2", "depth": "2"}.items():
@@ -41,7 +50,7 @@ def test_a_training_from_start_to_film(site, open_page):
     expect(page.locator("#film .when")).to_contain_text("first-steps-1 after epoch")
 
     page.reload()
-    open_tab(page, "Training progress")  # the panel opens by itself
+    page.get_by_role("tab", name="Training progress").click()  # the panel opens by itself
     expect(page.locator(STATE)).to_have_text("training")
     press(page, "Pause")
     expect(page.locator(STATE)).to_have_text("paused")
@@ -53,8 +62,10 @@ def test_a_training_from_start_to_film(site, open_page):
     expect(page.locator(STATE)).to_have_text("stopped")
     expect(page.locator("#trainings .words")).to_contain_text("of the test pictures")
 
-    asked = requests(page)
-    page.locator("#film .at input").fill("0")
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    first = page.locator("#film .at input")
+    first.fill("0")
     expect(page.locator("#film .when")).to_contain_text("after epoch 1:")
     page.locator("#film .play").click()
     expect(page.locator("#film .when")).not_to_contain_text("after epoch 1:")
