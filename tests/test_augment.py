@@ -11,7 +11,7 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as tv
 
 from vitdemo import augment
-from vitdemo.augment import Augmentation, Mixture, drawing, policies, take
+from vitdemo.augment import Augmentation, drawing, policies
 
 SIDE = 12
 
@@ -108,18 +108,6 @@ def test_shares_are_of_the_beta_distribution(alpha):
     assert stats.kstest(mixture.share.numpy(), stats.beta(alpha, alpha).cdf).statistic < 0.02
 
 
-def test_a_part_of_the_batch_is_mixed_as_in_the_whole():
-    images, targets = pure(12)
-    mixture = augment.draw_mix(12, SIDE, 0.5, 0.5, torch.Generator().manual_seed(0))
-    partner = torch.randperm(12, generator=torch.Generator().manual_seed(1))
-    whole = augment.mix(images, targets, partner, mixture)
-    rows = torch.cat([torch.arange(4, 8), partner[4:8]])  # its own four, then their partners
-    part = Mixture(*(t[rows] for t in mixture))
-    mine = augment.mix(images[rows], targets[rows], torch.arange(4, 8), part)
-    assert torch.equal(mine[0], whole[0][4:8])
-    assert torch.equal(mine[1], whole[1][4:8])
-
-
 def test_cutout_fills_a_square_that_the_border_cuts():
     changed = change(torch.zeros(400, 3, SIDE, SIDE), cutout=6)
     cut = (changed == 99).all(1)  # (B, S, S)
@@ -130,15 +118,6 @@ def test_cutout_fills_a_square_that_the_border_cuts():
 
 
 ALL = {"crop_padding": 2, "flip": True, "policy": "auto", "erasing": 0.5, "cutout": 4}
-
-
-def test_the_rows_of_some_pictures_change_them_as_in_the_whole_batch():
-    images, rows = 255 * torch.rand(16, 3, SIDE, SIDE), torch.tensor([3, 14, 9])
-    augmentation = Augmentation(**ALL)
-    draws = augmentation.draw(16, SIDE, torch.Generator().manual_seed(0))
-    whole = augmentation.apply(images, draws, torch.zeros(3, 1, 1))
-    part = augmentation.apply(images[rows], take(draws, rows), torch.zeros(3, 1, 1))
-    assert torch.equal(part, whole[rows])
 
 
 @pytest.mark.parametrize(
