@@ -62,6 +62,15 @@ def _no_download():
         yield
 
 
+def train_py(*arguments: object) -> int:
+    """train.py's exit code; its handler of SIGTERM goes with it."""
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        return train.main([str(argument) for argument in arguments])
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+
+
 @pytest.fixture
 def tiny_recipe(monkeypatch):
     """The recipe "tiny", known to the command line while the test runs."""
@@ -73,12 +82,10 @@ def tiny_recipe(monkeypatch):
 def tiny_run(tmp_path_factory) -> Path:
     """A finished run folder of a tiny ViT on synthetic pictures, by train.py; not to be changed."""
     folder = tmp_path_factory.mktemp("runs") / "tiny"
-    handler = signal.getsignal(signal.SIGTERM)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(RECIPES, "tiny", TINY)
-        options = ["--smoke", "--epochs", "3", "--device", "cpu", "--out", str(folder)]
-        assert train.main(["tiny", *options]) == 0
-    signal.signal(signal.SIGTERM, handler)
+        options = ("--smoke", "--epochs", 3, "--device", "cpu", "--out", folder)
+        assert train_py("tiny", *options) == 0
     return folder
 
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-import train
+from tests.conftest import train_py
 from tests.test_training import make_trainer
 from vitdemo import runs
 from vitdemo.runs import steps
@@ -82,11 +82,7 @@ def test_a_signal_ends_the_epoch_and_keeps_what_there_is(tmp_path, monkeypatch):
     monkeypatch.setattr(
         bar, "show", lambda *now: os.kill(os.getpid(), signal.SIGUSR1) or show(*now)
     )
-    handler = signal.getsignal(signal.SIGTERM)
-    try:
-        assert train.main(["tiny", "--smoke", "--epochs", "30", "--out", str(folder)]) == 0
-    finally:
-        signal.signal(signal.SIGTERM, handler)
+    assert train_py("tiny", "--smoke", "--epochs", 30, "--out", folder) == 0
     assert signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL
     run = runs.read_run(folder)
     assert run.has_evaluation and run.has_weights

@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file
 
 import train
-from tests.conftest import TINY, write_pictures
+from tests.conftest import TINY, train_py, write_pictures
 from tests.serving import fork, free_port
 from vitdemo import runs, training
 from vitdemo.data import synthetic
@@ -38,23 +38,11 @@ def _every_checkpoint(monkeypatch):
     monkeypatch.setattr(writer, "CHECKPOINT_SECONDS", 0.0)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _handler():
-    """train.py's handler of SIGTERM goes with these tests."""
-    handler = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, handler)
-
-
 @pytest.fixture
 def cli(capsys):
     """cli(*arguments) -> (exit code, stdout, stderr)."""
 
-    def call(*arguments):
-        code = train.main([str(argument) for argument in arguments])
-        return code, *capsys.readouterr()
-
-    return call
+    return lambda *arguments: (train_py(*arguments), *capsys.readouterr())
 
 
 @pytest.fixture
@@ -75,8 +63,7 @@ def three_run(three):
     folder = three.parent / "run"
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(RECIPES, "tiny", TINY)
-        options = ["--data", str(three), "--out", str(folder), "--epochs", "1"]
-        assert train.main(["tiny", *options]) == 0
+        assert train_py("tiny", "--data", three, "--out", folder, "--epochs", 1) == 0
     return folder
 
 
@@ -157,13 +144,11 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(
         ("--compile", "fast", "'fast': choose one of auto, off, default, reduce-overhead"),
         ("--crop-padding", 32, "crop_padding 32"),
         ("--mixup", -1, "mixup"),
-        ("--head-epochs", -1, "head_epochs"),
         ("--validation-share", 0, "between 0 and 1"),
         ("--train-pictures", 5000, "train_pictures is 5000, of 86"),
         ("--policy", "magic", "none, trivial, rand, auto"),
         ("--keep", "1,two", "keep is '1,two'"),
         ("--keep", "0", "from 1 on"),
-        ("--cutout", -1, "cutout"),
     ],
 )
 def test_a_value_that_cannot_work_is_named_before_the_run(smoke, tmp_path, option, value, word):
@@ -192,7 +177,7 @@ def test_download_tells_where_the_data_is(cli, three):
 
 
 def test_smoke_leaves_a_whole_run(cli, tmp_path):
-    short = ("--epochs", 1, "--batch-size", 64, "--device", "cpu")
+    short = ("--epochs", 1, "--batch-size", 64, "--image-size", 64, "--device", "cpu")
     code, out, _ = cli("finetune-deit-tiny", "--smoke", *short, "--out", tmp_path / "r")
     files = {runs.CONFIG, runs.HISTORY, runs.WEIGHTS, runs.EVALUATION, runs.CHECKPOINT, STEPS}
     assert code == 0
@@ -520,7 +505,8 @@ def test_a_killed_training_loses_an_epoch_or_twenty_seconds(tmp_path, monkeypatc
 
 # --- several processes ---------------------------------------------------------------------------
 
-OPTIONS = "--smoke --epochs 3 --batch-size 32 --device cpu --optimizer adamw --clip-norm 1"
+OPTIONS = "--smoke --epochs 2 --batch-size 32 --device cpu --optimizer adamw --clip-norm 1"
+OPTIONS += " --depth 2 --embed-dim 48 --num-heads 2"
 OPTIONS += " --policy auto --erasing 0.5 --cutout 4 --mixup 0.4 --cutmix 1 --unmixed-epochs 1"
 WITHOUT_LABELS = " --mixup 0 --cutmix 0 --mask-ratio 0.5"
 
@@ -548,7 +534,7 @@ def test_two_processes_train_as_one(cli, tmp_path, more):
     config = runs.read_config(two)
     assert config["processes"] == 2
     assert config["command"].startswith("torchrun --nproc_per_node=2 train.py vit-small-cpu ")
-    assert len(losses(two)) == 3
+    assert len(losses(two)) == 2
     for alone, together in zip(losses(one), losses(two), strict=True):
         assert together == pytest.approx(alone, rel=2e-3)  # bfloat16, where the processor has it
 
@@ -559,5 +545,5 @@ def test_torchrun_starts_two_that_stop_in_time_and_save_what_they_did(tmp_path):
     words += ["--minutes", "1e-6", "--out", str(tmp_path)]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1  # torchrun's own for our 130
-    assert "1 of 3 epochs are saved" in done.stdout, done.stderr
+    assert "1 of 2 epochs are saved" in done.stdout, done.stderr
     assert runs.read_checkpoint(tmp_path)["epoch"] == len(losses(tmp_path)) == 1
