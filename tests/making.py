@@ -54,13 +54,18 @@ def make_run(
     seed: int = 0,
     classes: tuple[str, ...] = CLASSES,
     tested: runs.Evaluation | None = None,
+    recipe: dict | None = None,
 ) -> runs.Run:
-    """A finished run in `folder`, its evaluation made of numbers that no model gave."""
+    """A finished run in `folder`, its evaluation made of numbers that no model gave.
+
+    `recipe` has the fields that are not as they are by default.
+    """
     model = random_model(spec, seed, len(classes))
+    plain = Recipe(folder.name, f"a {spec.family} for tests", spec)
     runs.write_config(
         folder,
         {
-            "recipe": asdict(Recipe(folder.name, f"a {spec.family} for tests", spec)),
+            "recipe": asdict(plain) | (recipe or {}),
             "model": asdict(spec),
             "classes": list(classes),
             "normalisation": {"mean": data.CIFAR10_MEAN, "std": data.CIFAR10_STD},

@@ -40,23 +40,22 @@ def base(tmp_path):
 def add(base, name: str, cats: int, dogs: int = 0, validation: int = 0, **changes) -> None:
     """A run with another recipe that names `cats` of the five cats rightly, `dogs` wrongly, and
     of 10 validation pictures as many more than the base as `validation` says."""
-    run = make_run(base.path.parent / name)
-    runs.write_config(run.path, with_recipe(run, name=name, **changes).config)
+    run = make_run(base.path.parent / name, recipe=changes)
     shares = evaluation(0).probabilities.copy()
     shares[60 : 60 + cats] = np.eye(10, dtype=np.float32)[3]
     shares[100 : 100 + dogs] = np.eye(10, dtype=np.float32)[3]
     found = replace(run.evaluation, probabilities=shares)
     if validation:
-        for path, right in ((base.path, 5), (run.path, 5 + validation)):
-            predicted = np.eye(10, dtype=np.float32)[(np.arange(10) >= right).astype(int)]
-            answer = replace(
-                found if path == run.path else base.evaluation,
-                validation_probabilities=predicted,
-                validation_labels=np.zeros(10, np.int64),
-            )
-            runs.write_evaluation(path, answer)
-    else:
-        runs.write_evaluation(run.path, found)
+        runs.write_evaluation(base.path, validated(base.evaluation, 5))
+        found = validated(found, 5 + validation)
+    runs.write_evaluation(run.path, found)
+
+
+def validated(tested: runs.Evaluation, right: int) -> runs.Evaluation:
+    """`tested`, and 10 validation pictures of which it names so many rightly."""
+    shares = np.eye(10, dtype=np.float32)[(np.arange(10) >= right).astype(int)]
+    labels = np.zeros(10, np.int64)
+    return replace(tested, validation_probabilities=shares, validation_labels=labels)
 
 
 def beside(base, name: str = "base"):
@@ -170,13 +169,8 @@ def test_ingredients_come_first_and_the_best_of_them_on_the_validation_pictures(
     order = ["validated well", "tested well", "and better", "not validated", "far"]
     assert [gain.run for gain in found.gains] == order
     assert found.gains[0].validation == pytest.approx(0.3)
-    assert [cells[5] for cells in gain_rows(found)[1][1:]] == [
-        "+30.0",
-        "+10.0",
-        "–",
-        "–",
-        "+50.0",
-    ]
+    column = [cells[5] for cells in gain_rows(found)[1][1:]]
+    assert column == ["+30.0", "+10.0", "–", "–", "+50.0"]
     assert "for the 5 comparisons shown here" in str(gain_table(found))
 
 

@@ -9,7 +9,6 @@ import pytest
 
 import app
 from tests.making import evaluation, make_run
-from vitdemo import runs
 from vitdemo.errors import JobError
 from vitdemo.jobs import ACTIONS, Jobs
 from vitdemo.jobs.gain import gain
@@ -29,9 +28,7 @@ def wrong_on(folder, wrong: int, seed: int = 0):
     tested = replace(
         evaluation(0), validation_probabilities=shares, validation_labels=HELD.astype(np.int64)
     )
-    run = make_run(folder, tested=tested)
-    runs.write_config(run.path, run.config | {"recipe": run.config["recipe"] | {"seed": seed}})
-    return runs.read_run(folder)
+    return make_run(folder, tested=tested, recipe={"seed": seed})
 
 
 def test_a_gain_is_paired_where_the_pictures_are_the_same(tmp_path):
