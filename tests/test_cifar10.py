@@ -4,7 +4,7 @@ import hashlib
 import io
 import os
 import tarfile
-from contextlib import ExitStack
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -19,15 +19,14 @@ pa = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
 
 
-def parquet_bytes(pictures: np.ndarray, labels, order=None) -> bytes:
+def parquet_bytes(pictures: np.ndarray, labels: list[int], order: np.ndarray) -> bytes:
     """The Hub's columns of (N, 32, 32, 3) uint8 pictures, in this order."""
     cells = []
-    for i in range(len(pictures)) if order is None else order:
+    for i in order:
         buffer = io.BytesIO()
         Image.fromarray(pictures[i]).save(buffer, "png", compress_level=0)
-        cells.append(({"bytes": buffer.getvalue(), "path": None}, int(labels[i])))
-    images, labels = zip(*cells, strict=True)
-    table = pa.table({"img": list(images), "label": list(labels)})
+        cells.append({"bytes": buffer.getvalue(), "path": None})
+    table = pa.table({"img": cells, "label": [labels[i] for i in order]})
     buffer = io.BytesIO()
     parquet.write_table(table, buffer, row_group_size=1000)
     return buffer.getvalue()
@@ -107,48 +106,40 @@ def test_a_damaged_file_is_said_and_fetched_anew(tmp_path):
     assert not file.exists()
 
 
-@pytest.fixture
-def own_site(monkeypatch, tmp_path):
-    """Gives a function that serves CIFAR-10's archive of these files from its own site."""
-
-    def serve(stack: ExitStack, contents: dict[str, bytes], **options) -> list[str]:
-        buffer = io.BytesIO()
-        with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-            for name, content in contents.items():
-                member = tarfile.TarInfo(f"{CIFAR10.base_folder}/{name}")
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
-        archive = buffer.getvalue()
-        asked = stack.enter_context(hub(monkeypatch, {"archive": archive}, **options))
+@contextmanager
+def own_site(monkeypatch, batch: bytes):
+    """CIFAR-10's own site, with an archive of one file; gives the list of what it is asked for."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        member = tarfile.TarInfo(f"{CIFAR10.base_folder}/data_batch_1")
+        member.size = len(batch)
+        archive.addfile(member, io.BytesIO(batch))
+    with hub(monkeypatch, {"archive": buffer.getvalue()}) as asked:
         monkeypatch.setattr(CIFAR10, "url", f"{os.environ['HF_ENDPOINT']}/{MARK}archive")
-        monkeypatch.setattr(CIFAR10, "tgz_md5", hashlib.md5(archive).hexdigest())
-        return asked
-
-    return serve
+        monkeypatch.setattr(CIFAR10, "tgz_md5", hashlib.md5(buffer.getvalue()).hexdigest())
+        yield asked
 
 
-def test_without_the_hub_its_own_site_is_asked_and_gone_on_with(own_site, tmp_path):
-    contents = {"data_batch_1": np.random.default_rng(0).bytes(3 * 2**20)}
+def test_without_the_hub_its_own_site_is_asked_and_gone_on_with(monkeypatch, tmp_path):
+    batch = np.random.default_rng(0).bytes(3 * 2**20)
 
     def stop_late(done, total):
         if done > 2**20:
             raise Stopped
 
     target = tmp_path / "data"
-    with ExitStack() as stack:
-        asked = own_site(stack, contents)
+    with own_site(monkeypatch, batch) as asked:
         with pytest.raises(Stopped):
             data.open_source(target, on_bytes=stop_late)
         assert data.is_absent(target)
         data.open_source(target)
     assert asked[-1] == f"GET {2 * 2**20}"
     assert [file.name for file in target.iterdir()] == [CIFAR10.base_folder]
-    assert (target / CIFAR10.base_folder / "data_batch_1").read_bytes() == contents["data_batch_1"]
+    assert (target / CIFAR10.base_folder / "data_batch_1").read_bytes() == batch
 
 
-def test_another_archive_is_refused_and_not_kept(own_site, monkeypatch, tmp_path):
-    with ExitStack() as stack:
-        own_site(stack, {"data_batch_1": b"something else"})
+def test_another_archive_is_refused_and_not_kept(monkeypatch, tmp_path):
+    with own_site(monkeypatch, b"something else"):
         monkeypatch.setattr(CIFAR10, "tgz_md5", "0" * 32)
         with pytest.raises(DataError, match=r"Hub \(.*404.*site \(it sent something else"):
             data.open_source(tmp_path / "data")

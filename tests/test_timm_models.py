@@ -11,7 +11,7 @@ from safetensors.torch import save, save_file
 
 import app
 from tests.hub import hub
-from vitdemo import attention, timm_models
+from vitdemo import timm_models
 from vitdemo.class_maps import maps
 from vitdemo.errors import ModelError, RunError
 from vitdemo.export import all_maps
@@ -180,11 +180,3 @@ def test_a_model_that_timm_lacks_is_told_where_it_was_named(monkeypatch, capsys)
     monkeypatch.setenv("VITDEMO_MODELS", "test_vit, timm:nonsense")
     assert app.main(["--device", "cpu"]) == 2
     assert "timm has no model 'nonsense'" in capsys.readouterr().err
-
-
-def test_the_map_of_an_average_leaves_the_registers_out():
-    matrix = torch.rand(2, 6, 6)
-    found = attention.answer_map(matrix, 2, slice(2, None))
-    wanted = [[sum(m[q, k].item() for q in range(2, 6)) / 4 for k in range(2, 6)] for m in matrix]
-    assert torch.allclose(found, torch.tensor(wanted))
-    assert torch.equal(attention.answer_map(matrix, 2, slice(0, 1)), matrix[:, 0, 2:])
