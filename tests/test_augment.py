@@ -11,7 +11,7 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as tv
 
 from vitdemo import augment
-from vitdemo.augment import Augmentation, drawing, policies
+from vitdemo.augment import Augmentation, policies
 
 SIDE = 12
 
@@ -268,4 +268,3 @@ def test_draws_come_from_the_generator_alone():
     torch.manual_seed(0)
     Augmentation(mixup=0.2, cutmix=1.0, **ALL).draw(8, SIDE, torch.Generator())
     assert torch.equal(torch.rand(1), expected)
-    assert drawing.uniform((3,), torch.Generator().manual_seed(1)).shape == (3,)

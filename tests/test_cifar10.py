@@ -7,16 +7,15 @@ import tarfile
 from contextlib import contextmanager
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from PIL import Image
+from pyarrow import parquet
 from torchvision.datasets import CIFAR10
 
 from tests.hub import MARK, hub
 from vitdemo import cifar10, data
 from vitdemo.errors import DataError, Stopped
-
-pa = pytest.importorskip("pyarrow")
-from pyarrow import parquet  # noqa: E402
 
 
 def parquet_bytes(pictures: np.ndarray, labels: list[int], order: np.ndarray) -> bytes:

@@ -312,7 +312,9 @@ def test_what_a_training_costs_is_measured_once(jobs):
 # --- with train.py itself ------------------------------------------------------------------------
 
 
-def test_train_py_is_killed_goes_on_and_is_stopped(tmp_path, put_pictures):
+def test_train_py_is_killed_goes_on_and_is_stopped(monkeypatch, tmp_path, put_pictures):
+    # As nice as the tests: beside others, one that gives way to them would take a minute.
+    monkeypatch.setattr(processes, "WAIT", 'trap "" USR1; read -r _ && exec "$@"')
     jobs = Jobs(tmp_path / "runs", put_pictures(PICTURES), "cpu")
     name = jobs.start("first-steps", TINY | LONG).name
     wait_for(jobs, name, "training")

@@ -188,9 +188,7 @@ def test_labels_without_sense_are_not_learnt(workbench):
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_the_run_answers_as_the_regression_does(
-    shipped, workbench, digits, learnt, tmp_path, count
-):
+def test_the_run_answers_as_its_regression(shipped, workbench, digits, learnt, tmp_path, count):
     bench, found = shipped, learnt
     if count == 2:  # a regression of one row
         bench = workbench

@@ -163,6 +163,7 @@ def test_weights_of_another_model_are_refused(tmp_path):
     [
         (TINY, None, "pass --weights"),
         (TINY, "none.safetensors", "'none.safetensors' does not exist"),
+        (ModelSpec("timm", name="test_vit"), "none.safetensors", "'none.safetensors' does not"),
         (TINY, "/", "folder: name the file in it"),
         (ModelSpec("resnet18"), "any.safetensors", "leave out --weights"),
     ],

@@ -65,11 +65,6 @@ def test_what_fails_on_purpose_says_so_and_differs_from_its_base_in_that():
         assert RECIPES[name].note.startswith("Made to fail")
 
 
-def test_flips_that_alternate_need_flips():
-    with pytest.raises(RecipeError, match=r"alternating_flip .* flip is off"):
-        Recipe("r", "", MODEL, flip=False, alternating_flip=True)
-
-
 def test_every_recipe_says_what_was_measured_and_when():
     for recipe in RECIPES.values():
         dated = re.search(r"\b20\d\d-\d\d-\d\d\b", recipe.note)

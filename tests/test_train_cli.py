@@ -149,6 +149,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(
         ("--policy", "magic", "none, trivial, rand, auto"),
         ("--keep", "1,two", "keep is '1,two'"),
         ("--keep", "0", "from 1 on"),
+        ("--alternating-flip", "--no-flip", "flip is off"),
     ],
 )
 def test_a_value_that_cannot_work_is_named_before_the_run(smoke, tmp_path, option, value, word):

@@ -313,7 +313,7 @@ def traced(monkeypatch):
 
 
 # Nothing is left to chance in the model, since a compiler draws in its own way.
-CERTAIN = replace(TINY, options=SIZES | {"depth": 1, "drop_path_rate": 0.0})
+CERTAIN = replace(TINY, options=SIZES | {"drop_path_rate": 0.0})
 COMPILED = replace(RICH, policy="auto", cutout=3, model=CERTAIN)
 COMPILED_MASKED = replace(COMPILED, mixup=0.0, cutmix=0.0, mask_ratio=0.5)
 COMPILABLE = {
