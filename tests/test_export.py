@@ -5,31 +5,15 @@ import re
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
-from tests.making import RESNET, VIT, make_run
+from tests.making import picture
 from vitdemo import attention
 from vitdemo.errors import RunError
 from vitdemo.export import MEANING, README, all_maps, save_maps
-from vitdemo.workbench import Workbench
 
 
-@pytest.fixture(scope="module")
-def workbench(tmp_path_factory):
-    root = tmp_path_factory.mktemp("runs")
-    make_run(root / "vit", VIT)
-    make_run(root / "resnet", RESNET)
-    return Workbench([root], None, torch.device("cpu"))
-
-
-@pytest.fixture(scope="module")
-def image():
-    pixels = np.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype=np.uint8)
-    return Image.fromarray(pixels)
-
-
-def test_every_map_is_that_of_the_model(workbench, image):
-    run = workbench.run("vit")
+def test_every_map_is_that_of_the_model(workbench):
+    run, image = workbench.run("vit"), picture()
     maps = all_maps(workbench, run, image)
     _, pixels = workbench.input(run.preprocessing, image)
     with torch.no_grad():
@@ -45,8 +29,8 @@ def test_every_map_is_that_of_the_model(workbench, image):
     assert maps["probabilities"].sum() == pytest.approx(1, abs=1e-5)
 
 
-def test_the_readme_states_the_shapes_that_are_there(workbench, image, tmp_path):
-    with np.load(save_maps(workbench, "vit", image, tmp_path)) as maps:
+def test_the_readme_states_the_shapes_that_are_there(workbench, tmp_path):
+    with np.load(save_maps(workbench, "vit", picture(), tmp_path)) as maps:
         words = maps[README].decode()
         named = dict(re.findall(r"maps\['(\w+)'\].*: (\(.*\))$", words, re.MULTILINE))
         assert set(named) == set(MEANING) == set(maps.files) - {README}
@@ -54,6 +38,6 @@ def test_the_readme_states_the_shapes_that_are_there(workbench, image, tmp_path)
     assert "the model 'vit'" in words
 
 
-def test_a_resnet_is_refused_in_a_sentence(workbench, image, tmp_path):
+def test_a_resnet_is_refused_in_a_sentence(workbench, tmp_path):
     with pytest.raises(RunError, match="no Vision Transformer"):
-        save_maps(workbench, "resnet", image, tmp_path)
+        save_maps(workbench, "resnet", picture(), tmp_path)

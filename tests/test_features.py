@@ -20,12 +20,10 @@ COUNTS = {"train/ant": 2, "train/bee": 2, "test/ant": 9, "test/bee": 5}
 
 
 @pytest.fixture(scope="module")
-def workbench(tmp_path_factory):
+def workbench(shown_runs, tmp_path_factory):
     """One cache for all tests: where one asks for what is new, it has a sample of its own."""
     root = tmp_path_factory.mktemp("features")
-    for name, spec in {"vit": VIT, "timm": TIMM, "resnet": RESNET}.items():
-        make_run(root / name, spec)
-    return Workbench([root], write_pictures(root / "data", COUNTS), torch.device("cpu"))
+    return Workbench([root, shown_runs], write_pictures(root / "data", COUNTS), torch.device("cpu"))
 
 
 @pytest.mark.parametrize("spec", [VIT, TIMM, POOLED, RESNET, CONVNET])

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
-from tests.making import RESNET, TIMM, VIT, make_run, random_model, timm_spec
+from tests.conftest import write_pictures
+from tests.making import VIT, make_run, picture, random_model, timm_spec
 from vitdemo import attention, runs
 from vitdemo.attention import ablation, statistics
 from vitdemo.errors import DataError, RunError
@@ -19,25 +19,12 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def workbench(tmp_path_factory):
-    root = tmp_path_factory.mktemp("runs")
-    make_run(root / "vit", VIT)
-    make_run(root / "timm", TIMM, seed=1)
-    make_run(root / "resnet", RESNET, seed=2)
-    return Workbench([root], tmp_path_factory.mktemp("data") / "none", CPU)
-
-
-@pytest.fixture(scope="module")
 def with_pictures(tmp_path_factory):
-    """A workbench of one run over a folder of 80 test pictures, all of one colour each."""
+    """A workbench of one run over a folder of 80 test pictures."""
     root = tmp_path_factory.mktemp("with_pictures")
-    run, random = make_run(root / "runs" / "vit"), np.random.default_rng(0)
-    for place in [f"{part}/{name}" for part in ("train", "test") for name in run.classes]:
-        (root / "data" / place).mkdir(parents=True)
-        for number in range(8):
-            colour = tuple(map(int, random.integers(0, 256, 3)))
-            Image.new("RGB", (16, 16), colour).save(root / "data" / place / f"{number}.png")
-    workbench = Workbench([root / "runs"], root / "data", CPU)
+    run = make_run(root / "runs" / "vit")
+    counts = {f"{part}/{name}": 8 for part in ("train", "test") for name in run.classes}
+    workbench = Workbench([root / "runs"], write_pictures(root / "data", counts), CPU)
     balance(workbench, run)
     return workbench
 
@@ -52,11 +39,6 @@ def balance(workbench: Workbench, run: runs.Run) -> None:
     model.head.weight *= 3 / logits.std()  # else float16 would decide
     model.head.bias *= 3 / logits.std()
     runs.write_weights(run.path, model.state_dict())
-
-
-def picture(seed: int) -> Image.Image:
-    pixels = np.random.default_rng(seed).integers(0, 256, (40, 50, 3), dtype=np.uint8)
-    return Image.fromarray(pixels)
 
 
 @pytest.mark.parametrize(("name", "layers"), [("vit", 3), ("timm", 2)])

@@ -7,30 +7,24 @@ import torch
 from torch.testing import assert_close
 
 from tests.making import KINDS, VIT, random_model
+from tests.test_attention import pictures
 from vitdemo.attention import trace
 from vitdemo.attention.lens import logit_lens
 
 MODELS = {"ours": VIT, **KINDS}
 
 
-@pytest.fixture(params=MODELS)
-def kind(request):
-    return request.param
-
-
 def build(kind):
     """A tiny random model in float64, and two pictures for it."""
-    spec = MODELS[kind]
-    size = (2, 3, spec.image_size, spec.image_size)
-    pictures = torch.randn(size, generator=torch.Generator().manual_seed(1))
-    return random_model(spec).double(), pictures.double()
+    model = random_model(MODELS[kind]).double()
+    return model, pictures(model, batch=2).double()
 
 
-def stopped(model, layers, pictures):
+def stopped(model, layers, images):
     """The answer of a copy that has the first `layers` blocks alone, by its own fused pass."""
     model = copy.deepcopy(model)
     model.blocks = model.blocks[:layers]
-    return model(pictures).softmax(dim=-1)
+    return model(images).softmax(dim=-1)
 
 
 def reference_patch(model, token):
@@ -41,22 +35,24 @@ def reference_patch(model, token):
     return (sum(head(x) for head in heads) / 2).softmax(0)
 
 
+@pytest.mark.parametrize("kind", MODELS)
 @torch.no_grad()
 def test_each_answer_is_that_of_a_model_that_stops_there(kind):
-    model, pictures = build(kind)
-    traced = trace(model, pictures)
+    model, images = build(kind)
+    traced = trace(model, images)
     answers, _ = logit_lens(model, traced.tokens)
     assert len(answers) == len(model.blocks) + 1
     for layers, answer in enumerate(answers):
-        assert_close(answer, stopped(model, layers, pictures), atol=1e-9, rtol=1e-9)
+        assert_close(answer, stopped(model, layers, images), atol=1e-9, rtol=1e-9)
     assert_close(answers[-1], traced.logits.softmax(-1), atol=1e-14, rtol=0)
     assert (answers[0] - answers[-1]).abs().max() > 0.05  # else nothing happens between
 
 
+@pytest.mark.parametrize("kind", MODELS)
 @torch.no_grad()
 def test_each_patch_says_what_the_head_says_of_it(kind):
-    model, pictures = build(kind)
-    tokens = trace(model, pictures).tokens
+    model, images = build(kind)
+    tokens = trace(model, images).tokens
     _, patches = logit_lens(model, tokens)
     p = model.num_prefix_tokens
     assert patches.shape == (*tokens.shape[:2], tokens.shape[2] - p, model.num_classes)
@@ -67,8 +63,8 @@ def test_each_patch_says_what_the_head_says_of_it(kind):
 
 @torch.no_grad()
 def test_half_precision_still_sums_to_one():
-    model, pictures = build("class token")
+    model, images = build("class token")
     model = model.to(torch.bfloat16)
-    _, patches = logit_lens(model, trace(model, pictures.to(torch.bfloat16)).tokens)
+    _, patches = logit_lens(model, trace(model, images.to(torch.bfloat16)).tokens)
     assert patches.dtype == torch.float32
     assert_close(patches.sum(-1), torch.ones(patches.shape[:-1]))

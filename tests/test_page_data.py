@@ -5,7 +5,8 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.making import RESNET, make_run
+from tests.making import RESNET, make_run, picture
+from tests.test_perturb import noise
 from vitdemo import data
 from vitdemo.augment import Augmentation, draw_flip, flip
 from vitdemo.data import CIFAR10_MEAN, CIFAR10_STD, Pictures
@@ -19,11 +20,6 @@ from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
 UNEQUAL = {"train/<b>ant": 5, "train/bee": 2, "train/cow": 9, "test/<b>ant": 3, "test/cow": 4}
-
-
-def noise(count: int, side: int = 16) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(3)
-    return torch.randint(256, (count, 3, side, side), generator=generator, dtype=torch.uint8)
 
 
 def test_every_class_is_counted_and_every_pixel_of_so_many_pictures(put_pictures, monkeypatch):
@@ -84,7 +80,7 @@ def test_some_pictures_are_those_of_all(put_pictures):
 
 
 def pictures() -> list[Image.Image]:
-    return [Image.fromarray(p) for p in noise(4, 20).permute(0, 2, 3, 1).numpy()]
+    return [picture(seed, side=20) for seed in range(4)]
 
 
 def test_the_recipe_of_a_model_that_is_here_comes_first_and_one_that_changes_pictures(tmp_path):
