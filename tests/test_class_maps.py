@@ -1,14 +1,12 @@
 """What the section "Why this class?" asks of runs and models, and its handlers' manners."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
-from tests.making import CLASSES, RESNET, VIT, make_run
+from tests.making import CLASSES, VIT, make_run, picture
 from vitdemo import attributions, class_maps, faithfulness, runs
 from vitdemo.class_maps import class_index, first_source, maps, truth
 from vitdemo.errors import RunError, Stopped
@@ -17,21 +15,11 @@ from vitdemo.faithfulness.sanity import randomised_head, rank_correlation
 from vitdemo.page.components.article import Text
 from vitdemo.page.kit import Stops
 from vitdemo.page.look.class_maps import choices, drawing, drawn
-from vitdemo.timm_models import timm_run
 from vitdemo.training.devices import autocast_helps
 from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
 QUICK = ["relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]
-
-
-@pytest.fixture(scope="module")
-def workbench(tmp_path_factory):
-    """Two runs and one cache for all tests: where one asks for what is new, it has its own seed."""
-    root = tmp_path_factory.mktemp("runs")
-    make_run(root / "vit", VIT)
-    make_run(root / "resnet", RESNET, seed=2)
-    return Workbench([root], root / "none", CPU)
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +31,6 @@ def ask(workbench):
         return maps(workbench, workbench.run(name), picture(seed), **settings)
 
     return ask
-
-
-def picture(seed: int) -> Image.Image:
-    pixels = np.random.default_rng(seed).integers(0, 256, (20, 20, 3), dtype=np.uint8)
-    return Image.fromarray(pixels)
 
 
 def names(found):
@@ -87,20 +70,6 @@ def test_without_the_slow_ones_unless_they_are_known(ask):
     ask(101, slow=True)
     assert len(names(ask(101))) == 7
     assert sorted(names(ask(102))) == sorted(QUICK)
-
-
-def test_two_at_once_get_their_own_maps(workbench, ask):
-    asked = [(0, "cat"), (1, "dog"), (0, "ship")]
-    fresh = Workbench(workbench.roots, None, CPU)
-
-    def anew(one):
-        return values(maps(fresh, fresh.run("vit"), picture(one[0]), target=one[1], slow=False))
-
-    with ThreadPoolExecutor(3) as pool:
-        together = list(pool.map(anew, asked))
-    for (seed, target), other in zip(asked, together, strict=True):
-        alone = values(ask(seed, target=target))
-        assert all(np.allclose(alone[name], other[name], atol=1e-6) for name in QUICK)
 
 
 def test_bad_classes_are_named(workbench, ask):
@@ -255,15 +224,6 @@ def test_the_first_map_is_the_one_that_measured_truer(tmp_path, scores, source):
     assert first_source(workbench, workbench.run("vit")) == source
 
 
-def test_no_badge_for_what_was_not_measured(ask):
-    timms = timm_run("timm:deit_tiny_patch16_224", pretrained=False)
-    of_timms = maps(Workbench([], None, CPU, [timms]), timms, picture(0), slow=False)
-    assert names(of_timms) == QUICK
-    for found in (ask(0), ask(0, "resnet"), of_timms):
-        assert found.measured == {} and found.best("drop") == ()
-        assert badges(found, found.fills[0]) == []
-
-
 def test_truth_is_known_afterwards_for_its_own_question_alone(workbench, ask):
     found = ask(103)
     assert found.truths == {}
@@ -325,7 +285,6 @@ def test_a_class_named_like_html_is_shown_as_it_is(workbench):
     run = workbench.run("vit")
     odd = replace(run, classes=tuple("<b>cat" if name == "cat" else name for name in run.classes))
     asked = {"target": "<b>cat", "against": "dog", "slow": False}
-    truth(workbench, maps(workbench, odd, picture(109), **asked), picture(109))
     row, _ = drawn(maps(workbench, odd, picture(109), **asked), "mean")
     assert row.intro.startswith("Why <b>cat and not dog?")  # the browser writes it as text
 
