@@ -264,13 +264,6 @@ def test_rollout_and_its_steps_equal_the_reference(fusion, prefix):
     assert torch.equal(attention, before)
 
 
-def test_rollout_worked_by_hand():
-    first = torch.tensor([[0.5, 0.5], [0.2, 0.8]]).view(1, 1, 1, 2, 2)
-    second = torch.tensor([[1.0, 0.0], [0.5, 0.5]]).view(1, 1, 1, 2, 2)
-    expected = torch.tensor([[[0.75, 0.25], [0.2625, 0.7375]]])
-    assert_close(rollout(torch.cat([first, second])), expected)
-
-
 def test_discard_counts_exactly_among_equals():
     result = rollout(torch.full((1, 1, 1, 5, 5), 0.2), discard_ratio=0.5, residual=False)
     assert ((result == 0).sum(-1) == 2).all()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.making import KINDS, RESNET, VIT, random_model, timm_spec
+from tests.making import KINDS, RESNET, VIT, random_model
 from vitdemo.attention import embeddings, trace
 
 
@@ -20,11 +20,6 @@ def test_position_similarity_equals_the_reference(spec):
     lengths = np.linalg.norm(positions, axis=1)
     expected = positions @ positions.T / np.outer(lengths, lengths)
     assert np.allclose(found, expected, atol=1e-6, rtol=0)
-
-
-def test_a_model_without_positions_says_so():
-    with pytest.raises(TypeError, match="VisionTransformer has no learned position embedding"):
-        embeddings.position_similarity(random_model(timm_spec(pos_embed="none")))
 
 
 @pytest.mark.parametrize("spec", [VIT, RESNET], ids=["vit", "resnet"])

@@ -126,17 +126,6 @@ def test_parts_add_up_to_the_logits(model, traced):
 
 
 @torch.no_grad()
-def test_parts_add_up_in_single_precision(kind):
-    spec = MODELS[kind]
-    model = random_model(spec)
-    for parameter in model.parameters():
-        parameter.mul_(0.1)  # as large as those of a trained model
-    traced = trace(model, torch.randn(1, 3, spec.image_size, spec.image_size))
-    found = contributions(model, traced.tokens[:, 0], [1])
-    assert_close(found.total[0], traced.logits[0, 1], atol=1e-4, rtol=0)
-
-
-@torch.no_grad()
 def test_lengths_are_means_of_norms(model, traced):
     rows = answer_rows(model)
     found = lengths(traced.tokens[:, 0], rows)
