@@ -48,10 +48,8 @@ def test_a_run_on_other_pictures_is_left_out_in_words_and_shows_none_of_these(ch
     workbench = changed(fingerprint="another")
     group = predictions(workbench, "first")
     assert group.names == ["first"]
-    assert group.left_out == (
-        "second is not compared with first: it was tested on other pictures, in another order or "
-        "at another size.",
-    )
+    (told,) = group.left_out
+    assert told.startswith("second is not compared with first: it was tested on other pictures")
     with pytest.raises(DataError, match="not the one that 'second' was tested on: pass --data"):
         pictures(workbench, workbench.run("second"), [0])
 
@@ -69,9 +67,8 @@ def test_every_model_means_those_whose_weights_are_here_and_who_is_asked(tested_
     three = Workbench([root], tested_runs[1], CPU)
     assert [run.name for run in three.evaluated_runs()] == ["third", "first", "second"]
     assert every_model(three, "first").names == ["third", "first"]
-    assert every_model(three, "first").left_out == (
-        "Not counted among the models, for their weights are not here: second.",
-    )
+    (told,) = every_model(three, "first").left_out
+    assert told.endswith("weights are not here: second.")
     alone = every_model(three, "third")  # it would say nothing
     assert alone.names == ["third", "first", "second"]
     assert every_model(three, "first", "second").names == ["third", "first", "second"]

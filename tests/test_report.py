@@ -134,12 +134,6 @@ def test_calibration_is_told_with_and_without_a_temperature(shown, page, alone):
     assert told in words_of(page)
 
 
-def test_what_a_temperature_cannot_mend_is_told(shown, monkeypatch):
-    monkeypatch.setattr("vitdemo.report.rest_words", lambda found: f"Not all: {found.error:.5f}")
-    error = calibration(shown[2]).scaled.reliability.error
-    assert f"on the test pictures. Not all: {error:.5f}" in words_of(report(shown[2:3]))
-
-
 def test_an_ablation_ends_in_what_each_ingredient_bought(page, alone):
     words = words_of(page)
     assert "the ablation of vit" in words and "ingredient" not in alone
