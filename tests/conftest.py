@@ -144,15 +144,6 @@ def shown_runs(tmp_path_factory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module")
-def workbench(shown_runs) -> Workbench:
-    """Of `shown_runs`, without a data set.
-
-    One cache for all tests of a file: where one asks for what is new, it has its own picture.
-    """
-    return Workbench([shown_runs], shown_runs / "none", torch.device("cpu"))
-
-
 @pytest.fixture(scope="session")
 def shown(shown_runs) -> Workbench:
     """Of `shown_runs`; not to be changed."""

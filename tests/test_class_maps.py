@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.making import CLASSES, VIT, make_run, picture
+from tests.making import CLASSES, VIT, make_run, noise
 from vitdemo import attributions, class_maps, faithfulness, runs
 from vitdemo.class_maps import class_index, first_source, maps, truth
 from vitdemo.errors import RunError, Stopped
@@ -23,12 +23,12 @@ QUICK = ["relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]
 
 
 @pytest.fixture(scope="module")
-def ask(workbench):
+def ask(shown):
     """ask(seed, name="vit", **settings of `maps`) -> the maps of that picture, the quick ones."""
 
     def ask(seed, name="vit", **settings):
         settings = {"slow": False, **settings}
-        return maps(workbench, workbench.run(name), picture(seed), **settings)
+        return maps(shown, shown.run(name), noise(seed), **settings)
 
     return ask
 
@@ -41,12 +41,12 @@ def values(found):
     return {m.method.name: m.values for m in found.maps}
 
 
-def test_maps_are_those_of_attribute_for_the_predicted_class(workbench, ask, monkeypatch):
-    run, found = workbench.run("vit"), ask(0, slow=True)
-    _, pixels = workbench.input(run.preprocessing, picture(0))
+def test_maps_are_those_of_attribute_for_the_predicted_class(shown, ask, monkeypatch):
+    run, found = shown.run("vit"), ask(0, slow=True)
+    _, pixels = shown.input(run.preprocessing, noise(0))
     assert found.target == int(found.probabilities.argmax()) and found.against is None
     assert names(found) == list(attributions.METHODS)  # nothing was measured of this run
-    expected = attributions.attribute_many(names(found), workbench.model(run), pixels, found.target)
+    expected = attributions.attribute_many(names(found), shown.model(run), pixels, found.target)
     for name, own in values(found).items():
         assert np.allclose(own, expected[name][0], atol=1e-6), name
     monkeypatch.setattr(attributions, "attribute_many", None)  # it is not made again
@@ -72,22 +72,22 @@ def test_without_the_slow_ones_unless_they_are_known(ask):
     assert sorted(names(ask(102))) == sorted(QUICK)
 
 
-def test_bad_classes_are_named(workbench, ask):
+def test_bad_classes_are_named(shown, ask):
     with pytest.raises(RunError, match=r"'vit' has no class 'unicorn': it has airplane, .*\."):
         ask(0, target="unicorn")
     with pytest.raises(RunError, match="no class 'unicorn'"):
         ask(0, against="unicorn")
     with pytest.raises(RunError, match="'cat' cannot be set against itself"):
         ask(0, target="cat", against="cat")
-    assert class_index(workbench.run("vit"), "frog") == CLASSES.index("frog")
+    assert class_index(shown.run("vit"), "frog") == CLASSES.index("frog")
 
 
-def test_truth_is_that_of_measure(workbench, ask):
-    run, found = workbench.run("vit"), ask(0, target="cat")
-    measured = truth(workbench, found, picture(0), fill="drop")
-    _, pixels = workbench.input(run.preprocessing, picture(0))
+def test_truth_is_that_of_measure(shown, ask):
+    run, found = shown.run("vit"), ask(0, target="cat")
+    measured = truth(shown, found, noise(0), fill="drop")
+    _, pixels = shown.input(run.preprocessing, noise(0))
     own = {name: torch.from_numpy(v) for name, v in values(found).items()}
-    asked = workbench.model(run), pixels, CLASSES.index("cat"), own
+    asked = shown.model(run), pixels, CLASSES.index("cat"), own
     # As the page measures, where the hardware has half precision.
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast_helps(CPU)):
         expected = faithfulness.measure(*asked, fill="drop", steps=4)
@@ -102,10 +102,10 @@ def test_truth_is_that_of_measure(workbench, ask):
     assert np.allclose(measured.bands[1][0], expected.random_insertion.mean(0), atol=2e-3)
 
 
-def test_its_own_shape_is_asked_where_it_can_decide(workbench, ask):
+def test_its_own_shape_is_asked_where_it_can_decide(shown, ask):
     asked = []
     for seed in range(4):
-        scores = truth(workbench, ask(seed), picture(seed), fill="drop").scores
+        scores = truth(shown, ask(seed), noise(seed), fill="drop").scores
         centre = scores[faithfulness.CENTRE]
         for name, score in scores.items():
             beyond = score.p_orders <= 0.05 and score.score > centre.score
@@ -124,8 +124,8 @@ def test_verdicts():
         assert class_maps.Score(0.2, 0.5, p, beyond, shape).verdict == verdict
 
 
-def test_a_map_that_was_measured_is_not_measured_again(workbench, ask, monkeypatch):
-    first = truth(workbench, ask(107), picture(107), fill="drop")
+def test_a_map_that_was_measured_is_not_measured_again(shown, ask, monkeypatch):
+    first = truth(shown, ask(107), noise(107), fill="drop")
     asked = []
     measure = faithfulness.measure
 
@@ -134,21 +134,21 @@ def test_a_map_that_was_measured_is_not_measured_again(workbench, ask, monkeypat
         return measure(model, image, target, drawn, **settings)
 
     monkeypatch.setattr(faithfulness, "measure", listen)
-    second = truth(workbench, ask(107, slow=True), picture(107), fill="drop")
+    second = truth(shown, ask(107, slow=True), noise(107), fill="drop")
     assert asked == [["integrated_gradients"], ["occlusion"]]
     assert second.scores.items() >= first.scores.items()
 
 
-def test_maps_of_a_class_are_checked_against_another_class_and_a_random_head(workbench, ask):
-    run = workbench.run("vit")
-    _, pixels = workbench.input(run.preprocessing, picture(108))
+def test_maps_of_a_class_are_checked_against_another_class_and_a_random_head(shown, ask):
+    run = shown.run("vit")
+    _, pixels = shown.input(run.preprocessing, noise(108))
     unchecked = ask(108, slow=True)
     steps = []
     found = ask(108, slow=True, checked=True, on_step=lambda *at: steps.append(at))
     assert np.argsort(found.probabilities)[-2] == CLASSES.index(found.runner_up)
     assert steps[-1][0] == steps[-1][1]
     other = values(ask(108, target=found.runner_up, slow=True))
-    head = randomised_head(workbench.model(run))
+    head = randomised_head(shown.model(run))
     random = attributions.attribute_many(names(found), head, pixels, found.target)
     for own, before in zip(found.maps, unchecked.maps, strict=True):
         name = own.method.name
@@ -199,14 +199,14 @@ SCORES = {name: 0.1 * i for i, name in enumerate(attributions.METHODS)}
 
 def test_badges_come_from_the_runs_own_file_by_fill(tmp_path):
     best = ("rollout", "attention")
-    workbench = measured_run(tmp_path, drop=(SCORES, best), mean=(SCORES, ()))
-    found = maps(workbench, workbench.run("vit"), picture(0), slow=False)
+    bench = measured_run(tmp_path, drop=(SCORES, best), mean=(SCORES, ()))
+    found = maps(bench, bench.run("vit"), noise(0), slow=False)
     assert names(found)[:2] == ["rollout", "attention"]  # the highest score first
     count = {fill: len(badges(found, fill)) for fill in found.fills}
     assert count == {"drop": 2, "mean": 0, "blur": 0}
     assert all("On 100 test pictures" in each.badge_title for each in badges(found, "drop"))
     other = make_run(tmp_path / "vit", VIT, seed=5)  # trained again: the file is of other weights
-    assert maps(workbench, runs.read_run(other.path), picture(0), slow=False).measured == {}
+    assert maps(bench, runs.read_run(other.path), noise(0), slow=False).measured == {}
 
 
 @pytest.mark.parametrize(
@@ -220,31 +220,31 @@ def test_badges_come_from_the_runs_own_file_by_fill(tmp_path):
 def test_the_first_map_is_the_one_that_measured_truer(tmp_path, scores, source):
     names = ("attention", "rollout")
     scores = {fill: (dict(zip(names, pair, strict=True)), ()) for fill, pair in scores.items()}
-    workbench = measured_run(tmp_path, **scores)
-    assert first_source(workbench, workbench.run("vit")) == source
+    bench = measured_run(tmp_path, **scores)
+    assert first_source(bench, bench.run("vit")) == source
 
 
-def test_truth_is_known_afterwards_for_its_own_question_alone(workbench, ask):
+def test_truth_is_known_afterwards_for_its_own_question_alone(shown, ask):
     found = ask(103)
     assert found.truths == {}
-    measured = truth(workbench, found, picture(103), fill="blur")
+    measured = truth(shown, found, noise(103), fill="blur")
     assert ask(103).truths == {"blur": measured}
     assert ask(103, target="cat").truths == ask(104).truths == {}
     assert ask(103, slow=True).truths == {}  # two maps more to be measured
 
 
-def test_a_resnet_has_its_own_map_and_is_measured_on_cells(workbench, ask, monkeypatch):
+def test_a_resnet_has_its_own_map_and_is_measured_on_cells(shown, ask, monkeypatch):
     monkeypatch.setattr(faithfulness, "STEPS", 2)  # its passes are dear
     found = ask(0, "resnet")
     assert names(found) == ["grad_cam"] and found.fills == ("mean", "blur")
-    measured = truth(workbench, found, picture(0))
+    measured = truth(shown, found, noise(0))
     assert set(measured.scores) == {"grad_cam", faithfulness.CENTRE}
     assert measured.shares.tolist() == [0, 0.5, 1]
     with pytest.raises(RunError, match=r"'resnet' has no fill 'drop': .*mean, blur"):
-        truth(workbench, found, picture(0), fill="drop")
+        truth(shown, found, noise(0), fill="drop")
 
 
-def test_work_that_is_stopped_leaves_nothing_behind(workbench, ask):
+def test_work_that_is_stopped_leaves_nothing_behind(shown, ask):
     stops = Stops()
     stops.arm()
     raise_if_stopped = stops.watch()
@@ -258,20 +258,20 @@ def test_work_that_is_stopped_leaves_nothing_behind(workbench, ask):
     found = ask(105)
     assert sorted(names(found)) == sorted(QUICK)
     with pytest.raises(Stopped):
-        truth(workbench, found, picture(105), on_step=on_step)
+        truth(shown, found, noise(105), on_step=on_step)
     assert ask(105).truths == {}
 
 
-def test_every_map_says_what_it_shows_and_its_limit(workbench, ask):
+def test_every_map_says_what_it_shows_and_its_limit(shown, ask):
     found = ask(106, target="cat", slow=True)
     row, meter = drawn(found, "mean")
-    shown = {(panel.title, panel.caption) for panel in row.panels}
-    assert shown == {(each.title, each.caption) for each in attributions.METHODS.values()}
+    captions = {(panel.title, panel.caption) for panel in row.panels}
+    assert captions == {(each.title, each.caption) for each in attributions.METHODS.values()}
     assert badges(found, "mean") == []
     words = "Rank correlation with its own map for"
     assert sum(words in line for line in lines(found, "mean")) == 3
     assert meter == [Text(drawing.UNMEASURED, quiet=True)]
-    truth(workbench, found, picture(106))
+    truth(shown, found, noise(106))
     found = ask(106, target="cat", slow=True)
     _, (legend, plots, table, areas, curves) = drawn(found, "mean")
     assert sum(line.startswith("Score ") for line in lines(found, "mean")) == 7
@@ -281,11 +281,11 @@ def test_every_map_says_what_it_shows_and_its_limit(workbench, ask):
     assert set(drawing.COLOURS) == {*attributions.METHODS, faithfulness.CENTRE}
 
 
-def test_a_class_named_like_html_is_shown_as_it_is(workbench):
-    run = workbench.run("vit")
+def test_a_class_named_like_html_is_shown_as_it_is(shown):
+    run = shown.run("vit")
     odd = replace(run, classes=tuple("<b>cat" if name == "cat" else name for name in run.classes))
     asked = {"target": "<b>cat", "against": "dog", "slow": False}
-    row, _ = drawn(maps(workbench, odd, picture(109), **asked), "mean")
+    row, _ = drawn(maps(shown, odd, noise(109), **asked), "mean")
     assert row.intro.startswith("Why <b>cat and not dog?")  # the browser writes it as text
 
 

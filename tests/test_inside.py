@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.conftest import write_pictures
-from tests.making import VIT, make_run, picture, random_model, timm_spec
+from tests.making import VIT, make_run, noise, random_model, timm_spec
 from vitdemo import attention, runs
 from vitdemo.attention import ablation, statistics
 from vitdemo.errors import DataError, RunError
@@ -20,20 +20,20 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def with_pictures(tmp_path_factory):
-    """A workbench of one run over a folder of 80 test pictures."""
+    """A shown of one run over a folder of 80 test pictures."""
     root = tmp_path_factory.mktemp("with_pictures")
     run = make_run(root / "runs" / "vit")
     counts = {f"{part}/{name}": 8 for part in ("train", "test") for name in run.classes}
-    workbench = Workbench([root / "runs"], write_pictures(root / "data", counts), CPU)
-    balance(workbench, run)
-    return workbench
+    shown = Workbench([root / "runs"], write_pictures(root / "data", counts), CPU)
+    balance(shown, run)
+    return shown
 
 
 @torch.no_grad()
-def balance(workbench: Workbench, run: runs.Run) -> None:
+def balance(shown: Workbench, run: runs.Run) -> None:
     """Let the run's random weights say more than one class: their mean answer becomes none."""
-    model, pictures = runs.load_model(run), [workbench.test_picture(n).image for n in range(80)]
-    logits = [model(workbench.input(run.preprocessing, image)[1])[0] for image in pictures]
+    model, pictures = runs.load_model(run), [shown.test_picture(n).image for n in range(80)]
+    logits = [model(shown.input(run.preprocessing, image)[1])[0] for image in pictures]
     logits = torch.stack(logits)  # (N, C)
     model.head.bias -= logits.mean(0)
     model.head.weight *= 3 / logits.std()  # else float16 would decide
@@ -42,26 +42,26 @@ def balance(workbench: Workbench, run: runs.Run) -> None:
 
 
 @pytest.mark.parametrize(("name", "layers"), [("vit", 3), ("timm", 2)])
-def test_the_lens_ends_in_the_answer(workbench, name, layers):
-    run = workbench.run(name)
-    found = logit_lens.logit_lens(workbench, run, picture(0))
+def test_the_lens_ends_in_the_answer(shown, name, layers):
+    run = shown.run(name)
+    found = logit_lens.logit_lens(shown, run, noise(0))
     assert found.answers.shape == (layers + 1, 10)
     assert found.patches.shape == (layers + 1, 16, 10)
-    answer = workbench.answer(run, picture(0))
+    answer = shown.answer(run, noise(0))
     assert np.allclose(found.answers[-1], answer.probabilities, atol=1e-5)
     assert np.array_equal(found.seen, answer.seen)
 
 
 @pytest.mark.parametrize(("name", "shape"), [("vit", (3, 2)), ("timm", (2, 3))])
-def test_the_effect_of_a_head_is_the_answer_without_it(workbench, name, shape):
-    run = workbench.run(name)
-    effects = head_ablation.head_effects(workbench, run, picture(1))
-    answer = workbench.answer(run, picture(1)).probabilities
-    whole = head_ablation.answer_without(workbench, run, picture(1), ())
+def test_the_effect_of_a_head_is_the_answer_without_it(shown, name, shape):
+    run = shown.run(name)
+    effects = head_ablation.head_effects(shown, run, noise(1))
+    answer = shown.answer(run, noise(1)).probabilities
+    whole = head_ablation.answer_without(shown, run, noise(1), ())
     assert np.allclose(whole, answer, atol=1e-5)
     assert effects.target == answer.argmax()
     assert effects.logit_change.shape == effects.probability_change.shape == shape
-    without = head_ablation.answer_without(workbench, run, picture(1), {(1, 0)})
+    without = head_ablation.answer_without(shown, run, noise(1), {(1, 0)})
     change = without[effects.target] - answer[effects.target]
     assert effects.probability_change[1, 0] == pytest.approx(change, abs=1e-5)
     logits = np.log(without) - np.log(without[0]) - np.log(answer) + np.log(answer[0])
@@ -69,25 +69,25 @@ def test_the_effect_of_a_head_is_the_answer_without_it(workbench, name, shape):
     assert np.allclose(moved - moved[0], logits, atol=1e-3)
 
 
-def test_heads_hand_on_their_mean_over_test_pictures_or_tokens(workbench, with_pictures):
+def test_heads_hand_on_their_mean_over_test_pictures_or_tokens(shown, with_pictures):
     run = with_pictures.run("vit")
     sampled, zero = (
-        head_ablation.head_effects(with_pictures, run, picture(1), instead)
+        head_ablation.head_effects(with_pictures, run, noise(1), instead)
         for instead in ("mean", "zero")
     )
-    tokens = head_ablation.head_effects(workbench, workbench.run("vit"), picture(1))
+    tokens = head_ablation.head_effects(shown, shown.run("vit"), noise(1))
     counts = (sampled.pictures, tokens.pictures, zero.pictures)
     assert counts == (head_ablation.MEAN_PICTURES, 0, None)
     sample = with_pictures.sample(run, head_ablation.MEAN_PICTURES).images
     model = with_pictures.model(run)
     means = ablation.mean_outputs(model, run.preprocessing(sample))
-    _, pixels = with_pictures.input(run.preprocessing, picture(1))
+    _, pixels = with_pictures.input(run.preprocessing, noise(1))
     expected = ablation.logits_without(model, pixels, {(2, 1)}, means)[0].detach()
     assert np.allclose(sampled.without[2, 1], expected, atol=1e-5)
     assert not np.allclose(sampled.without, zero.without, atol=1e-3)
     assert not np.allclose(tokens.without, zero.without, atol=1e-3)
     with pytest.raises(RunError, match="'noise': choose one of mean, zero"):
-        head_ablation.head_effects(with_pictures, run, picture(1), "noise")
+        head_ablation.head_effects(with_pictures, run, noise(1), "noise")
 
 
 def test_accuracy_without_heads_counts_the_same_pictures(with_pictures):
@@ -115,34 +115,34 @@ def test_a_diverged_model_is_named(tmp_path):
     weights = runs.load_model(run).state_dict()
     weights["head.bias"][:] = float("nan")
     runs.write_weights(run.path, weights)
-    workbench = Workbench([tmp_path], None, CPU)
+    shown = Workbench([tmp_path], None, CPU)
     for ask in (logit_lens.logit_lens, head_ablation.head_effects):
         with pytest.raises(RunError, match="'bad' answers with NaN"):
-            ask(workbench, workbench.run("bad"), picture(0))
+            ask(shown, shown.run("bad"), noise(0))
 
 
-def test_accuracy_needs_pictures_and_heads(workbench, with_pictures):
+def test_accuracy_needs_pictures_and_heads(shown, with_pictures):
     with pytest.raises(DataError, match="--data"):
-        next(head_ablation.accuracy_without(workbench, workbench.run("vit"), {(0, 0)}))
+        next(head_ablation.accuracy_without(shown, shown.run("vit"), {(0, 0)}))
     with pytest.raises(RunError, match=r"'resnet' .* no attention heads"):
-        next(head_ablation.accuracy_without(with_pictures, workbench.run("resnet"), ()))
+        next(head_ablation.accuracy_without(with_pictures, shown.run("resnet"), ()))
 
 
-def test_distances_of_one_picture_where_there_are_no_others(workbench):
-    found, problems = attention_distance.distances(workbench, picture(3))
+def test_distances_of_one_picture_where_there_are_no_others(shown):
+    found, problems = attention_distance.distances(shown, noise(3))
     assert problems == []
     assert {d.run.name: d.heads.shape for d in found} == {"vit": (3, 2), "timm": (2, 3)}
     assert {d.pictures for d in found} == {1}
-    look = workbench.look(workbench.run("vit"), picture(3))
+    look = shown.look(shown.run("vit"), noise(3))
     expected = statistics.distance(look.attention, (4, 4), 1) / 4
     assert np.allclose(next(d for d in found if d.run.name == "vit").heads, expected)
 
 
 def test_distances_are_the_mean_over_the_test_pictures(with_pictures):
     run = with_pictures.run("vit")
-    (found,), problems = attention_distance.distances(with_pictures, picture(4))
+    (found,), problems = attention_distance.distances(with_pictures, noise(4))
     assert (found.pictures, problems) == (32, [])
-    (fewer,), _ = attention_distance.distances(with_pictures, picture(4), count=80)
+    (fewer,), _ = attention_distance.distances(with_pictures, noise(4), count=80)
     looks = [with_pictures.look(run, with_pictures.test_picture(i).image) for i in range(80)]
     expected = np.mean([statistics.distance(k.attention, (4, 4), 1) for k in looks], axis=0) / 4
     assert np.allclose(fewer.heads, expected, atol=1e-5)
@@ -153,24 +153,24 @@ def test_distances_are_the_mean_over_the_test_pictures(with_pictures):
 def test_distances_name_the_model_that_cannot_be_loaded(tmp_path):
     make_run(tmp_path / "good")
     (make_run(tmp_path / "bad").path / runs.WEIGHTS).write_bytes(b"no weights")
-    workbench = Workbench([tmp_path], tmp_path / "none", CPU)
-    found, problems = attention_distance.distances(workbench, picture(0))
+    shown = Workbench([tmp_path], tmp_path / "none", CPU)
+    found, problems = attention_distance.distances(shown, noise(0))
     assert [d.run.name for d in found] == ["good"]
     assert len(problems) == 1 and "'bad'" in problems[0]
 
 
-def test_positions_need_a_vision_transformer_that_learnt_them(workbench, tmp_path):
-    similarity, grid, start = learned.position_similarity(workbench, workbench.run("timm"))
+def test_positions_need_a_vision_transformer_that_learnt_them(shown, tmp_path):
+    similarity, grid, start = learned.position_similarity(shown, shown.run("timm"))
     assert start == "random"
     mimetic = replace(VIT, options=VIT.options | {"init": "mimetic"})
-    born = replace(workbench.run("vit"), spec=mimetic)
-    assert learned.position_similarity(workbench, born)[2] == "mimetic"
+    born = replace(shown.run("vit"), spec=mimetic)
+    assert learned.position_similarity(shown, born)[2] == "mimetic"
     born = replace(born, spec=VIT, config=born.config | {"started_from": {"seconds": 1}})
-    assert learned.position_similarity(workbench, born)[2] == "weights"
+    assert learned.position_similarity(shown, born)[2] == "weights"
     assert similarity.shape == (16, 16) and grid == (4, 4)
     assert np.allclose(similarity.diagonal(), 1)
     with pytest.raises(RunError, match="'resnet' is no Vision Transformer"):
-        learned.position_similarity(workbench, workbench.run("resnet"))
+        learned.position_similarity(shown, shown.run("resnet"))
     make_run(tmp_path / "nowhere", timm_spec(pos_embed="none"))
     bare = Workbench([tmp_path], None, CPU)
     with pytest.raises(RunError, match=r"'nowhere': .* no learned position embedding"):
@@ -178,13 +178,13 @@ def test_positions_need_a_vision_transformer_that_learnt_them(workbench, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("name", "count", "shown", "side"),
+    ("name", "count", "drawn", "side"),
     [("vit", 24, 24, 4), ("timm", 48, 48, 8), ("resnet", 64, 64, 3)],
 )
-def test_filters_of_every_family(workbench, name, count, shown, side):
-    found = learned.first_filters(workbench, workbench.run(name))
+def test_filters_of_every_family(shown, name, count, drawn, side):
+    found = learned.first_filters(shown, shown.run(name))
     assert found.count == count
-    assert found.strongest.shape == (shown, 3, side, side)
+    assert found.strongest.shape == (drawn, 3, side, side)
     assert (np.diff(found.norms) <= 0).all()
     rank = min(28, count, 3 * side**2)
     assert found.principal.shape == (rank, 3, side, side) and found.shares.shape == (rank,)
@@ -202,13 +202,13 @@ def keep_epoch(run: runs.Run, epoch: int) -> torch.nn.Module:
 @torch.no_grad()
 def test_epochs_are_shown_with_their_own_weights(tmp_path):
     run = make_run(tmp_path / "vit")
-    workbench = Workbench([tmp_path], None, CPU)
-    assert list(epochs.across_epochs(workbench, run, picture(5), 0)) == []
+    shown = Workbench([tmp_path], None, CPU)
+    assert list(epochs.across_epochs(shown, run, noise(5), 0)) == []
     models = {epoch: keep_epoch(run, epoch) for epoch in (1, 2)}
-    models[None] = workbench.model(run)  # after the third epoch, its last
-    found = list(epochs.across_epochs(workbench, run, picture(5), 1))
+    models[None] = shown.model(run)  # after the third epoch, its last
+    found = list(epochs.across_epochs(shown, run, noise(5), 1))
     assert [each.epoch for each in found] == [1, 2, None]
-    _, pixels = workbench.input(run.preprocessing, picture(5))
+    _, pixels = shown.input(run.preprocessing, noise(5))
     for each in found:
         traced = attention.trace(models[each.epoch], pixels)
         expected = traced.attention[1, 0, :, 0, 1:].mean(0).reshape(4, 4)
@@ -216,10 +216,10 @@ def test_epochs_are_shown_with_their_own_weights(tmp_path):
         assert each.probabilities.sum() == pytest.approx(1, abs=1e-5)
     assert not np.allclose(found[0].values, found[1].values, atol=1e-2)
     keep_epoch(run, 3)
-    found = epochs.across_epochs(workbench, run, picture(5), 1)
+    found = epochs.across_epochs(shown, run, noise(5), 1)
     assert [each.epoch for each in found] == [1, 2, 3]
     with pytest.raises(RunError, match="'vit' has no layer 4: choose 1 to 3"):
-        next(epochs.across_epochs(workbench, run, picture(5), 3))
+        next(epochs.across_epochs(shown, run, noise(5), 3))
 
 
 def test_many_epochs_are_thinned_evenly():

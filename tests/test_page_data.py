@@ -5,8 +5,8 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.making import RESNET, make_run, picture
-from tests.test_perturb import noise
+from tests.making import RESNET, make_run, noise
+from tests.test_perturb import noise as batch
 from vitdemo import data
 from vitdemo.augment import Augmentation, draw_flip, flip
 from vitdemo.data import CIFAR10_MEAN, CIFAR10_STD, Pictures
@@ -38,13 +38,13 @@ def test_every_class_is_counted_and_every_pixel_of_so_many_pictures(put_pictures
 
 
 def test_channel_histograms_equal_numpy():
-    images = noise(5)
+    images = batch(5)
     wanted = [np.histogram(images[:, c], bins=256, range=(0, 256))[0] for c in range(3)]
     assert np.array_equal(classes.channel_histograms(images), wanted)
 
 
 def test_class_means_equal_a_loop_and_an_empty_class_is_grey():
-    images, labels = noise(6), torch.tensor([0, 2, 0, 2, 2, 0])
+    images, labels = batch(6), torch.tensor([0, 2, 0, 2, 2, 0])
     means = classes.class_means(Pictures(images, labels), 3)
     for label in (0, 2):
         own = [images[i].double().numpy() for i in range(6) if labels[i] == label]
@@ -80,7 +80,7 @@ def test_some_pictures_are_those_of_all(put_pictures):
 
 
 def pictures() -> list[Image.Image]:
-    return [picture(seed, side=20) for seed in range(4)]
+    return [noise(seed, (20, 20)) for seed in range(4)]
 
 
 def test_the_recipe_of_a_model_that_is_here_comes_first_and_one_that_changes_pictures(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.making import make_run, picture
+from tests.making import make_run, noise
 from vitdemo.errors import DataError
 from vitdemo.page.components.article import Notice
 from vitdemo.page.look.perturb import answers
@@ -18,6 +18,7 @@ from vitdemo.perturb.changes import CHEQUERED, PRESETS, Changes, Removed
 from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
+IMAGE = noise(size=(32, 32))
 NOTHING = {"pieces": 1, "rotate": 0, "brightness": 1, "blur": 0, "noise": 0, "jpeg": 100}
 
 
@@ -25,19 +26,18 @@ def wished(**values) -> Changes:
     return Changes.wished(**(NOTHING | {"seed": 0, "removed": None} | values))
 
 
-def test_a_canvas_fits_the_largest_input_and_every_number_of_pieces(workbench, monkeypatch):
-    image = picture(side=32)
-    assert answers.canvas(workbench, image) is image
-    assert answers.canvas(Workbench([], None, CPU), picture(side=33)).size == (32, 32)
+def test_a_canvas_fits_the_largest_input_and_every_number_of_pieces(shown, monkeypatch):
+    assert answers.canvas(shown, IMAGE) is IMAGE
+    assert answers.canvas(Workbench([], None, CPU), noise(size=(33, 33))).size == (32, 32)
     large = SimpleNamespace(preprocessing=SimpleNamespace(size=90))
-    monkeypatch.setattr(workbench, "trained_runs", lambda: [large])
-    sizes = [answers.canvas(workbench, picture(side=side)).size[0] for side in (1, 40, 64, 90, 200)]
+    monkeypatch.setattr(shown, "trained_runs", lambda: [large])
+    sides = (1, 40, 64, 90, 200)
+    sizes = [answers.canvas(shown, noise(size=(side, side))).size[0] for side in sides]
     assert sizes == [32, 48, 64, 96, 96]
 
 
 def test_no_change_leaves_every_pixel():
-    image = picture()
-    assert np.array_equal(np.asarray(perturb.change(image, Changes())), np.asarray(image))
+    assert np.array_equal(np.asarray(perturb.change(IMAGE, Changes())), np.asarray(IMAGE))
     assert Changes().words() == "untouched"
     assert wished(seed=4, removed=Removed((4, 4))).untouched
     assert not wished(jpeg=99).untouched
@@ -46,16 +46,16 @@ def test_no_change_leaves_every_pixel():
 @pytest.mark.parametrize("name", perturb.SLIDERS)
 def test_a_slider_does_what_its_change_does(name):
     value = PERTURBATIONS[name].strengths[1]
-    pixels = torch.from_numpy(np.asarray(picture()).copy()).permute(2, 0, 1)[None]
+    pixels = torch.from_numpy(np.asarray(IMAGE).copy()).permute(2, 0, 1)[None]
     wanted = apply(name, pixels, value, 7)[0].permute(1, 2, 0).numpy()
-    changed = perturb.change(picture(), wished(**{name: value, "seed": 7}))
+    changed = perturb.change(IMAGE, wished(**{name: value, "seed": 7}))
     assert np.array_equal(np.asarray(changed), wanted)
 
 
 def test_holes_are_where_the_hand_was_after_all_other_changes():
     changes = wished(pieces=4, rotate=90, removed=Removed((4, 4), (5,)))
-    whole = np.asarray(perturb.change(picture(), wished(pieces=4, rotate=90)))
-    holed = np.asarray(perturb.change(picture(), changes))
+    whole = np.asarray(perturb.change(IMAGE, wished(pieces=4, rotate=90)))
+    holed = np.asarray(perturb.change(IMAGE, changes))
     differ = (whole != holed).any(-1)
     assert differ[8:16, 8:16].mean() > 0.95
     differ[8:16, 8:16] = False
@@ -64,32 +64,34 @@ def test_holes_are_where_the_hand_was_after_all_other_changes():
     assert changes.words() == words
 
 
-def test_presets_are_within_the_sliders_and_a_picture_of_one_colour_survives_them(workbench):
-    canvas = answers.canvas(workbench, Image.new("RGB", (1, 1), (7, 7, 7)))
+def test_presets_are_within_the_sliders_and_a_picture_of_one_colour_survives_them(shown):
+    canvas = answers.canvas(shown, Image.new("RGB", (1, 1), (7, 7, 7)))
     for preset in PRESETS.values():
         changes = preset.changes
         values = {name: getattr(changes, name) for name in NOTHING}
         assert wished(**values, removed=changes.removed) == changes != Changes()
-        assert answers.shifts_of(workbench, canvas, perturb.change(canvas, changes))[1] == []
+        assert answers.shifts_of(shown, canvas, perturb.change(canvas, changes))[1] == []
     assert len(CHEQUERED.cells) == 32
 
 
-def test_every_model_answers_before_and_after(workbench):
-    before, after = picture(), perturb.change(picture(), wished(noise=60))
-    found, problems = answers.shifts_of(workbench, before, after)
+def test_every_model_answers_before_and_after(shown):
+    before, after = IMAGE, perturb.change(IMAGE, wished(noise=60))
+    found, problems = answers.shifts_of(shown, before, after)
     assert problems == []
-    assert [shift.run.name for shift in found] == [r.name for r in workbench.trained_runs()]
-    assert answers.grid_of(workbench, workbench.run("vit")) == (4, 4)
-    assert answers.grid_of(workbench, workbench.run("resnet")) == (8, 8)
+    assert [shift.run.name for shift in found] == [r.name for r in shown.trained_runs()]
+    assert answers.grid_of(shown, shown.run("vit")) == (4, 4)
+    assert answers.grid_of(shown, shown.run("resnet")) == (8, 8)
     for shift in found:
-        assert np.array_equal(shift.before, workbench.answer(shift.run, before).probabilities)
-        assert np.array_equal(shift.after, workbench.answer(shift.run, after).probabilities)
+        assert np.array_equal(shift.before, shown.answer(shift.run, before).probabilities)
+        assert np.array_equal(shift.after, shown.answer(shift.run, after).probabilities)
 
 
 def test_a_model_that_cannot_be_loaded_is_named_and_the_others_shift(tmp_path):
     make_run(tmp_path / "good")
     (make_run(tmp_path / "bad").path / "model.safetensors").write_bytes(b"no weights")
-    found, problems = answers.shifts_of(Workbench([tmp_path], None, CPU), picture(0), picture(1))
+    found, problems = answers.shifts_of(
+        Workbench([tmp_path], None, CPU), noise(0, (32, 32)), noise(1, (32, 32))
+    )
     assert [shift.run.name for shift in found] == ["good"]
     assert len(problems) == 1 and "'bad'" in problems[0]
 
@@ -102,7 +104,7 @@ def test_an_empty_field_changes_nothing_and_one_out_of_range_becomes_the_nearest
     assert (changes.noise, changes.jpeg, changes.rotate) == (100, 1, -180)
     assert (changes.pieces, changes.seed) == (1, 0)
     assert wished(seed=math.inf).seed == perturb.LAST_SEED
-    perturb.change(picture(), changes)
+    perturb.change(IMAGE, changes)
 
 
 def test_patches_go_once_and_all_come_back_on_another_grid():
@@ -129,12 +131,12 @@ def test_what_is_no_code_removes_nothing():
 
 def test_a_cell_that_is_not_on_its_grid_is_named():
     with pytest.raises(DataError, match="no patch 16"):
-        perturb.change(picture(), Changes(removed=Removed((4, 4), (16,))))
+        perturb.change(IMAGE, Changes(removed=Removed((4, 4), (16,))))
 
 
 @pytest.mark.parametrize("by", answers.MAPS)
-def test_the_most_attended_are_the_largest_of_the_map(workbench, by):
-    look = workbench.look(workbench.run("vit"), picture())
+def test_the_most_attended_are_the_largest_of_the_map(shown, by):
+    look = shown.look(shown.run("vit"), IMAGE)
     values = answers.attended(look, 2, by).flatten()
     order = np.argsort(-values, kind="stable")
     chosen = answers.most_attended(look, 2, Removed((4, 4)), 3, by)
@@ -143,8 +145,8 @@ def test_the_most_attended_are_the_largest_of_the_map(workbench, by):
     assert rest == order[3:].tolist()
 
 
-def test_a_coarser_grid_takes_the_mean_of_what_it_covers_and_a_finer_one_what_it_lies_in(workbench):
-    look = workbench.look(workbench.run("vit"), picture())
+def test_a_coarser_grid_takes_the_mean_of_what_it_covers_and_a_finer_one_what_it_lies_in(shown):
+    look = shown.look(shown.run("vit"), IMAGE)
     values = answers.attended(look, 1, "mean")  # (4, 4)
     coarse = values.reshape(2, 2, 2, 2).mean((1, 3))
     assert answers.most_attended(look, 1, Removed((2, 2)), 1, "mean") == [int(coarse.argmax())]
@@ -169,8 +171,8 @@ def shift(run, before, after):
     return answers.Shift(run, *rows)
 
 
-def test_a_card_has_the_classes_that_lead_before_or_now(workbench):
-    run = workbench.run("vit")
+def test_a_card_has_the_classes_that_lead_before_or_now(shown):
+    run = shown.run("vit")
     moved = answers.card(shift(run, {3: 0.6, 5: 0.3, 1: 0.1}, {5: 0.5, 8: 0.4, 3: 0.1}), "still ")
     assert moved.title == "vit: cat → **dog**"
     assert moved.rows == [
@@ -181,8 +183,8 @@ def test_a_card_has_the_classes_that_lead_before_or_now(workbench):
     ]
 
 
-def test_how_many_models_keep_their_answer_is_counted(workbench):
-    run = workbench.run("vit")
+def test_how_many_models_keep_their_answer_is_counted(shown):
+    run = shown.run("vit")
     same = shift(run, {3: 0.8, 5: 0.2}, {3: 0.7, 5: 0.3})
     other = shift(run, {3: 0.8, 5: 0.2}, {3: 0.3, 5: 0.7})
     words, _, *cards, problem = answers.shift_pieces([same, other], ["'bad'"], Changes(blur=1))
