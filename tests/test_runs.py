@@ -182,6 +182,30 @@ def test_a_training_without_labels_is_no_run_to_ask(run_copy):
         runs.read_run(run_copy)
 
 
+def test_the_training_without_labels_that_a_run_goes_back_to_is_found_beside_it(run_copy):
+    config = runs.read_config(run_copy)
+
+    def beside(name, origin=None, **settings):
+        folder, recipe = run_copy.parent / name, config["recipe"] | settings
+        folder.mkdir(exist_ok=True)
+        own = {"recipe": recipe, "started": f"when {name} was"}
+        if origin:
+            own["started_from"] = {"run": origin, "started": f"when {origin} was"}
+        runs.write_config(folder, config | own)
+        return runs.read_run(folder) if not recipe["mask_ratio"] else None
+
+    beside("masked", mask_ratio=0.75)
+    second = beside("second", beside("first", "masked").name)
+    assert runs.pretraining(second).path == run_copy.parent / "masked"
+    assert runs.pretraining(runs.read_run(run_copy)) is None
+    assert runs.pretraining(beside("lone", "gone")) is None
+    assert runs.pretraining(beside("circle", "circle")) is None
+    beside("masked", "masked", mask_ratio=0.75)
+    anew = runs.read_config(run_copy.parent / "masked") | {"started": "since then"}
+    runs.write_config(run_copy.parent / "masked", anew)
+    assert runs.pretraining(second) is None
+
+
 def test_a_record_without_accuracy_is_one_without_labels(tmp_path):
     record = dict.fromkeys(runs.RECORD_FIELDS, 1) | dict.fromkeys(runs.ACCURACIES)
     runs.rewrite_history(tmp_path, [record | {"stage": "masked"}, record | {"stage": "all"}])

@@ -327,13 +327,19 @@ def read_run(folder: Path | str) -> Run:
 
 
 def pretraining(run: Run) -> Run | None:
-    """The training without labels that `run` goes back to, where its folder lies beside run's."""
+    """The training without labels that `run` goes back to, where its folder lies beside run's.
+
+    Another training that has its name since is not it.
+    """
     for _ in range(MOST_ORIGINS):
-        if not (name := run.origin.get("run")):
+        origin = run.origin
+        if not (name := origin.get("run")):
             return None
         try:
             run = _read(run.path.parent / Path(str(name)).name)
         except RunError:  # it is not here
+            return None
+        if run.config.get("started") != origin.get("started"):
             return None
         if run.is_masked:
             return run
