@@ -1,6 +1,6 @@
 """How the accuracy of each run falls under changed pictures, as Markdown tables.
 
-    python benchmarks/robustness.py [--runs DIR] [--data DIR] [--pictures 1000]
+    python benchmarks/robustness.py [--runs DIR] [--data DIR] [--pictures 1000] [--only RUN ...]
 
 Needs the data set. Every model meets the same pictures with the same changes; the neutral strength
 is the untouched picture. `benchmarks/LOG.md` has what was measured, where and when.
@@ -26,11 +26,14 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--pictures", type=int, default=1000)
+    parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
     parser.add_argument("--device", default="auto")
     args = parser.parse_args()
     workbench = Workbench([args.runs], args.data, pick_device(args.device))
     found: dict[str, list[Point]] = {}
     for run in workbench.trained_runs():
+        if args.only and run.name not in args.only:
+            continue
         started = time.perf_counter()
         found[run.name] = list(measure(workbench, run, count=args.pictures))
         seconds = time.perf_counter() - started

@@ -80,7 +80,7 @@ def _both(field: str, scale: float = 1) -> dict[str, Callable[[Run], list[float]
 
 
 RATE = {"learning rate": _column("learning_rate")}
-MASKED = "Before it, without labels: error of hidden patches (masked autoencoder)"
+MASKED = "Masked pre-training, without labels: error of the hidden patches"
 GAP = "Generalisation gap: training minus validation accuracy"
 PLOTS = (
     Plot("Loss", "loss", _both("loss"), log=True),
