@@ -10,6 +10,8 @@ from tests.making import RESNET, VIT, evaluation, make_run
 from tests.test_metrics_learning import with_recipe
 from vitdemo import runs
 from vitdemo.errors import RunError
+from vitdemo.metrics import recipe_ablation
+from vitdemo.metrics.learning import DEFAULTS
 from vitdemo.metrics.paired import McNemar
 from vitdemo.metrics.recipe_ablation import (
     Ablation,
@@ -21,6 +23,7 @@ from vitdemo.metrics.recipe_ablation import (
     settings,
 )
 from vitdemo.page.compare.ablation import ablation, bases, drawn, gain_table
+from vitdemo.recipes import RECIPES
 from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
@@ -120,8 +123,24 @@ def test_a_field_that_an_old_run_does_not_know_has_its_default(untouched):
 def test_sizes_are_compared_within_one_kind_of_model(untouched):
     options = VIT.options | {"depth": 4, "drop_rate": 0.1}
     deeper = replace(untouched, spec=replace(VIT, options=options))
-    assert differences(untouched, deeper) == ["depth: 3 → 4", "dropout: default → 0.1"]
+    assert differences(untouched, deeper) == ["depth: 3 → 4", "dropout: 0 → 0.1"]
     assert differences(untouched, replace(untouched, spec=RESNET)) == ["model: vit → resnet18"]
+
+
+# Whose own names are the field's words.
+PLAIN = "epochs batch_size optimizer learning_rate weight_decay momentum betas alternating_flip"
+PLAIN += " label_smoothing patch_dropout teacher shuffled_labels seed patch_size depth"
+
+
+def test_every_setting_of_a_recipe_has_a_plain_name():
+    options = {name for recipe in RECIPES.values() for name in recipe.model.options}
+    wanted = {*options, *DEFAULTS} - {*recipe_ablation._SILENT, *PLAIN.split()}
+    assert wanted <= {*recipe_ablation._TITLES}
+
+
+def test_what_a_model_leaves_out_is_said_by_name(untouched):
+    bare = replace(untouched, spec=replace(VIT, options=VIT.options | {"pos_embed": "none"}))
+    assert differences(untouched, bare) == ["position embedding: learned → none"]
 
 
 def test_where_the_weights_came_from_is_said(untouched):

@@ -186,3 +186,12 @@ def test_an_ablation_opens_at_a_click_and_leads_to_what_its_ingredients_bought(
     expect(base).to_have_value(EVIL)
     expect(page.locator("#gains tbody tr").first).to_contain_text(EVIL)
     expect(page.locator("#gains")).to_contain_text("No more than chance explains: ")
+    open_tab(page, "Training progress")
+    # As on a first visit, where all above is drawn only then, and the page is too short to scroll.
+    page.add_style_tag(content=".late :is(#models, #gains) { display: none; }")
+    page.evaluate("document.body.className = 'late'")
+    page.evaluate("setTimeout(() => { document.body.className = ''; }, 1000)")
+    page.get_by_role("button", name=f"ingredient of the ablation of {EVIL} bought").click()
+    expect(compare).to_have_attribute("aria-selected", "true")
+    page.wait_for_timeout(1500)
+    assert abs(page.locator("#gains-base").bounding_box()["y"]) < 60

@@ -8,6 +8,7 @@ Both sides answered the same test pictures, so the gain is counted picture by pi
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from vitdemo.metrics import DASH, accuracy, signed
 from vitdemo.metrics.learning import DEFAULTS, mixes, setting
 from vitdemo.metrics.paired import SIGNIFICANT, McNemar, holm, is_right, p_words
 from vitdemo.metrics.tested_runs import paired_test, sound_evaluation
+from vitdemo.models import VisionTransformer
 from vitdemo.runs import Run
 
 NEAR = 2  # settings in which a run of an ablation may differ: MixUp and CutMix are two
@@ -36,17 +38,24 @@ _COUNTS: dict[str, Callable[[Run], Any]] = {
 # What fields are called on the page where that is not the field itself, and what values are.
 _TITLES = {
     "image_size": "image size",
-    "start": "starts from",
+    "start": "start",
     "embed_dim": "width",
     "num_heads": "heads",
     "pos_embed": "position embedding",
+    "global_pool": "read from",
+    "init": "initialisation",
+    "stem": "patch embedding",
+    "widths": "widths of its blocks",
     "drop_rate": "dropout",
-    "drop_path_rate": "drop path",
+    "drop_path_rate": "stochastic depth",
     "schedule": "learning-rate schedule",
     "warmup_epochs": "warm-up epochs",
     "layer_decay": "layer-wise learning-rate decay",
     "clip_norm": "gradient clipping",
+    "head_epochs": "first epochs of the head alone",
+    "head_learning_rate": "learning rate of the head alone",
     "flip": "horizontal flip",
+    "crop_padding": "padding of random crops",
     "policy": "augmentation",
     "erasing": "random erasing",
     "cutout": "Cutout",
@@ -54,7 +63,11 @@ _TITLES = {
     "cutmix": "CutMix",
     "unmixed_epochs": "last epochs without MixUp and CutMix",
     "whole_epochs": "last epochs with all patches",
+    "teacher_share": "share of the teacher's answers in a target",
+    "mask_ratio": "share of hidden patches",
     "ema_decay": "averaged weights (EMA decay)",
+    "patience": "early stopping, epochs without a gain",
+    "validation_share": "share held out for validation",
     "train_pictures": "training pictures",
 }
 _VALUES = {
@@ -66,8 +79,19 @@ _VALUES = {
     "trivial": "TrivialAugment",
     "rand": "RandAugment",
     "auto": "AutoAugment",
+    "trunc_normal": "truncated normal",
+    "learn": "learned",
+    "patch": "linear",
+    "conv": "convolutional",
+    "token": "class token",
+    "avg": "mean of patches",
 }
-_OFF_AT_ZERO = ("clip_norm", "erasing", "cutout", "mixup", "cutmix", "patch_dropout", "ema_decay")
+_OFF_AT_ZERO = (
+    *("clip_norm", "crop_padding", "erasing", "cutout", "mixup", "cutmix", "patch_dropout"),
+    *("ema_decay", "patience", "head_epochs"),
+)
+# Of our own Vision Transformer; what timm's have by default is theirs.
+_OPTIONS = {name: one.default for name, one in signature(VisionTransformer).parameters.items()}
 
 
 @dataclass(frozen=True)
@@ -295,6 +319,10 @@ def _setting_words(field: str, value: Any) -> str:
         return "none"
     if (field, value) == ("train_pictures", 0):
         return "all"
+    return _value_words(value)
+
+
+def _value_words(value: Any) -> str:
     return _VALUES.get(value, value) if isinstance(value, str) and value else _words(value)
 
 
@@ -303,7 +331,8 @@ def _model(run: Run) -> str:
 
 
 def _option(run: Run, name: str) -> str:
-    return _words(run.spec.options.get(name, "default"))
+    default = _OPTIONS.get(name, "default") if run.spec.family == "vit" else "default"
+    return _value_words(run.spec.options.get(name, default))
 
 
 def _start(run: Run) -> str:

@@ -36,8 +36,19 @@ WORDS = {
     "first row's run, then here.",
 }
 LAST = "What differs"
-SHOW = """() => setTimeout(() =>
-  document.querySelector("#gains-base")?.scrollIntoView({ block: "start" }), 300)"""
+# The tables above grow for a while as they are drawn; who moves meanwhile is left where they are.
+SHOW = """() => {
+  const show = () => document.querySelector("#gains-base")?.scrollIntoView({ block: "start" });
+  const growing = new ResizeObserver(show);
+  const moves = ["wheel", "touchstart", "pointerdown", "keydown"];
+  const leave = () => {
+    growing.disconnect();
+    moves.forEach(move => removeEventListener(move, leave));
+  };
+  growing.observe(document.querySelector(".gradio-container"));
+  moves.forEach(move => addEventListener(move, leave));
+  setTimeout(leave, 3000);
+}"""
 SIGNS = f"● better, ■ worse, ○ could be chance: p (Holm) is not below {SIGNIFICANT:g}."
 NOTHING = "No run has been tested yet: nothing to compare."
 ALONE = "No other run was tested on the same pictures."
@@ -97,7 +108,10 @@ def drawn(found: Ablation) -> list[Piece]:
     near = found.near
     if not near:
         return []
-    title = f"Gain in test accuracy beside {found.base}, with its 95 % interval, by what differs"
+    title = (
+        f"Gain in test accuracy beside {found.base}, with its 95 % interval, by what differs: "
+        "the best by validation first"
+    )
     tests, clear = [gain.test for gain in near], [gain.is_clear for gain in near]
     svg = figures.svg(charts.gain_plot([gain.words for gain in near], tests, clear))
     return [Plots([Figure(title, f"{title}; its numbers are below", svg, words=SIGNS)])]
