@@ -65,6 +65,9 @@ def test_both_sides_of_a_calibration_are_told():
     after = rest_words(reliability_of(b13=(500, 0.9, 0.586), b14=(9000, 0.97, 0.97)))
     assert "the 500 answers with 87 to 93 % confidence are right 58.6 % of the time" in after
     assert rest_words(reliability_of(b14=(9000, 0.97, 0.97))) == ""
+    few = {"b7": (9, 0.5, 1 / 9)}  # far off, which of two bins one may be by chance
+    assert rest_words(reliability_of(**few, b14=(9000, 0.97, 0.97))) == ""
+    assert "the 4,000 answers" in rest_words(reliability_of(**few, b13=(4000, 0.9, 0.87)))
 
 
 def test_numbers_at_the_ends_are_not_known_exactly(tmp_path):

@@ -10,6 +10,7 @@ import numpy as np
 import scipy  # its parts are imported where they are first used
 
 from vitdemo.metrics import _ratio, check, percent
+from vitdemo.metrics.paired import SIGNIFICANT, holm
 
 BINS = 15  # as Guo et al. 2017
 TEMPERATURES = (0.05, 20.0)  # where the search ends
@@ -112,16 +113,25 @@ def two_sides(found: Reliability) -> tuple[Side, Side] | None:
     return parted[int(np.argmax(apart))] if parted else None
 
 
-def widest_gap(found: Reliability) -> Side | None:
-    """The bin whose answers are furthest from their confidence; None where chance could do all."""
-    bins = [_side(found, b, b + 1) for b in range(len(found.count))]
-    sure = [one for one in bins if one.is_sure]
-    return max(sure, key=lambda one: abs(one.gap), default=None)
+def most_misjudged(found: Reliability) -> Side | None:
+    """The bin with the most answers too many or too few right; None where chance could do all.
+
+    Each bin is tested against its mean confidence (binomial test), corrected by Holm.
+    """
+    bins = [_side(found, b, b + 1) for b in np.flatnonzero(found.count)]
+    right = found.right[found.count > 0]
+    tests = [
+        scipy.stats.binomtest(int(hits), one.count, min(one.confidence, 1))
+        for one, hits in zip(bins, right, strict=True)
+    ]
+    clear = holm([test.pvalue for test in tests]) < SIGNIFICANT
+    sure = [one for one, is_clear in zip(bins, clear, strict=True) if is_clear]
+    return max(sure, key=lambda one: abs(one.gap) * one.count, default=None)
 
 
 def rest_words(found: Reliability) -> str:
     """Where one temperature for all, after which `found` is, did not help; "" where it did."""
-    worst = widest_gap(found)
+    worst = most_misjudged(found)
     if worst is None:
         return ""
     return (
