@@ -25,6 +25,7 @@ UNEQUAL = {"train/<b>ant": 5, "train/bee": 2, "train/cow": 9, "test/<b>ant": 3, 
 def test_every_class_is_counted_and_every_pixel_of_so_many_pictures(put_pictures, monkeypatch):
     unequal = Workbench([], put_pictures(UNEQUAL), CPU)
     found = classes.overview(unequal)
+    assert classes.overview(unequal) is found  # counted once
     assert found.classes == ("<b>ant", "bee", "cow")
     assert found.train.tolist() == [5, 2, 9]
     assert found.test.tolist() == [3, 0, 4]
@@ -109,6 +110,7 @@ def test_augmentations_follow_the_recipe(name):
     assert all(step.pictures.shape == (4, 16, 16, 3) for step in found)
     assert titles[0] == "As they are"
     assert titles[-1] == ("All together" if any(wanted.values()) else "As they are")
+    assert ("dropped as tokens" in found[-1].words) == bool(recipe.patch_dropout)
 
 
 def seen() -> torch.Tensor:

@@ -187,11 +187,13 @@ def test_how_many_models_keep_their_answer_is_counted(shown):
     run = shown.run("vit")
     same = shift(run, {3: 0.8, 5: 0.2}, {3: 0.7, 5: 0.3})
     other = shift(run, {3: 0.8, 5: 0.2}, {3: 0.3, 5: 0.7})
-    words, _, *cards, problem = answers.shift_pieces([same, other], ["'bad'"], Changes(blur=1))
+    found = answers.shift_pieces([same, other], ["'bad'"], Changes(blur=1), 224)
+    words, of, *cards, problem = found
     assert "1 of 2 models keep their answer." in words.text and words.told
     assert [each.title for each in cards] == ["vit: still cat", "vit: cat → **dog**"]
     assert problem == Notice("'bad'")
-    words, *_ = answers.shift_pieces([other], [], Changes(blur=1))
+    assert "picture as it is here, 224 × 224 pixels" in of.text
+    words, *_ = answers.shift_pieces([other], [], Changes(blur=1), 32)
     assert "0 of 1 model keeps its answer." in words.text
-    words, untouched = answers.shift_pieces([same], [], Changes())
+    words, _, untouched = answers.shift_pieces([same], [], Changes(), 32)
     assert "The picture is untouched" in words.text and untouched.title == "vit: cat"

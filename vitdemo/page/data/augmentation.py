@@ -158,10 +158,22 @@ def augmentations(
         alone = Augmentation(**{name: getattr(recipe, name) for name in fields})
         found.append(_augmented(title, words, alone, pixels, names, seed))
     if len(found) > 2:
-        words = "What the model trains on: every step, in this order."
+        words = f"What the model trains on: every step, in this order.{dropped_words(recipe)}"
         whole = Augmentation(**{f.name: getattr(recipe, f.name) for f in fields_of(Augmentation)})
         found.append(_augmented("All together", words, whole, pixels, names, seed))
     return found
+
+
+def dropped_words(recipe: Recipe) -> str:
+    """What becomes of the tokens of such a picture, where some are dropped; else nothing."""
+    if not recipe.patch_dropout:
+        return ""
+    whole = recipe.whole_epochs
+    until = f" until the last {whole:g} epochs" if whole else ""
+    return (
+        f" Of its patches {100 * recipe.patch_dropout:.0f} %, drawn anew each time, are dropped as "
+        f"tokens{until} (PatchDropout, Liu et al. 2022): the model sees the others alone."
+    )
 
 
 def _augmented(

@@ -108,7 +108,7 @@ class Handlers:
         else:
             maps = answers.maps_row(*looks, nearest(layer, looks[0].layers), changes)
         found, problems = answers.shifts_of(self.workbench, before, after)
-        moved = answers.shift_pieces(found, problems, changes)
+        moved = answers.shift_pieces(found, problems, changes, before.width)
         return Changed(after, changes), moved, maps, changes.removed.code
 
     def without(self, choose: Callable[..., Sequence[int]]) -> Callable:

@@ -112,17 +112,24 @@ def at_random(removed: Removed, count: int, seed: int) -> list[int]:
     return [cell for cell in order if cell not in removed.cells][:count]
 
 
-def shift_pieces(shifts: list[Shift], problems: list[str], changes: Changes) -> list[Piece]:
-    """A card a model with its answers before and after, and in words how many changed theirs."""
+def shift_pieces(
+    shifts: list[Shift], problems: list[str], changes: Changes, side: int
+) -> list[Piece]:
+    """A card a model with its answers before and after, and in words how many changed theirs.
+
+    `side` is that of the `canvas`, in pixels: both answers are of it.
+    """
     told = [Notice(problem) for problem in problems]
+    sized = f"Answers to the picture as it is here, {side} × {side} pixels"
     if changes.untouched:
         words = "The picture is untouched: change it, and see which answers move."
-        return [Text(f"**{words}**", told=True), *(card(shift, "") for shift in shifts), *told]
+        cards = [card(shift, "") for shift in shifts]
+        return [Text(f"**{words}**", told=True), Text(f"{sized}.", quiet=True), *cards, *told]
     kept = sum(shift.was == shift.now for shift in shifts)
     models = "model keeps its" if len(shifts) == 1 else "models keep their"
     return [
         Text(f"**{kept} of {len(shifts)} {models} answer.**", told=True),
-        Text("Thin bars: before. Thick bars: now.", quiet=True),
+        Text(f"{sized}. Thin bars: before. Thick bars: now.", quiet=True),
         *(card(shift, "still ") for shift in shifts),
         *told,
     ]
