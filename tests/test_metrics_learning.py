@@ -105,12 +105,15 @@ MIXED = {"head_epochs": 2, "warmup_epochs": 0.5, "mixup": 0.2, "unmixed_epochs":
         ({"schedule": "one-cycle", "warmup_epochs": 2}, {3: "rises until here"}),
         ({"patch_dropout": 0.5, "whole_epochs": 2}, {8: "no patch is dropped"}),
         ({"patch_dropout": 0.5, "whole_epochs": 0}, {}),
+        ({"warmup_epochs": 1}, {1: "warm-up"}),
     ],
 )
 def test_stages_in_order_of_time(run, recipe, stages):
     found = learning.stages(with_recipe(run, **{"epochs": 10, "warmup_epochs": 0} | recipe))
     assert [stage.after for stage in found] == pytest.approx(list(stages))
-    assert [stage.when for stage in found] == [f"after {after} epochs" for after in stages]
+    assert [stage.when for stage in found] == [
+        "after 1 epoch" if after == 1 else f"after {after} epochs" for after in stages
+    ]
     assert all(part in stage.words for stage, part in zip(found, stages.values(), strict=True))
 
 

@@ -169,6 +169,11 @@ def percent(share: float) -> str:
     return DASH if math.isnan(share) else f"{100 * share:.1f}"
 
 
+def counted(count: float, noun: str) -> str:
+    """ "1 epoch", "2.5 epochs"."""
+    return f"{count:g} {noun}{'' if count == 1 else 's'}"
+
+
 def signed(points: float, decimals: int = 1) -> str:
     """ "+1.3", "−0.4", "0.0": a minus as wide as the plus; or the dash."""
     if math.isnan(points):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from vitdemo.metrics import DASH
+from vitdemo.metrics import DASH, counted
 from vitdemo.recipes import Recipe
 from vitdemo.runs import Run
 
@@ -29,7 +29,7 @@ class Stage:
 
     @property
     def when(self) -> str:
-        return f"after {self.after:g} epochs" if self.after else "at the start"
+        return f"after {counted(self.after, 'epoch')}" if self.after else "at the start"
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from vitdemo.augment import Augmentation
 from vitdemo.data import CIFAR10_MEAN
 from vitdemo.errors import DataError, ImageError
 from vitdemo.inputs import load_image, square_crop, to_uint8, visible_square
+from vitdemo.metrics import counted
 from vitdemo.page.components.article import Article, Heading, Piece, Text
 from vitdemo.page.components.pictures import Item, Pictures, strip
 from vitdemo.page.kit import HIDDEN
@@ -168,8 +169,7 @@ def dropped_words(recipe: Recipe) -> str:
     """What becomes of the tokens of such a picture, where some are dropped; else nothing."""
     if not recipe.patch_dropout:
         return ""
-    whole = recipe.whole_epochs
-    until = f" until the last {whole:g} epochs" if whole else ""
+    until = f" until the last {counted(recipe.whole_epochs, 'epoch')}" * bool(recipe.whole_epochs)
     return (
         f" Of its patches {100 * recipe.patch_dropout:.0f} %, drawn anew each time, are dropped as "
         f"tokens{until} (PatchDropout, Liu et al. 2022): the model sees the others alone."
@@ -259,6 +259,8 @@ def _mix_words(recipe: Recipe) -> str:
     if recipe.cutmix:
         parts.append(f"CutMix (alpha {recipe.cutmix:g}) pastes a box of another picture")
     rest = (
-        f" Both rest in the last {recipe.unmixed_epochs} epochs." if recipe.unmixed_epochs else ""
+        f" Both rest in the last {counted(recipe.unmixed_epochs, 'epoch')}."
+        if recipe.unmixed_epochs
+        else ""
     )
     return f"{', or '.join(parts)}; the target is mixed in the same shares.{rest}"

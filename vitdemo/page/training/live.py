@@ -16,7 +16,7 @@ from vitdemo.jobs.state import (
     TRAINING,
     Job,
 )
-from vitdemo.metrics import signed
+from vitdemo.metrics import counted, signed
 from vitdemo.page.components.task_list import Task
 from vitdemo.runs import Run, read_history
 from vitdemo.runs.steps import read_steps
@@ -65,16 +65,16 @@ def words(job: Job, run: Run | None) -> str:
     if job.state == PAUSED:
         return f"{epoch}; those that wait, wait for it" if job.epochs else "held before its start"
     if job.state == EVALUATING:
-        return f"{job.epochs} epochs done, answers the test pictures"
+        return f"{counted(job.epochs, 'epoch')} done, answers the test pictures"
     if job.state == FAILED:
-        kept = f"after {job.epoch} of {job.epochs} epochs. " if job.epochs else ""
+        kept = f"after {job.epoch} of {counted(job.epochs, 'epoch')}. " if job.epochs else ""
         return kept + job.words
     test = final_accuracy(run) if run else None
     right = "" if test is None else f", {100 * test:.1f} % of the test pictures"
     last = run.history[-1]["val_accuracy"] if run and run.history else None
     held = "" if last is None else f", {100 * last:.1f} % of the validation pictures"
     part = "" if job.state == FINISHED else f" of {job.epochs}, the last in part"
-    return f"{job.epoch} epochs{part}{held}{right}"
+    return f"{counted(job.epoch, 'epoch')}{part}{held}{right}"
 
 
 def time_left(seconds: float) -> str:
