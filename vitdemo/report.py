@@ -36,6 +36,7 @@ from vitdemo.metrics.calibration import rest_words, two_sides
 from vitdemo.metrics.errors import cells
 from vitdemo.metrics.learning import (
     below_validation,
+    epoch_count,
     gap,
     images_per_second,
     milestone_rows,
@@ -132,7 +133,7 @@ def model_row(run: Run, test: Mapping) -> list[str]:
         scaled(run.config.get("parameters"), 1e6, "M"),
         scaled(run.config.get("macs"), 1e6, "M"),
         scaled(weights.stat().st_size if weights.is_file() else None, 1e6, "MB"),
-        str(last["epoch"]) if last else "0",
+        epoch_count(run),
         f"{minutes(run)[-1]:.1f}" if last else DASH,
         f"{speed:.0f}" if speed else DASH,
         percent(used["val_accuracy"]) if used else DASH,

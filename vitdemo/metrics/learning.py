@@ -50,6 +50,12 @@ def setting(run: Run, field: str) -> Any:
     return value if isinstance(value, kind) else default
 
 
+def epoch_count(run: Run) -> str:
+    """Its epochs, "24", or "24 + 22" with those of the training that it started from."""
+    own, before = (run.history[-1]["epoch"] if run.history else 0), run.origin.get("epochs")
+    return f"{own} + {before}" if isinstance(before, int) else str(own)
+
+
 def smoothed(values: Sequence[float], weight: float) -> list[float]:
     """Exponential mean: `weight` 0..1 of what came before, 0 changes nothing.
 

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from vitdemo.errors import PretrainingError, RunError, VitdemoError
 from vitdemo.models import ModelSpec, build_model
 from vitdemo.models.pretrained import read_weights
+from vitdemo.runs.provenance import plain_device
 from vitdemo.training import Preprocessing
 from vitdemo.training.pretraining import ACCURACIES, MASKED
 
@@ -94,7 +95,7 @@ class Run:
     def device(self) -> str | None:
         """What it was trained on, as "NVIDIA H200"; "2 × NVIDIA H200" where processes shared."""
         device, count = self.config.get("device"), self.config.get("processes")
-        device = device and str(device).replace("(1 threads)", "(1 thread)")  # in older files
+        device = device and plain_device(str(device))
         return f"{count} × {device}" if device and isinstance(count, int) and count > 1 else device
 
     @property

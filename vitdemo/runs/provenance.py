@@ -1,6 +1,7 @@
 """What a run was made with: device, packages, commit."""
 
 import platform
+import re
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
@@ -15,13 +16,20 @@ def package_versions() -> dict[str, str]:
 
 
 def device_name(device: torch.device) -> str:
-    """The device in words, as "NVIDIA H200" or "Intel Xeon 2.50GHz (2 threads)"."""
+    """The device in words, as "NVIDIA H200" or "Intel Xeon (2 threads)"."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     if device.type == "mps":
         return f"Apple {platform.machine()} (MPS)"
     threads = torch.get_num_threads()
-    return f"{cpu_name()} ({threads} thread{'' if threads == 1 else 's'})"
+    return plain_device(f"{cpu_name()} ({threads} threads)")
+
+
+def plain_device(name: str) -> str:
+    """`name` as people say it: "Intel(R) Xeon(R) CPU @ 2.50GHz (1 threads)" is
+    "Intel Xeon (1 thread)"."""
+    name = re.sub(r"\((R|TM)\)| (CPU|Processor)\b| @ [\d.]+ ?GHz", "", name)
+    return name.replace("(1 threads)", "(1 thread)")
 
 
 def cpu_name() -> str:

@@ -2,7 +2,7 @@
 
 rows = model_rows(workbench)
 header, texts = cells(rows)
-latency(workbench, workbench.run("vit-small-pretrained"), batch=32).milliseconds
+latency(workbench, workbench.run("vit-scratch"), batch=32).milliseconds
 """
 
 import time
@@ -17,6 +17,7 @@ from torch import nn
 from vitdemo.errors import RunError
 from vitdemo.metrics import DASH
 from vitdemo.metrics.calibration import reliability
+from vitdemo.metrics.learning import epoch_count
 from vitdemo.metrics.tested_runs import ClassTable, class_table
 from vitdemo.runs import WEIGHTS, Evaluation, Run
 from vitdemo.runs.provenance import device_name
@@ -55,7 +56,7 @@ class ModelRow:
     tested: Tested | None
     data: str | None  # name of the data set
     training_pictures: int | None  # of which one epoch sees each once
-    epochs: int
+    epochs: str  # see `epoch_count`
     train_seconds: float
     device: str | None  # that it was trained on
     problem: str = ""
@@ -172,7 +173,7 @@ def _row(workbench: Workbench, run: Run) -> ModelRow:
         tested=tested,
         data=run.data_name,
         training_pictures=run.config.get("split", {}).get("train_pictures"),
-        epochs=int(run.history[-1]["epoch"]) if run.history else 0,
+        epochs=epoch_count(run),
         train_seconds=run.train_seconds,
         device=run.device,
         problem=problem,
@@ -252,14 +253,15 @@ HEADER = {  # title with its unit -> what it says, in plain words
     "Parameters (million)": "Numbers that training may change: what the model can store.",
     "Multiply-adds (million)": "Products and sums for one picture: the work of one answer.",
     "File (MB)": "Size of its weights on the disk, in float16.",
-    "Epochs": "How often it saw every one of these.",
+    "Epochs": "How often it saw every training picture; behind a plus, in the training that its "
+    "weights came from.",
     "Training (minutes)": "Of all its epochs, validation included, and of the training that its "
     "weights came from, where there was one.",
     "Training pictures (thousand)": "Those it learned from: a recipe may take a part of them, and "
     "the validation pictures are left out.",
     "1 picture here (ms)": "Median time of a forward pass on this machine, measured by the button.",
     "32 pictures here (ms)": "The same for 32 pictures at once.",
-    "Recipe": "How it was trained: one of `python train.py --list`.",
+    "Recipe": "How it was trained: one of `python train.py --list`, where its name is another.",
     "Data set": "Whose pictures it was trained and tested on: accuracies of two data sets are no "
     "match for each other.",
     "Trained on": "The device, as the run noted it.",
@@ -286,11 +288,11 @@ def _texts(row: ModelRow, latencies: Sequence[Latency]) -> list[str]:
         _number(row.parameters, 1e6, 2),
         _number(row.macs, 1e6, 0),
         _number(row.file_bytes, 1e6, 1),
-        str(row.epochs) if row.epochs else DASH,
+        row.epochs,
         _number(row.train_seconds or None, 60, 1),
         _number(row.training_pictures, 1e3, 1),
         *(by_batch.get(batch, DASH) for batch in BATCHES),
-        row.recipe,
+        row.recipe if row.recipe != row.name else "",
         row.data or DASH,
         row.device or DASH,
         " / ".join(found.accuracy for found in reported(row)) or DASH,
@@ -298,14 +300,11 @@ def _texts(row: ModelRow, latencies: Sequence[Latency]) -> list[str]:
 
 
 def told_once(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, str]:
-    """The columns that tell no rows apart: title -> the one text of all, or "" where it repeats the
-    first column; of a single row none."""
-    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
-    first, *rest = columns
+    """The columns that tell no rows apart: title -> the one text of all; of a single row none."""
     if len(rows) < 2:
         return {}
-    same = {name: columns[name][0] for name in columns if len(set(columns[name])) == 1}
-    return same | {name: "" for name in rest if columns[name] == columns[first]}
+    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
+    return {name: texts[0] for name, texts in columns.items() if len(set(texts)) == 1}
 
 
 def _tested_texts(found: Tested | None) -> list[str]:

@@ -12,6 +12,7 @@ from vitdemo.jobs import Jobs
 from vitdemo.metrics import DASH
 from vitdemo.metrics.learning import (
     below_validation,
+    epoch_count,
     gap,
     images_per_second,
     milestone_rows,
@@ -338,7 +339,7 @@ def _final(run: Run, test: float | None) -> dict[str, str]:
         "Run": run.name,
         "Test accuracy, %": DASH if test is None else f"{100 * test:.2f}",
         "Validation accuracy, %": f"{100 * used['val_accuracy']:.2f}" if used else DASH,
-        "Epochs": str(run.history[-1]["epoch"]) if run.history else "0",
+        "Epochs": epoch_count(run),
         "Minutes": f"{run.train_seconds / 60:.1f}" if run.history else DASH,
         "Images/s, median epoch": f"{speed:.0f}" if speed else DASH,
         "Parameters, million": DASH if parameters is None else f"{parameters / 1e6:.2f}",
