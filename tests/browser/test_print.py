@@ -22,7 +22,7 @@ TABS = {
     "Calibration": "#calibration table",
     "Compare models": "#models table",
 }
-LAPTOP, PHONE, PAPER = 1366, 390, 703  # pixels; A4 without its margins of 12 mm
+LAPTOP, PHONE, PAPER, A4 = 1366, 390, 703, 794  # pixels; paper is A4 without margins of 12 mm
 CONTROLS = (
     "select, input, textarea, [role=tab], .vd-download, .vd-save, button.sm, button.lg, footer"
 )
@@ -32,6 +32,21 @@ SHOWN = (
 CUT = """width => [...document.querySelectorAll("main *")]
     .filter(part => part.checkVisibility() && part.getBoundingClientRect().right > width + 1)
     .map(part => `${part.getBoundingClientRect().right} px: ${part.outerHTML.slice(0, 99)}`)"""
+
+
+NAMES = "#answers .card h2 span"
+WHOLE = "all => all.every(part => part.scrollWidth <= part.clientWidth)"
+# Whether the wall is painted in the frame in which its room changes: on paper there is no next one.
+PAINTED = """() => new Promise(done => {
+  const wall = document.querySelector("#attention .wall");
+  const painted = () => [...wall.querySelectorAll("canvas")].every(canvas => {
+    const blank = Object.assign(document.createElement("canvas"),
+      { width: canvas.width, height: canvas.height });
+    return canvas.toDataURL() !== blank.toDataURL();
+  });
+  wall.parentElement.style.width = "400px";
+  new ResizeObserver(() => done(painted())).observe(wall.parentElement);
+})"""
 
 
 def shown(page, selector: str) -> list[str]:
@@ -66,6 +81,10 @@ def test_every_tab_fits_a_laptop_and_a_phone_and_is_on_paper_what_was_seen(open_
             assert page.evaluate(CUT, PAPER) == [], tab
             assert shown(page, CONTROLS) == [], tab
             assert shown(page, drawn), tab
+            if tab == "Look":
+                page.set_viewport_size({"width": A4, "height": 1000})
+                assert page.locator(NAMES).evaluate_all(WHOLE)
+                assert page.evaluate(PAINTED)
         assert media_box(page.pdf(prefer_css_page_size=True)) == pytest.approx((595, 842), abs=1)
         # A dark page is printed light, and is dark again
         dark = "document.body.classList.contains('dark')"

@@ -333,7 +333,8 @@ document.addEventListener("vitdemo:visit", () => {
   if (look) choose(own ? {} : { of: look.source }, { quietly: true });
   if (look) build();
 });
-new ResizeObserver(() => look && where.offsetWidth && (build(), drawSoon())).observe(wall.parentElement);
+// Painted at once: on its way to paper a page has no next frame.
+new ResizeObserver(() => look && where.offsetWidth && (build(), draw())).observe(wall.parentElement);
 watch("value", receive);
 show();
 receive();
