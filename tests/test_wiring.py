@@ -107,6 +107,12 @@ def test_who_asks_a_model_waits_for_a_turn(page, name):
     }
 
 
+def test_no_tab_hides_where_the_window_is_narrow(page):
+    tabs = [block for block in page.blocks.values() if isinstance(block, gr.Tabs)]
+    assert len(tabs) >= 3
+    assert {block.overflow_behavior for block in tabs} == {"wrap"}
+
+
 def test_long_work_waits_for_its_like_alone(page):
     names = {*WORK, "why", "find", "time_it"}
     assert {fn.concurrency_id for fn in page.fns.values() if fn.name in names} == {"long"}

@@ -100,7 +100,7 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
             model = RunChoice(runs, label="Features of", elem_id="own-model")
         train = gr.Button("Learn these classes", variant="primary", elem_id="own-train")
         stop = gr.Button("Stop", elem_id="own-stop", min_width=100)
-    result = Article(elem_id="own-result", min_height=40)
+    result = Article(elem_id="own-result")
 
     def save(folder, kept: Kept) -> str:
         name = run_name(needed(kept))

@@ -45,7 +45,7 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look) -> None:
     fetch = TaskList(elem_id="data-download")
     opened = gr.Textbox(next(iter(SECTIONS)), visible="hidden", label="open section of Data")
     sections, tabs, fetching = Sections([opened]), {}, Fetching()
-    with gr.Tabs(elem_id="data-sections"):
+    with gr.Tabs(elem_id="data-sections", overflow_behavior="wrap"):
         for name, (title, section) in SECTIONS.items():
             with gr.Tab(title, id=name) as tabs[name]:
                 section.build(sections, workbench, look)
