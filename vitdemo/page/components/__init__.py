@@ -43,6 +43,8 @@ SHARED = (
     "grid.js",
     "map_words.js",
     "head_rows.js",
+    "lesson_tasks.js",
+    "lesson_questions.js",
 )
 
 

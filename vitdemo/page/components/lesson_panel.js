@@ -1,6 +1,6 @@
-// A lesson, step by step, beside the page. A task is done by the person's own click or change, which
-// this script recognises wherever on the page it is; nothing of it is sent to the server.
-const { address, make, marked, visit } = vitdemo;
+// A lesson, step by step, beside the page. A task is done by the person's own click or change,
+// wherever on the page it is; nothing of it is sent to the server.
+const { address, askQuestion, make, marked, visit, watchTasks } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const panel = part("lesson");
 // In the browser, by lesson: {step, steps, done: [numbers], answers: {number: what was given}, right:
@@ -97,11 +97,10 @@ function show() {
   });
 }
 
-// --- tasks ---
+// --- tasks and questions ---
 
-const numeric = { ">=": (a, b) => a >= b, "<=": (a, b) => a <= b, "=": (a, b) => a === b };
-const inside = (target, where) => target instanceof Element && target.closest(where);
 const current = () => (panel.hidden || closing || done ? null : lesson?.steps[at].task);
+const { forget } = watchTasks(current, finish);
 
 function finish() {
   const { task, then } = lesson.steps[at];
@@ -112,57 +111,16 @@ function finish() {
   if (then) seek(then);
 }
 
-document.addEventListener("click", (event) => {
-  if (!panel.contains(event.target)) bright();
-  const task = current();
-  if (task?.kind === "press" && inside(event.target, task.where)) finish();
-  if (task?.kind === "choose" && inside(event.target, task.where)) {
-    const words = event.target.closest("label")?.textContent.trim(); // of a radio button
-    if (words && (!task.value || words === task.value)) finish();
-  }
-}, true);
-// A list of gradio's is no select: it is chosen from when it is closed again with another value.
-const LIST = "input[role=combobox]";
-let opened = null; // {list, value} before a person touched it
-for (const kind of ["pointerdown", "keydown"]) document.addEventListener(kind, ({ target }) => {
-  const list = current()?.kind === "choose" && inside(target, current().where)?.querySelector(LIST);
-  if (list && opened?.list !== list) opened = { list, value: list.value };
-}, true);
-function chosenFrom({ where, value }) {
-  const list = document.querySelector(`${where} ${LIST}`);
-  if (!list || opened?.list !== list || list.getAttribute("aria-expanded") === "true") return false;
-  return list.value !== opened.value && (!value || list.value === value);
-}
-function changed(event) {
-  const task = current();
-  if (!task || !inside(event.target, task.where || "*") || event.target.matches(LIST)) return;
-  if (task.kind === "set" && numeric[task.op](Number(event.target.value), Number(task.value))) finish();
-  const chosen = event.target.selectedOptions?.[0]?.textContent.trim() ?? event.target.value;
-  if (task.kind === "choose" && (!task.value || [chosen, event.target.value].includes(task.value))) finish();
-}
-for (const kind of ["input", "change"]) document.addEventListener(kind, changed, true);
+document.addEventListener("click", ({ target }) => !panel.contains(target) && bright(), true);
 let held = false; // a button or a finger: nothing is to move under it
 for (const kind of ["wheel", "touchmove", "pointerdown", "keydown"]) document.addEventListener(kind, ({ key }) => {
   if (key !== "Enter") seeking = 0; // who moves on has seen it; Enter is what began it
 }, { capture: true, passive: true });
 for (const [kind, is] of [["pointerdown", true], ["pointerup", false], ["pointercancel", false]]) document.addEventListener(kind, () => (held = is), { capture: true, passive: true });
-document.addEventListener("vitdemo:drawn", ({ detail }) => {
-  const isPatch = /^\d+,\d+$/.test(detail.token);
-  if (current()?.kind === "point" && isPatch) finish();
-});
-// What an answer of the server brings, or the address says.
 setInterval(() => {
-  const task = current();
-  if (!panel.hidden && !held && Date.now() < seeking) {
-    const found = seen(sought);
-    if (found) reveal(found);
-  }
-  if (task?.kind === "choose" && chosenFrom(task)) finish();
-  if (task?.kind === "see" && new URLSearchParams(window.location.search).get(task.where) === task.value) finish();
-  if (task?.kind === "shown" && [...document.querySelectorAll(task.where)].some((each) => each.offsetParent)) finish();
+  const found = !panel.hidden && !held && Date.now() < seeking && seen(sought);
+  if (found) reveal(found);
 }, 300);
-
-// --- questions ---
 
 function tell(paragraphs, action) {
   part("told").replaceChildren(...paragraphs.filter(Boolean).map((text) => make("p", {}, ...marked(text))));
@@ -170,66 +128,19 @@ function tell(paragraphs, action) {
   part("told").scrollIntoView({ block: "nearest" });
 }
 
-function words(question) {
-  const notes = [];
-  if (lesson.steps[at].cover) notes.push("What would tell it is covered until you answer.");
-  if (Number(question.tolerance)) notes.push(`Within ${question.tolerance} counts as right; a loss has a minus.`);
-  return [make("p", {}, ...marked(question.words)), notes.length ? make("small", { text: notes.join(" ") }) : null].filter(Boolean);
-}
-
-const number = (text) => Number(text.trim().replace("−", "-").replace(",", ".").replace(/\s*%$/, ""));
-
-function ask(question, given) {
-  const form = part("question");
-  const check = make("button", { type: "submit", text: question.free ? "Compare" : "Check" });
-  let field;
-  if (question.choices.length) {
-    field = make("div", { role: "radiogroup", "aria-label": question.words }, ...question.choices.map((text, i) =>
-      make("label", {}, make("input", { type: "radio", name: "answer", value: i }), make("span", {}, ...marked(text)))));
-  } else if (question.free) field = make("textarea", { rows: 3, "aria-label": question.words });
-  else field = make("input", { type: "text", inputMode: "decimal", "aria-label": question.words });
-  form.replaceChildren(...words(question), field, check);
-  form.onsubmit = (event) => {
-    event.preventDefault();
-    judge(question, field);
-  };
-  if (given === undefined) return;
-  if (question.choices.length) field.querySelectorAll("input")[given]?.click();
-  else field.value = given;
-  judge(question, field);
-}
-
-function judge(question, field) {
-  if (question.choices.length) {
-    const chosen = [...field.querySelectorAll("input")].findIndex((each) => each.checked);
-    if (chosen < 0) return tell(["Choose one first."]);
-    field.querySelectorAll("label").forEach((label, i) => {
-      label.classList.toggle("right", i === question.right);
-      label.classList.toggle("wrong", i === chosen && i !== question.right);
-    });
-    return answered(chosen, chosen === question.right, "", question.because);
-  }
-  if (!field.value.trim()) return tell(["Write an answer first."]);
-  if (question.free) return answered(field.value, null, question.free, question.because);
-  const value = number(field.value);
-  if (!Number.isFinite(value)) return tell(["That is no number."]);
-  // A little more than the tolerance: 0.1 + 0.2 is not 0.3 here.
-  const right = Math.abs(value - number(question.number)) <= Number(question.tolerance) + 1e-9;
-  answered(field.value, right, right && value === number(question.number) ? "" : `It is **${question.number}**.`, question.because);
-}
-
 // What was `given` is kept, so that Back shows it; of several answers the first one counts.
-function answered(given, right, answer, because) {
+function answered({ missing, given, right, answer }) {
+  if (missing) return tell([missing]);
   const { answers, right: first } = mine();
-  const { then } = lesson.steps[at];
+  const step = lesson.steps[at];
   done = true;
   keep(true);
   write({ answers: { ...answers, [at]: given }, right: right === null || at in first ? first : { ...first, [at]: right } });
-  mark(lesson.steps[at]);
-  if (then) seek(then);
+  mark(step);
+  if (step.then) seek(step.then);
   buttons();
   const head = right === null ? "**One answer:**" : right ? "**Right.**" : "**Not quite.**";
-  tell([`${head} ${answer}`, because]);
+  tell([`${head} ${answer}`, step.question.because]);
 }
 
 // --- drawing ---
@@ -263,7 +174,7 @@ function go(number, { fresh = false } = {}) {
   const { done: finished, answers } = mine();
   done = Boolean(step.task || step.question) && finished.includes(at);
   seek(step.ring);
-  opened = null;
+  forget();
   bright();
   address({ lesson: lesson.name, step: at + 1 });
   const view = !fresh && at === before + 1 ? step.opens : viewOf(at);
@@ -272,7 +183,10 @@ function go(number, { fresh = false } = {}) {
   document.body.classList.toggle("vd-picture", Boolean(step.ring && document.querySelector(step.ring)?.closest("#look-at")));
   part("told").replaceChildren();
   part("question").replaceChildren();
-  if (step.question) ask(step.question, done ? answers[at] : undefined);
+  if (step.question) {
+    const given = done ? answers[at] : undefined;
+    askQuestion(part("question"), step.question, { covered: step.cover, given, answered });
+  }
   if (done && step.task?.because) tell([step.task.because]);
   keep(!step.task && !step.question);
   draw();
