@@ -27,7 +27,7 @@ from tests.test_attention import (
     timm_unfused,
 )
 from vitdemo import attributions
-from vitdemo.attributions import METHODS, MOST_GAP, attribute, attribute_many, contrast
+from vitdemo.attributions import METHODS, MOST_GAP, attribute, attribute_many, contrast_many
 from vitdemo.models.convnet import ConvNet
 from vitdemo.models.resnet import build_resnet18
 
@@ -261,7 +261,7 @@ def test_works_where_gradients_are_off_and_weights_are_frozen():
         model.requires_grad_(trained)
         with mode():
             found = attribute_many(METHODS, model, pictures(model, 2), torch.tensor([2, 2]))
-            difference = contrast("grad_cam", model, pictures(model, 2), 2, 3)
+            difference = contrast_many(["grad_cam"], model, pictures(model, 2), 2, 3)["grad_cam"]
         for name in METHODS:
             assert_close(found[name], expected[name])
         assert not any(values.requires_grad for values in (difference, *found.values()))
@@ -331,13 +331,14 @@ def test_contrast_is_the_difference_of_two_maps():
     for name in METHODS:
         expected = first[name] - second[name]
         assert_close(found[name], expected, atol=closeness(name, expected), rtol=1e-5)
-        assert_close(contrast(name, model, images, 1, 3), -found[name])
+        assert_close(contrast_many([name], model, images, 1, 3)[name], -found[name])
 
 
 def test_contrast_of_a_linear_method_takes_one_run():
     model, calls = build_timm(), []
     images = pictures(model, batch=1)
-    contrast("occlusion", model, images, 3, 1, on_step=lambda done, total: calls.append(done))
+    told = {"on_step": lambda done, total: calls.append(done)}
+    contrast_many(["occlusion"], model, images, 3, 1, **told)
     assert calls == [0, 16]
 
 
@@ -368,6 +369,6 @@ def test_bad_values_are_named():
     with pytest.raises(ValueError, match=r"'rollout' does not serve Narrow.*grad_cam"):
         attribute("rollout", resnet, images.double(), 1)
     with pytest.raises(ValueError, match=r"target -1 .* 0\.\.4"):
-        contrast("grad_cam", resnet, images.double(), 0, -1)
+        contrast_many(["grad_cam"], resnet, images.double(), 0, -1)
     with pytest.raises(ValueError, match="Cannot explain Linear"):
         attribute("occlusion", torch.nn.Linear(2, 2), images, 1)

@@ -133,23 +133,6 @@ def attribute_many(
     return _compute(chosen, _Subject(model, images, classes, weights), on_step)
 
 
-def contrast(
-    method: str,
-    model: nn.Module,
-    images: Tensor,
-    target: int | Tensor,
-    against: int | Tensor,
-    *,
-    on_step: OnStep | None = None,
-) -> Tensor:
-    """Why `target` and not `against`: the map of the one minus that of the other, signed.
-
-    For a `linear` method this is the map of the difference of both logits itself; for the others it
-    compares two maps, each of which was cut off at zero. All else as in `attribute`.
-    """
-    return contrast_many([method], model, images, target, against, on_step=on_step)[method]
-
-
 @torch.inference_mode(False)
 def contrast_many(
     methods: Iterable[str],
@@ -160,7 +143,12 @@ def contrast_many(
     *,
     on_step: OnStep | None = None,
 ) -> dict[str, Tensor]:
-    """`contrast` by several methods; what does not depend on the class is zero everywhere."""
+    """Why `target` and not `against`: the map of the one minus that of the other, signed.
+
+    For a `linear` method this is the map of the difference of both logits itself; for the others it
+    compares two maps, each of which was cut off at zero. What does not depend on the class is zero
+    everywhere. All else as in `attribute_many`.
+    """
     chosen, count = [_served(name, model) for name in methods], class_count(model)
     pair = [attention.check_target(t, len(images), count, images.device) for t in (target, against)]
     hot = [F.one_hot(classes, count).to(images.dtype) for classes in pair]  # each (B, C)
