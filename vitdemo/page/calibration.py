@@ -61,18 +61,18 @@ def verdict(found: Calibration) -> str:
     sure, right = 100 * found.mean_confidence, 100 * found.accuracy
     error, luck = 100 * found.before.error, 100 * found.chance.error
     if error <= luck:
-        words = "chance alone could do that: nothing speaks against its probabilities"
+        words = ": chance alone could do that, and nothing speaks against its probabilities"
     elif two_sides(found.before) or 2 * abs(sure - right) < error:
-        words = "so it is **too sure of some answers and not sure enough of others**"
+        words = ", so it is **too sure of some answers and not sure enough of others**"
     elif sure > right:
-        words = "so it is **surer than it may be** (overconfident)"
+        words = ", so it is **surer than it may be** (overconfident)"
     else:
-        words = "so it is **less sure than it may be** (underconfident)"
+        words = ", so it is **less sure than it may be** (underconfident)"
     return (
         f"{found.run} is {sure:.1f} % sure of its answers on average, and "
         f"{right:.1f} % of them are right. Its calibration error is **{error:.2f} points"
         f"**; a perfectly calibrated model would stay below {luck:.2f} points on as many "
-        f"pictures, {words}. Its loss is {found.loss:.3f} nats."
+        f"pictures{words}. Its loss is {found.loss:.3f} nats."
         f"{sides_words(found.before)}{smoothing_words(found)}"
     )
 
