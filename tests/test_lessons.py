@@ -130,7 +130,7 @@ def test_the_shipped_lessons_are_whole(shipped):
 
 
 def test_facts_are_the_files_own(shipped):
-    run = shipped.run("vit-small-pretrained")
+    run = shipped.run("vit-scratch")
     right = run.evaluation.probabilities.argmax(1) == run.evaluation.labels
     assert fact(shipped, "vit", "accuracy") == f"{100 * right.mean():.1f}"
     assert fact(shipped, "vit", "wrong") == str((~right).sum())
@@ -144,18 +144,23 @@ def test_facts_are_the_files_own(shipped):
     assert fact(shipped, "vit-plain-cpu-muon", "gain") == f"{points:+.1f}"
 
 
-def test_where_heads_look_near_and_far_is_counted_on_their_distances(shipped):
-    look = shipped.look(shipped.run("finetune-deit-tiny"), visible_square(load_image(PICTURE)))
-    rows, columns = np.divmod(np.arange(196), 14)
+NOWHERE = "in no layer"
+
+
+@pytest.mark.parametrize(
+    ("role", "name", "side"), [("tuned", "finetune-deit-tiny", 14), ("vit", "vit-scratch", 8)]
+)
+def test_where_heads_look_near_and_far_is_counted_on_their_distances(shipped, role, name, side):
+    look = shipped.look(shipped.run(name), visible_square(load_image(PICTURE)))
+    rows, columns = np.divmod(np.arange(side**2), side)
     apart = np.hypot(rows[:, None] - rows, columns[:, None] - columns)  # (P, P), in patches
-    patches = np.asarray(look.attention)[..., 1:, 1:].reshape(-1, 196, 196)  # (L * H, P, P)
+    patches = np.asarray(look.attention)[..., 1:, 1:]  # (L, H, P, P)
     patches = patches / patches.sum(-1, keepdims=True)
-    share = (patches * apart).sum(-1).mean(-1).reshape(12, 3) / apart.mean()
+    share = (patches * apart).sum(-1).mean(-1) / apart.mean()  # (L, H)
     near = [layer for layer, heads in enumerate(share, 1) if (heads < 0.5).any()]
-    assert fact(shipped, "tuned", "near_layers") == f"up to layer {near[-1]}"
-    far = [layer for layer in range(1, 13) if (share[layer - 1 :] >= 0.85).all()]
-    assert fact(shipped, "tuned", "far_layers") == f"from layer {far[0]} on"
-    assert fact(shipped, "vit", "near_layers") == "in no layer"
+    assert fact(shipped, role, "near_layers") == (f"up to layer {near[-1]}" if near else NOWHERE)
+    far = [layer for layer in range(1, len(share) + 1) if (share[layer - 1 :] >= 0.85).all()]
+    assert fact(shipped, role, "far_layers") == (f"from layer {far[0]} on" if far else NOWHERE)
 
 
 def test_what_is_not_here_is_said_and_another_model_has_other_facts(tmp_path):

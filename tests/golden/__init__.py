@@ -28,7 +28,7 @@ from vitdemo.runs import read_run
 HERE = Path(__file__).parent
 SHIPPED = ROOT / "assets" / "runs"
 PHOTO = ROOT / "assets" / "photos" / "cat.jpg"
-RUN = "vit-small-pretrained"
+RUN = "vit-scratch"
 REPORTED = ("finetune-deit-tiny", "conv-baseline", "vit-plain-cpu", "vit-plain-cpu-muon")
 THEN = datetime(2026, 1, 1)
 READ = (HERE / "read.js").read_text(encoding="utf-8")

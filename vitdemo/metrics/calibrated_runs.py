@@ -1,6 +1,6 @@
 """How far a run's probabilities can be trusted, before and after a temperature.
 
-    found = calibration(read_run("assets/runs/vit-small-pretrained"))
+    found = calibration(read_run("assets/runs/vit-scratch"))
     found.before.error, found.scaled  # None where the run has no validation answers
 
 The temperature is fitted on the validation pictures that the run held out, never on the test set,

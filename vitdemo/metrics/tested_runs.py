@@ -1,6 +1,6 @@
 """Every metric of a run by class, with its interval; its curves; and two runs beside each other.
 
-    table = class_table(read_run("assets/runs/vit-small-pretrained"))
+    table = class_table(read_run("assets/runs/vit-scratch"))
     table.columns["f1"], table.intervals["f1"]  # (C,), (2, C)
     paired_test(one_run, another).sentence()
 

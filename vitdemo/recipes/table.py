@@ -123,8 +123,8 @@ RECIPES: dict[str, dict] = {
         "base": "vit-small-masked",
         "summary": "vit-scratch's model without labels, as a masked autoencoder",
         "model": vit(192, 6, 6, init="mimetic"),
-        "note": "He et al. 2022: three quarters of the patches hidden, flip and crop alone. Not "
-        "measured here yet.",
+        "note": "He et al. 2022: three quarters of the patches hidden, flip and crop alone. 26 "
+        "minutes on two cores of an AMD EPYC (Turin) that had other work too, 2026-11-25.",
     },
     "vit-scratch": {
         "base": "vit-small-pretrained",
@@ -133,7 +133,9 @@ RECIPES: dict[str, dict] = {
         "model": vit(192, 6, 6, init="mimetic"),
         "note": "Half of each target is what conv-baseline answers to the same pixels (Hinton et "
         "al. 2015; Touvron et al. 2021 teach a ViT by a convolutional network), which was itself "
-        "trained on CIFAR-10 alone. Not measured here yet.",
+        "trained on CIFAR-10 alone. 54 epochs, begun with 120: 91.66 % of CIFAR-10's test "
+        "pictures; 108 minutes of epochs on two cores of an AMD EPYC (Turin) that had other work "
+        "too, 2026-11-25. 40 epochs at once: 91.32 %. It ships.",
         "teacher": "assets/runs/conv-baseline",
         "label_smoothing": 0.0,
         "epochs": 48,
