@@ -12,7 +12,7 @@ from gradio import route_utils
 from gradio.state_holder import SessionState
 
 from vitdemo.errors import VitdemoError
-from vitdemo.page.kit import KEPT_EVENTS, Page, limited, picked_numbers, renewed
+from vitdemo.page.kit import KEPT_EVENTS, MODEL_QUEUE, Page, limited, picked_numbers, renewed
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 LABELLED = [("nobody", ""), ("A", "a")]
@@ -100,6 +100,41 @@ def test_a_component_that_is_built_anew_takes_the_place_of_the_one_before(kind, 
 
     first, *_, last = [run(ask(maximum)) for maximum in range(6, 11)]
     assert last - first == left
+
+
+@pytest.mark.parametrize(
+    ("queue", "visits", "ended"),
+    [
+        (MODEL_QUEUE, "one", ["slow", "quick"]),
+        (MODEL_QUEUE, "two", ["quick", "slow"]),
+        ({"concurrency_limit": 2}, "one", ["quick", "slow"]),
+    ],
+)
+def test_of_two_questions_of_a_visit_to_models_the_older_is_answered_first(
+    queue, visits, ended, run
+):
+    found = []
+
+    async def answer(name):
+        await asyncio.sleep(0.2 * (name == "slow"))
+        found.append(name)
+        return name
+
+    with Page() as page:
+        text = gr.Textbox()
+        text.change(answer, text, text, **queue)
+    (event,) = page.fns.values()
+    first = SessionState(page)
+    second = first if visits == "one" else SessionState(page)
+
+    async def both():
+        asked = (("slow", first), ("quick", second))
+        await asyncio.gather(
+            *(page.process_api(event, [name], state=state) for name, state in asked)
+        )
+
+    run(both())
+    assert found == ended
 
 
 def test_the_queue_keeps_the_latest_events_alone(run):

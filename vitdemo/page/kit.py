@@ -1,5 +1,6 @@
 """What several tabs share: components that leave checks to us, choices of runs, errors."""
 
+import asyncio
 import base64
 import copy
 import functools
@@ -13,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import gradio as gr
 import torch
@@ -58,13 +60,17 @@ class FileNames(set):
 
 
 class Page(gr.Blocks):
-    """`gr.Blocks` in which what a handler skips costs nothing, old files go (`FileNames`), and
-    questions that were answered are forgotten.
+    """`gr.Blocks` in which what a handler skips costs nothing, old files go (`FileNames`),
+    questions that were answered are forgotten, and those of one person to models come in turn.
 
     gradio's own builds a component anew, with its configuration, for each output that is
     `gr.skip()`: a quarter of the work of a new picture, which has an output for all that any
     section may draw and draws the open one.
     """
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self._turns = WeakKeyDictionary()  # a lock by gradio's state of a visit
 
     def __exit__(self, *raised):
         super().__exit__(*raised)
@@ -80,6 +86,15 @@ class Page(gr.Blocks):
         queued = super().queue(*arguments, **options)
         self._queue.event_ids_to_events = LRUCache(KEPT_EVENTS)
         return queued
+
+    async def process_api(self, block_fn, inputs, state=None, *more, **options):
+        """As gradio's; but of two questions of one visit to models, the second begins when the
+        first is answered. Else the answer to the older one could come last, and stay."""
+        asked = self.fns[block_fn] if isinstance(block_fn, int) else block_fn
+        if state is None or asked.concurrency_id != MODEL_QUEUE["concurrency_id"]:
+            return await super().process_api(block_fn, inputs, state, *more, **options)
+        async with self._turns.setdefault(state, asyncio.Lock()):
+            return await super().process_api(block_fn, inputs, state, *more, **options)
 
     async def preprocess_data(self, block_fn, inputs, state, *more, **options):
         """As gradio's, which would keep a component that was built anew a second time, by the

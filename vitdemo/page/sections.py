@@ -7,8 +7,8 @@
 A section is drawn when its tab is opened, within the one answer to a new picture or model
 (`Sections.drawn`), and when a person changes one of its inputs. What the page changes by itself
 (an address, a preset, another model's layers) asks nothing: the answer that changes it draws the
-section too. All that is drawn waits in one queue, first come, first served, and reads the page as
-it stands when it is asked: so no answer to an older question comes after that to a newer one.
+section too. All that is drawn waits in one queue, and one person's questions are answered in turn
+(`Page.process_api`): so no answer to an older question comes after that to a newer one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
