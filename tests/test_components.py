@@ -1,6 +1,7 @@
 """What goes to the browser and what comes back: small values, files, and nothing believed."""
 
 import base64
+import json
 import os
 import re
 import time
@@ -11,6 +12,7 @@ import gradio as gr
 import numpy as np
 import pytest
 import torch
+from gradio.data_classes import FileData
 from PIL import Image
 
 from tests.making import KINDS, bench, make_run, timm_spec
@@ -19,7 +21,7 @@ from vitdemo.errors import ImageError
 from vitdemo.figures import DIVERGING, SEQUENTIAL
 from vitdemo.inputs import load_image
 from vitdemo.page import components
-from vitdemo.page.components import FOLDER, colours, served
+from vitdemo.page.components import FOLDER, as_text, colours, served
 from vitdemo.page.components.answers import Answers, PictureAnswers, notes
 from vitdemo.page.components.article import Article
 from vitdemo.page.components.attention import AttentionView, Drawn
@@ -27,6 +29,7 @@ from vitdemo.page.components.canvas import Canvas, Changed
 from vitdemo.page.components.maps import MapRow, Maps, Panel
 from vitdemo.page.components.offers import Group, Offered, Offers
 from vitdemo.page.components.picture import Asked, Picture, Shown, asked
+from vitdemo.page.components.pictures import Item, Pictures
 from vitdemo.page.components.table import Cell, Table
 from vitdemo.perturb.changes import Changes, Removed
 from vitdemo.workbench import Answer
@@ -54,7 +57,7 @@ def test_of_too_many_files_the_oldest_go_but_none_that_may_still_be_fetched(cach
     monkeypatch.setattr(components, "LOOK_EVERY", 1)
 
     def make(name: str, age: float) -> Path:
-        path = Path(served(Maps(), "numbers", name, lambda: b"0123456789")["path"])
+        path = Path(served(Maps(), "numbers", name, lambda: b"0123456789").path)
         os.utime(path, (time.time() - age,) * 2)
         return path
 
@@ -65,17 +68,32 @@ def test_of_too_many_files_the_oldest_go_but_none_that_may_still_be_fetched(cach
     assert make("a", 0).read_bytes() == b"0123456789"  # made anew when it is asked for again
 
 
+def test_a_value_travels_as_one_text_beside_its_files(cache):
+    pictures = [np.full((2, 2, 3), grey, np.uint8) for grey in (0, 255)]
+    pieces = [Pictures([Item("of one", "grey")], picture) for picture in pictures]
+    sent = Article().postprocess([*pieces, Table(["Name"], [["dé"]])])
+    black, white, table = json.loads(sent["text"])
+    for piece, picture in zip((black, white), pictures, strict=True):
+        file = sent["files"][piece["sheet"]["file#"]]
+        assert file["meta"]["_type"] == "gradio.FileData"  # so that gradio gives it an address
+        np.testing.assert_array_equal(load_image(file["path"]), picture)
+    assert table["rows"] == [["dé"]]
+    assert Article().postprocess("No run.")["text"] == '[{"kind":"Notice","text":"No run."}]'
+    with pytest.raises(TypeError):
+        as_text([object()])
+
+
 def look_of(root: Path, spec, colour="black"):
     picture = Image.new("RGB", (40, 40), colour)
     return bench(root).look(make_run(root / "run", spec), picture)
 
 
-def content(file: dict) -> np.ndarray:
-    return unpack(Path(file["path"]).read_bytes())
+def content(file: FileData) -> np.ndarray:
+    return unpack(Path(file.path).read_bytes())
 
 
-def shown(file: dict) -> np.ndarray:
-    return np.asarray(load_image(file["path"]))
+def shown(file: FileData) -> np.ndarray:
+    return np.asarray(load_image(file.path))
 
 
 @pytest.mark.parametrize("part", sorted(FOLDER.glob("*.html")) + sorted(FOLDER.glob("*.css")))
@@ -113,7 +131,7 @@ def test_signed_colours_are_purple_against_white_and_orange_for_and_plain_ones_r
 def test_the_attention_travels_as_files_of_its_matrices(cache, tmp_path, kind):
     look = look_of(tmp_path, KINDS[kind], (200, 30, 90))
     rolled = torch.rand(2, *look.attention.shape[-2:])
-    value = AttentionView().postprocess(Drawn(look, rolled, 1, " (min)"))
+    value = AttentionView().drawn(Drawn(look, rolled, 1, " (min)"))
     assert (value["run"], value["layers"], value["heads"], value["grid"]) == ("run", 2, 3, [4, 4])
     assert value["prefix"] == list(look.prefix_names)
     assert value["rows"] is None and value["rollout"]["words"] == " (min)"
@@ -127,7 +145,7 @@ def test_the_attention_travels_as_files_of_its_matrices(cache, tmp_path, kind):
 def test_a_large_models_attention_travels_layer_by_layer(cache, tmp_path):
     spec = timm_spec(image_size=112, depth=12, embed_dim=96, num_heads=12)
     look = look_of(tmp_path, spec)
-    value = AttentionView().postprocess(Drawn(look, look.similarity))
+    value = AttentionView().drawn(Drawn(look, look.similarity))
     assert len(value["attention"]) == 12
     np.testing.assert_allclose(content(value["attention"][7])[0], look.attention[7], atol=1e-3)
     np.testing.assert_allclose(content(value["rows"]), look.attention[:, :, :1], atol=1e-3)
@@ -136,13 +154,14 @@ def test_a_large_models_attention_travels_layer_by_layer(cache, tmp_path):
 def test_the_same_question_makes_no_new_file_and_another_rollout_one(cache, tmp_path):
     look, rolled, counts = look_of(tmp_path, KINDS["class token"]), torch.zeros(2, 17, 17), []
     for drawn in (Drawn(look, rolled), Drawn(look, rolled), Drawn(look, rolled + 1, 1, " (max)")):
-        AttentionView().postprocess(drawn)
+        AttentionView().drawn(drawn)
         counts.append(len(list((cache / "attention").iterdir())))
     assert counts[1:] == [counts[0], counts[0] + 1]
 
 
 def test_a_model_without_attention_is_a_sentence():
-    assert AttentionView().postprocess("No attention.") == {"sentence": "No attention."}
+    sent = AttentionView().postprocess("No attention.")
+    assert json.loads(sent["text"]) == {"sentence": "No attention."}
     assert AttentionView().postprocess(None) is None
 
 
@@ -184,19 +203,19 @@ def test_an_uploaded_file_is_asked_for_by_its_path(cache):
 def test_a_small_picture_reaches_the_browser_exactly_and_a_large_one_small(cache):
     pixels = np.random.default_rng(0).integers(0, 256, (32, 48, 3), dtype=np.uint8)
     small = Shown(Asked("test:3"), Image.fromarray(pixels), "Test picture 3.", "cat")
-    value = Picture().postprocess(small)
+    value = Picture().drawn(small)
     np.testing.assert_array_equal(shown(value["picture"]), pixels)
     assert (value["size"], value["label"], value["source"]) == ([48, 32], "cat", "test:3")
     for size, sent in {(3000, 1000): (640, 213), (10_000, 1): (640, 1)}.items():
         large = Shown(Asked("own"), Image.new("RGB", size), "Your picture.")
-        assert shown(Picture().postprocess(large)["picture"]).shape[1::-1] == sent
+        assert shown(Picture().drawn(large)["picture"]).shape[1::-1] == sent
         assert large.whole.size == size  # what the models get is not touched
 
 
 def test_what_is_offered_is_one_sheet_a_group(cache):
     pictures = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), dtype=np.uint8)
     group = Group(pictures, ["test:1", "test:2", "test:3"], ["a", "b", "c"])
-    value = Offers().postprocess(Offered(None, group, "no photos"))
+    value = Offers().drawn(Offered(None, group, "no photos"))
     assert (value["photos"], value["sentence"]) == (None, "no photos")
     np.testing.assert_array_equal(shown(value["tests"]["sheet"])[:, 8:16], pictures[1])
 
@@ -205,7 +224,7 @@ def test_a_card_has_the_likeliest_classes_first(tmp_path):
     run = make_run(tmp_path / "vit")
     shares = np.arange(10, dtype=np.float32) / 45
     answer = Answer(run, np.zeros((16, 16, 3), np.uint8), shares, (4, 4))
-    (card,) = Answers().postprocess(PictureAnswers([answer], [], "cat"))["models"]
+    (card,) = Answers().drawn(PictureAnswers([answer], [], "cat"))["models"]
     assert card["classes"] == list(run.classes[:-4:-1])
     assert card["probabilities"] == sorted(card["probabilities"], reverse=True)
     assert card["accuracy"] == "97.5 % test accuracy"
@@ -226,9 +245,9 @@ def test_a_map_is_sent_as_its_numbers_and_a_folder_that_is_gone_is_made_again(ca
     values = np.array([[0.123456, 1], [2, -3.5]])
     panel = Panel("t", values, np.zeros((4, 4, 3), np.uint8), "alt", signed=True)
     for _ in range(2):
-        (sent,) = Maps().postprocess(MapRow([panel], "intro"))["panels"]
+        (sent,) = Maps().drawn(MapRow([panel], "intro"))["panels"]
         assert (sent["grid"], sent["values"]) == ([2, 2], [0.1235, 1.0, 2.0, -3.5])
-        path = Path(sent["seen"]["path"])
+        path = Path(sent["seen"].path)
         path.unlink()
         path.parent.rmdir()
 
@@ -253,7 +272,7 @@ def test_patches_that_a_browser_takes_away_are_checked(payload, removed):
 
 def test_a_hole_has_the_colour_that_the_server_paints_it_in(cache):
     picture = Image.new("RGB", (16, 16), (10, 200, 30))
-    value = Canvas().postprocess(Changed(picture, Changes(removed=Removed((4, 4), (5,)))))
+    value = Canvas().drawn(Changed(picture, Changes(removed=Removed((4, 4), (5,)))))
     assert value["hole"] == "rgb(10 200 30)"
     assert (value["grid"], value["removed"]) == ([4, 4], [5])
     assert value["words"] == "1 of 16 patches removed"
@@ -261,7 +280,7 @@ def test_a_hole_has_the_colour_that_the_server_paints_it_in(cache):
 
 def test_pieces_become_json_without_what_says_nothing():
     cell = Cell("0", np.float32(0), (np.nan, 1.0), bar=0.0)
-    (found,) = Article().postprocess([Table(["Name", "Number"], [["a", cell]])])
+    (found,) = Article().drawn([Table(["Name", "Number"], [["a", cell]])])
     assert found == {
         "kind": "Table",
         "columns": ["Name", "Number"],

@@ -49,11 +49,10 @@ def test_a_film_reaches_the_browser_whole(bench, image, tmp_path, monkeypatch):
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "cache"))
     found = film(bench, bench.run("vit"), image)
     truth = CLASSES[int(found.probabilities[-1].argmin())]
-    value = FilmView().postprocess(Screening(found, truth))
+    value = FilmView().drawn(Screening(found, truth))
     assert np.array(value["maps"]).shape == (3, 3, 16)
     assert value["classes"][-1] == truth and len(value["classes"]) == 5
     assert value["predicted"] == [CLASSES[i] for i in found.predicted]
-    assert FilmView().postprocess("nothing yet") == {"sentence": "nothing yet"}
 
 
 def test_when_a_picture_was_learned():

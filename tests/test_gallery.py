@@ -27,20 +27,20 @@ def test_nothing_and_a_run_that_is_gone(workbench):
     assert page_of(workbench, None) is None
     assert "There is no run" in page_of(workbench, Query("gone", Filters()))
     nobody = page_of(workbench, Query("first", Filters("errors", low=1.0)))
-    assert Gallery().postprocess(nobody)["count"] == 0
+    assert Gallery().drawn(nobody)["count"] == 0
 
 
 def test_the_browser_gets_one_sheet_and_what_the_models_answered(workbench):
     page = page_of(workbench, ALL, 96)
-    value = Gallery().postprocess(page)
+    value = Gallery().drawn(page)
     assert (value["count"], value["start"], value["model"]) == (110, 96, "first")
     assert [picture["number"] for picture in value["pictures"]] == list(range(96, 110))
     last = value["pictures"][-1]
     assert last["true"] == "fly"
     assert [predicted for predicted, _ in last["answers"]] == ["bee", "<b>ant"]
-    with Image.open(value["sheet"]["path"]) as sheet:
+    with Image.open(value["sheet"].path) as sheet:
         assert sheet.size == (COLUMNS * 16, 2 * 16)
         assert np.array_equal(np.asarray(sheet)[16:, 80:96], page.pictures[13])
-    missing = Gallery().postprocess(page_of(bench(*workbench.roots), ALL, 96))
+    missing = Gallery().drawn(page_of(bench(*workbench.roots), ALL, 96))
     assert missing["sheet"] is None and "--data" in missing["sentence"]
     assert missing["pictures"] == value["pictures"]

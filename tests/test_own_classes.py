@@ -288,9 +288,9 @@ def test_a_folders_name_holds_nothing_of_a_stranger(learnt):
 
 def test_the_component_sends_counts_and_sheets(tmp_path, monkeypatch):
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
-    value = OwnClasses().postprocess(tab.Drawn(filled("a").with_class("b"), "x", ("y",)))
+    value = OwnClasses().drawn(tab.Drawn(filled("a").with_class("b"), "x", ("y",)))
     assert [(each["name"], each["count"]) for each in value["classes"]] == [("a", 4), ("b", 0)]
-    with Image.open(value["classes"][0]["sheet"]["path"]) as sheet:
+    with Image.open(value["classes"][0]["sheet"].path) as sheet:
         assert sheet.size == (4 * 56, 56)
     assert value["classes"][1]["sheet"] is None and value["problems"] == ["y"]
 

@@ -81,7 +81,7 @@ def test_of_many_classes_those_that_patches_say_get_the_colours_and_the_stronges
 @pytest.mark.parametrize("classes", [CIFAR10, [f"class {i}" for i in range(40)]])
 def test_the_lens_travels_with_every_layer_and_patch(classes):
     found = look_through(classes)
-    value = LensView().postprocess(lens.drawn(found, 1))
+    value = LensView().drawn(lens.drawn(found, 1))
     shown = [classes.index(name) for name in value["classes"]]
     np.testing.assert_allclose(value["answers"], found.answers[:, shown], atol=1e-6)
     names = np.array([each["name"] for each in value["named"]])
@@ -100,7 +100,7 @@ def test_heads_are_read_from_an_address_and_nothing_else_is():
 
 def test_the_wall_has_the_change_of_every_head():
     found = effects()
-    value = HeadWall().postprocess(Drawn(found, "words", "2.3"))
+    value = HeadWall().drawn(Drawn(found, "words", "2.3"))
     assert (value["name"], value["off"]) == ("airplane", "2.3")
     np.testing.assert_allclose(value["change"], found.logit_change, atol=1e-6)
     np.testing.assert_allclose(value["probability"], found.probability_change, atol=1e-6)
@@ -141,8 +141,8 @@ def test_a_change_within_its_interval_is_not_called_one(won, lost, words):
 def test_all_similarities_of_positions_travel_in_one_file():
     similarity = np.array([[1.0, -0.5], [-0.5, 1.0]], np.float32)
     view = positions.Positions()
-    value = view.postprocess(positions.Drawn("vit", similarity, (1, 2), "words"))
-    with open(value["similarity"]["path"], "rb") as file:
+    value = view.drawn(positions.Drawn("vit", similarity, (1, 2), "words"))
+    with open(value["similarity"].path, "rb") as file:
         np.testing.assert_allclose(unpack(file.read())[0, 0], similarity)
     assert value["limit"] == 0.5
     assert positions.Drawn("vit", np.ones((1, 1)), (1, 1), "").limit == 1  # of a single patch

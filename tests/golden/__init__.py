@@ -130,6 +130,7 @@ def tabs(page: Page, address: str, wanted: dict[str, str] | None) -> dict[str, s
 
 def settled(page: Page, root: str, wanted: str | None) -> str:
     """What is read below `root` once it is as `wanted`, or for long the same."""
+    page.locator(root).first.wait_for(state="attached")
     last, since, patience = "", time.monotonic(), 4 if wanted is None else 15
     while time.monotonic() < since + patience:
         page.wait_for_timeout(300)

@@ -5,10 +5,12 @@
     sections.wire({"side": tab, ...})  # when all of them are laid out
 
 A section is drawn when its tab is opened, within the one answer to a new picture or model
-(`Sections.drawn`), and when a person changes one of its inputs. What the page changes by itself
-(an address, a preset, another model's layers) asks nothing: the answer that changes it draws the
-section too. All that is drawn waits in one queue, and one person's questions are answered in turn
-(`Page.process_api`): so no answer to an older question comes after that to a newer one.
+(`Sections.drawn`), and when a person changes one of its inputs. Each event costs a browser a tenth
+of a second beside its answer, so what opens together is drawn by one. What the page changes by
+itself (an address, a preset, another model's layers) asks nothing: the answer that changes it draws
+the section too. All that is drawn waits in one queue, and one person's questions to models are
+answered in turn (`Page.process_api`): so no answer to an older question comes after that to a newer
+one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,8 +31,9 @@ LAST = {"trigger_mode": "always_last", **PRIVATE}
 class Section:
     """`draw` gives the values of `outputs` from those that always come first and of `inputs`.
 
-    `where` has the id of its tab, and within that of its part, if it is one of several. What a
-    `VitdemoError` says stands in the first output; others are emptied, but for inputs.
+    `where` has the id of its tab, and within that of its part, if it is one of several; it is empty
+    where the section is always open. What a `VitdemoError` says stands in the first output; others
+    are emptied, but for inputs.
     """
 
     where: Sequence[str]
@@ -60,10 +63,17 @@ class Sections:
     """The sections of one tab. The values of `choosers` say which is open: its tab, then its part.
 
     `always` come first among what each section draws from; while one is None, nothing is drawn.
+    What is drawn waits in `queue`.
     """
 
-    def __init__(self, choosers: Sequence[Component], always: Sequence[Component] = ()):
-        self.choosers, self.always = list(choosers), list(always)
+    def __init__(
+        self,
+        choosers: Sequence[Component],
+        always: Sequence[Component] = (),
+        *,
+        queue: Mapping = MODEL_QUEUE,
+    ):
+        self.choosers, self.always, self.queue = list(choosers), list(always), queue
         self.all: list[Section] = []
         self._redrawn: list[tuple[Callable, Sequence[Section]]] = []
 
@@ -76,11 +86,14 @@ class Sections:
         *,
         by: Sequence[Component] | None = None,
     ) -> None:
-        """Add a section, or a part of one ("inside/lens"); one place may have several.
+        """Add a section, or a part of one ("inside/lens"), or one that is always open ("").
+
+        One place may have several.
 
         A person's change of any of `by` draws it anew (default: of the choices in `inputs`).
         """
-        section = Section(where.split("/"), draw, list(inputs), list(outputs))
+        place = where.split("/") if where else []
+        section = Section(place, draw, list(inputs), list(outputs))
         self.all.append(section)
         choices = [c for c in inputs if isinstance(c, FormComponent | RunChoice)]
         if changed := choices if by is None else by:
@@ -117,7 +130,7 @@ class Sections:
 
     def within(self, name: str) -> list[Section]:
         """The sections of the tab `name`."""
-        return [section for section in self.all if section.where[0] == name]
+        return [section for section in self.all if section.where[:1] == [name]]
 
     def _draw_on(self, listen: Callable, sections: Sequence[Section]) -> None:
         def draw_open(*values):
@@ -125,7 +138,7 @@ class Sections:
             return found[0] if len(found) == 1 else found
 
         inputs, outputs = self.inputs_of(sections), self.outputs_of(sections)
-        listen(draw_open, inputs, outputs, show_progress="hidden", **LAST, **MODEL_QUEUE)
+        listen(draw_open, inputs, outputs, show_progress="hidden", **LAST, **self.queue)
 
     def wire(self, tabs: Mapping[str, gr.Tab]) -> None:
         """Connect all sections, when all are laid out; `tabs` by their ids."""
@@ -146,4 +159,4 @@ class Sections:
             return [name, *self.drawn(sections, [*values[:place], name, *values[place + 1 :]])]
 
         outputs = [self.choosers[0], *self.outputs_of(sections)]
-        tab.select(draw, self.inputs_of(sections), outputs, **LAST, **MODEL_QUEUE)
+        tab.select(draw, self.inputs_of(sections), outputs, **LAST, **self.queue)

@@ -12,7 +12,8 @@ from vitdemo.page.compare import ablation, models, robustness
 from vitdemo.page.compare.models import Latency, ModelRow, latency, model_rows, trained_rows
 from vitdemo.page.components.article import Article, Folded, Heading, Notice, Piece, Text
 from vitdemo.page.components.table import Column, Table
-from vitdemo.page.kit import QUIET, Stops
+from vitdemo.page.kit import LIGHT_QUEUE, QUIET, Stops
+from vitdemo.page.sections import Sections
 from vitdemo.runs import Run
 from vitdemo.training.devices import on_zero_gpu
 from vitdemo.workbench import Workbench
@@ -48,9 +49,7 @@ def build(tab: gr.Tab, workbench: Workbench, gains_of: Callable) -> None:
         )
         stop_timing = gr.Button("Stop", size="sm", scale=0, min_width=100)
     state, stops = Article(elem_id="latency"), Stops()
-    reported = Article(elem_id="reported")
-    ablation.build(tab, workbench, gains_of)
-    robustness.build(tab, workbench)
+    reported, sections = Article(elem_id="reported"), Sections([], queue=LIGHT_QUEUE)
 
     def open_tab(measured):
         rows = model_rows(workbench)
@@ -66,7 +65,11 @@ def build(tab: gr.Tab, workbench: Workbench, gains_of: Callable) -> None:
 
         stops.button(button, time_all, timed, [table, timed, state], show_progress_on=state)
 
-    tab.select(open_tab, inputs=timed, outputs=[table, reported], **QUIET)
+    sections.add("", open_tab, [timed], [table, reported])
+    ablation.build(tab, sections, workbench, gains_of)
+    robustness.build(sections, workbench)
+    sections.draw_on(tab.select, sections.all)
+    sections.wire({})
     listen(time_button, here)
     if on_zero_gpu():
         measure = space.gpu_function(space.times_on_gpu, space.SECONDS)

@@ -14,6 +14,7 @@ from vitdemo.page.components.article import Article, Figure, Notice, Piece, Plot
 from vitdemo.page.components.run_choice import RunChoice, grouped
 from vitdemo.page.components.table import Column, Table
 from vitdemo.page.kit import QUIET
+from vitdemo.page.sections import Sections
 from vitdemo.predictions import predictions
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
@@ -73,7 +74,7 @@ def bases(workbench: Workbench) -> list[Run]:
     return sorted(plainest, key=lambda run: -len(groups.get(run.name, ())))
 
 
-def build(tab: gr.Tab, workbench: Workbench, asked: Callable) -> None:
+def build(tab: gr.Tab, sections: Sections, workbench: Workbench, asked: Callable) -> None:
     """Lay out and wire the section of `tab`; `asked` listens to what opens it, see there."""
     gr.Markdown(INTRO)
     base = RunChoice(label="Beside", info="the run without the ingredient", elem_id="gains-base")
@@ -86,7 +87,7 @@ def build(tab: gr.Tab, workbench: Workbench, asked: Callable) -> None:
             name = names[0] if names else None
         update = gr.update(groups=grouped(found), value=name or "")
         if name is None:
-            return update, [Notice(NOTHING)]
+            return update, [Notice(NOTHING)] if workbench.runs()[0] else []  # the tab says so
         try:
             beside = ablation(workbench, name)
         except VitdemoError as error:
@@ -98,7 +99,7 @@ def build(tab: gr.Tab, workbench: Workbench, asked: Callable) -> None:
         known = event.pick in [run.name for run in bases(workbench)]
         return gr.Tabs(selected=tab.id), gr.update(value=event.pick) if known else gr.skip()
 
-    gr.on([tab.select, base.input], draw, inputs=base, outputs=[base, table], **QUIET)
+    sections.add("", draw, [base], [base, table])
     # The tab draws it, as it opens.
     asked(opened, outputs=[tab.parent, base], **QUIET).then(None, js=SHOW, **QUIET)
 

@@ -12,6 +12,7 @@ from vitdemo.page.components.curves import Curves
 from vitdemo.page.components.run_choice import grouped
 from vitdemo.page.components.run_list import RunList
 from vitdemo.page.kit import QUIET, Stops
+from vitdemo.page.sections import Sections
 from vitdemo.perturb import PERTURBATIONS, Perturbation
 from vitdemo.robustness import PICTURES, measure
 from vitdemo.runs import Run
@@ -26,8 +27,8 @@ FIRST_CHANGES = ["noise", "blur"]
 Results = dict[str, dict[str, list[float]]]  # change -> run -> accuracy at each of its strengths
 
 
-def build(tab: gr.Tab, workbench: Workbench) -> None:
-    """Lay out and wire the section of `tab`."""
+def build(sections: Sections, workbench: Workbench) -> None:
+    """Lay out and wire the section, which offers its models with the others."""
     gr.Markdown(INTRO)
     with gr.Row():
         with gr.Column(min_width=300):
@@ -74,7 +75,7 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
         else:
             yield {"problems": list(dict.fromkeys(problems))}
 
-    tab.select(offer, inputs=names, outputs=names, **QUIET)
+    sections.add("", offer, [names], [names], by=[])
     stops.button(start, measure_all, [names, changes, count], robust, show_progress_on=robust)
     stop.click(stops.stop, **QUIET)
 

@@ -1,9 +1,10 @@
 """What the browser draws: each component is NAME.py, and beside it NAME.html, NAME.css, NAME.js.
 
-Python sends a small JSON value, the script draws it. gradio evaluates what a template gives as a
-JavaScript template literal, so a value with `${...}` in it would run: the templates hold no value
-at all, and the scripts write names, classes and numbers as text. `SHARED`, in the page's head, hold
-what several scripts draw with; a style without a template beside it is the page's, too.
+Python sends a small JSON value, the script draws it: what `drawn` made is `vitdemo.received(props)`
+there. gradio evaluates what a template gives as a JavaScript template literal, so a value with
+`${...}` in it would run: the templates hold no value at all, and the scripts write names, classes
+and numbers as text. `SHARED`, in the page's head, hold what several scripts draw with; a style
+without a template beside it is the page's, too.
 """
 
 import base64
@@ -19,7 +20,9 @@ from pathlib import Path
 
 import gradio as gr
 import numpy as np
+import orjson
 from gradio.components import Component
+from gradio.data_classes import FileData
 from gradio.processing_utils import check_all_files_in_cache
 from PIL import Image
 from torch import Tensor
@@ -75,16 +78,35 @@ class Drawing(gr.HTML):
         """Nothing: what is picked or asked for comes with the event."""
 
     def postprocess(self, value):
-        if value is None or isinstance(value, str):
-            return {"sentence": value} if value else None
-        return self.drawn(value)
+        if isinstance(value, str):
+            return as_text({"sentence": value}) if value else None
+        return None if value is None else as_text(self.drawn(value))
 
-    def drawn(self, value) -> dict:
-        """`value` as JSON, of the shape that the component's module tells."""
+    def drawn(self, value):
+        """`value` as JSON with files in it, of the shape that the component's module tells."""
         return value
 
 
-def served(component: Component, folder: str, name: str, content: Callable[[], bytes]) -> dict:
+def as_text(value) -> dict:
+    """`value` as one JSON text beside its files: `{"text": str, "files": [file, ...]}`, where a
+    file stands in the text as `{"file#": its place in the list}`.
+
+    At each event the page's front copies the values of all components that had one before, number
+    by number, of which a table has thousands; a text is copied as one.
+    """
+    files: list[FileData] = []
+
+    def placed(file) -> dict:
+        if not isinstance(file, FileData):
+            raise TypeError
+        files.append(file)
+        return {"file#": len(files) - 1}
+
+    text = orjson.dumps(value, placed, orjson.OPT_SERIALIZE_NUMPY).decode()
+    return {"text": text, "files": [file.model_dump() for file in files]}
+
+
+def served(component: Component, folder: str, name: str, content: Callable[[], bytes]) -> FileData:
     """What `content()` gives as a file that the browser may fetch, for a component's value.
 
     It lies in `folder` of gradio's cache, where old files go in their time, and sooner where there
@@ -101,7 +123,7 @@ def served(component: Component, folder: str, name: str, content: Callable[[], b
                 make_room(path.parent)
         except OSError as error:
             raise gr.Error(f"{NO_ROOM} ({error.strerror})") from error
-    return {"path": str(path), "orig_name": name, "meta": {"_type": "gradio.FileData"}}
+    return FileData(path=str(path), orig_name=name)
 
 
 def make_room(folder: Path) -> None:
@@ -132,7 +154,7 @@ def _put(path: Path, content: bytes) -> None:
         raise
 
 
-def served_picture(component: Component, picture: np.ndarray, *, exact: bool = True) -> dict:
+def served_picture(component: Component, picture: np.ndarray, *, exact: bool = True) -> FileData:
     """A picture (height, width, 3) uint8 that the browser may fetch, see `served`: a PNG, or a
     small JPEG where it need not be `exact`."""
     pixels = np.ascontiguousarray(picture)
@@ -148,7 +170,7 @@ def _encoded(picture: np.ndarray, exact: bool) -> bytes:
     return buffer.getvalue()
 
 
-def served_numbers(component: Component, numbers: Tensor, *, exact: bool = False) -> dict:
+def served_numbers(component: Component, numbers: Tensor, *, exact: bool = False) -> FileData:
     """Numbers that the browser may fetch, see `served` and `vitdemo.attention.packed`."""
     content = pack(numbers, exact=exact)
     name = hashlib.blake2b(content, digest_size=12).hexdigest()

@@ -1,6 +1,6 @@
 // What each model answers of the picture: its likeliest classes, the true class of a test picture
 // marked, and all of it in one sentence for those who listen.
-const { make } = vitdemo;
+const { make, received } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
 
@@ -19,7 +19,7 @@ function card(model, truth) {
 }
 
 function draw() {
-  const value = props.value;
+  const value = received(props);
   if (!value) return;
   const truth = value.label;
   part("cards").replaceChildren(...value.models.map((model) => card(model, truth)));

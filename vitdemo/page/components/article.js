@@ -1,5 +1,5 @@
 // Draws the pieces of article.py, each by the function of its kind. Buttons give the event "pick".
-const { csv, make, marked, newest, notice, pictures, redraw, saveText, table } = vitdemo;
+const { csv, make, marked, newest, notice, pictures, received, redraw, saveText, table } = vitdemo;
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
 const place = element.querySelector(".article");
 const sorted = {}; // how each table was sorted, by its place among the tables: outlives a redraw
@@ -68,7 +68,7 @@ const drawn = (piece) => KINDS[piece.kind](piece);
 
 function draw() {
   tables = 0;
-  redraw(place, ...(props.value || []).map(drawn));
+  redraw(place, ...(received(props) || []).map(drawn));
 }
 watch("value", draw);
 draw();

@@ -138,9 +138,11 @@ Piece = (
 class Article(Drawing):
     """See the module. Its event: `pick`."""
 
-    def postprocess(self, value: Sequence[Piece] | str | None) -> list[dict]:
-        value = [Notice(value)] if isinstance(value, str) and value else value
-        return as_json(list(value or ()), self)
+    def postprocess(self, value: Sequence[Piece] | str | None) -> dict | None:
+        return super().postprocess([Notice(value)] if value and isinstance(value, str) else value)
+
+    def drawn(self, value: Sequence[Piece]) -> list[dict]:
+        return as_json(list(value), self)
 
 
 def as_json(value, view: Article):

@@ -1,7 +1,7 @@
 // The attention of one picture under the pointer. The server sends matrices; what only reads them
 // again (another patch, head, layer, direction, colour) is answered here, without a request.
-// `element` stays while `props.value` (see attention.py) changes.
-const { address, headWall, largest, lineOf, make, matrices, paint, patchOf, percent, ramp, saveOver, tokenNamed, tokensOf } = vitdemo;
+// `element` stays while `received(props)` (see attention.py) changes.
+const { address, headWall, largest, lineOf, make, matrices, paint, patchOf, percent, ramp, received, saveOver, tokenNamed, tokensOf } = vitdemo;
 const { mapTables, mapTitle, mapWords, patchesOf, shareOfPatches } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [where, large, wall] = [part("where"), part("large"), part("wall")];
@@ -262,7 +262,7 @@ async function needed() {
 
 async function receive() {
   const mine = ++newest;
-  const value = props.value;
+  const value = received(props);
   if (!value) return;
   sentence(value.sentence);
   if (!value.run) {

@@ -39,11 +39,15 @@ class Canvas(Drawing):
             return None
         return Removed((rows, columns), tuple(n for n in removed if 0 <= n < rows * columns))
 
+    def postprocess(self, value: Changed | None) -> dict | None:
+        """As it is, not as a text: the script changes it, and it comes back."""
+        return None if value is None else self.drawn(value)
+
     def drawn(self, value: Changed) -> dict:
         pixels, removed = np.asarray(value.picture), value.changes.removed
         red, green, blue = pixels.mean(axis=(0, 1)).round().astype(int)
         return {
-            "picture": served_picture(self, pixels),
+            "picture": served_picture(self, pixels).model_dump(),
             "grid": list(removed.grid),
             "removed": list(removed.cells),
             "words": value.changes.words(),

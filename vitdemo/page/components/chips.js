@@ -1,5 +1,5 @@
 // Buttons with counts; a click gives the event "pick". After a redraw the focus stays where it was.
-const { make, newest, notice, rove } = vitdemo;
+const { make, newest, notice, received, rove } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const place = part("chips");
 const buttons = () => [...place.children];
@@ -32,7 +32,7 @@ function only(words) {
 }
 
 function draw() {
-  const value = props.value || {};
+  const value = received(props) || {};
   const { chips = [], words = [], sentence } = value;
   const back = picked !== null && element.contains(document.activeElement);
   element.querySelector("h2").textContent = chips.length ? props.title : "";

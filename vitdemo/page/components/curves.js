@@ -1,6 +1,6 @@
 // Curves as plots under one legend. A pointer over a plot, a tap on it or the slider above say the
 // numbers at that place.
-const { csv, make, notice, saveText, table } = vitdemo;
+const { csv, make, notice, received, saveText, table } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const reader = part("reader").querySelector("input");
 const [WIDTH, HEIGHT] = [480, 240];
@@ -159,7 +159,7 @@ function entry({ name, colour, lighter, sign }) {
 }
 
 function draw() {
-  const value = props.value || {};
+  const value = received(props) || {};
   const { legend = [], plots = [], x } = value;
   part("problem").replaceChildren(...(value.problems ?? []).map(notice));
   part("legend").replaceChildren(...legend.map(entry));
@@ -173,6 +173,9 @@ function draw() {
   part("save").hidden = !value.csv;
 }
 reader.addEventListener("input", read);
-part("csv").addEventListener("click", () => saveText(csv(props.value.csv.rows), props.value.csv.name, "text/csv"));
+part("csv").addEventListener("click", () => {
+  const { rows, name } = received(props).csv;
+  saveText(csv(rows), name, "text/csv");
+});
 watch("value", draw);
 draw();

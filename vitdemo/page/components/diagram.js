@@ -1,6 +1,6 @@
 // The parts of a model from the picture to the answer, as large as they are; a click on one opens
 // what explains it, by the page's own choices.
-const { caption, folded, make, marked, notice, redraw } = vitdemo;
+const { caption, folded, make, marked, notice, received, redraw } = vitdemo;
 const place = element.querySelector(".diagram");
 const number = (value) => value.toLocaleString("en");
 const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.001 ? 2 : share ? 1 : 0)} %`;
@@ -23,7 +23,7 @@ function box(each, value) {
 }
 
 function draw() {
-  const value = props.value || {};
+  const value = received(props) || {};
   if (!value.parts) return place.replaceChildren(...(value.sentence ? [notice(value.sentence)] : []));
   const item = (each) => make("li", {}, box(each, value));
   const repeated = value.parts.filter(({ times }) => times > 1);

@@ -1,5 +1,5 @@
 // The epochs of a film_view.py value, one at a time: nothing is asked of the server to play it.
-const { make, paint } = vitdemo;
+const { make, paint, received } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [at, layer] = ["at", "layer"].map((name) => part(name).querySelector("input"));
 const canvas = element.querySelector("canvas");
@@ -48,7 +48,7 @@ function play() {
 }
 
 function draw() {
-  const value = props.value || {};
+  const value = received(props) || {};
   part("sentence").textContent = value.sentence ?? "";
   part("sentence").hidden = !value.sentence;
   for (const name of ["screen", "controls"]) part(name).hidden = !value.epochs;

@@ -1,6 +1,6 @@
 // Test pictures as buttons with what the models answered of them; without the pictures, as a table.
 // A click gives the event "pick" with the picture's number, the two buttons below give "turn".
-const { make, newest, notice, rove, table } = vitdemo;
+const { make, newest, notice, received, rove, table } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const place = part("pictures");
 const wanted = part("wanted").querySelector("input");
@@ -51,7 +51,7 @@ function listed({ model, models, pictures }) {
 }
 
 function draw() {
-  const value = props.value || {};
+  const value = received(props) || {};
   const { pictures = [], sentence } = value;
   part("top").hidden = !props.value;
   part("wanted").hidden = !value.sheet;
@@ -69,7 +69,10 @@ function draw() {
 }
 
 const turned = newest();
-const turn = (pages) => trigger("turn", turned({ pick: String(props.value.start + pages * props.value.page) }));
+function turn(pages) {
+  const { start, page } = received(props);
+  trigger("turn", turned({ pick: String(start + pages * page) }));
+}
 part("earlier").addEventListener("click", () => turn(-1));
 part("later").addEventListener("click", () => turn(1));
 wanted.addEventListener("change", draw);

@@ -1,7 +1,7 @@
 // A button for each head, coloured by what it does to the answer; pressed, the head is off.
 // A click switches a head at once (event "toggle"; `vitdemo.headsOff` is then "3.1 4.2", layer and
 // head from 1), so of quick clicks none is lost. Other changes come with the event "vitdemo:heads".
-const { caption, folded, grid, largest, notice, redraw, scale, shade, signed } = vitdemo;
+const { caption, folded, grid, largest, notice, received, redraw, scale, shade, signed } = vitdemo;
 const place = element.querySelector(".head_wall");
 let told = null; // the text, as it stands since the page opened
 
@@ -13,9 +13,10 @@ function off({ change }, text) {
 }
 
 function toggle(pick) {
-  const heads = off(props.value, told ?? props.value.off);
+  const value = received(props);
+  const heads = off(value, told ?? value.off);
   if (!heads.delete(pick)) heads.add(pick);
-  told = [...off(props.value, [...heads].join(" "))].join(" ");
+  told = [...off(value, [...heads].join(" "))].join(" ");
   draw();
   vitdemo.headsOff = told;
   trigger("toggle");
@@ -39,7 +40,7 @@ function wall({ name, change, probability }, heads) {
 }
 
 function draw() {
-  const value = props.value || {};
+  const value = received(props) || {};
   if (!value.change) return place.replaceChildren(...(value.sentence ? [notice(value.sentence)] : []));
   const numbers = value.probability.map((line, l) => [String(l + 1), ...line.map((change) => signed(100 * change))]);
   const head = ["layer", ...value.change[0].map((_, h) => `head ${h + 1}`)];

@@ -1,8 +1,10 @@
 // What is true of this page, beside its name.
+const { notice, received } = vitdemo;
+
 function draw() {
-  const { words = "", problems = [] } = props.value || {};
+  const { words = "", problems = [] } = received(props) || {};
   element.querySelector("p span").textContent = words;
-  element.querySelector("div").replaceChildren(...problems.map(vitdemo.notice));
+  element.querySelector("div").replaceChildren(...problems.map(notice));
 }
 watch("value", draw);
 draw();

@@ -1,6 +1,6 @@
 // The answer as it stands after each layer, and what each patch says by itself after the chosen one.
 // Choosing a layer asks nobody: it moves the tab's slider (event "layer"), and follows it.
-const { caption, folded, fromHex, grid, make, notice, painted, redraw, shade } = vitdemo;
+const { caption, folded, fromHex, grid, make, notice, painted, received, redraw, shade } = vitdemo;
 const place = element.querySelector(".lens");
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
 const after = (layer) => (layer ? `After layer ${layer}` : "Before the first layer");
@@ -43,7 +43,7 @@ function patches(value, layer) {
 }
 
 function draw() {
-  const value = props.value || {};
+  const value = received(props) || {};
   if (!value.answers) return place.replaceChildren(...(value.sentence ? [notice(value.sentence)] : []));
   const layer = Math.min(moved ?? value.layer, value.answers.length - 1);
   redraw(place, caption(value.words[0], "Approximate"), strip(value, layer), patches(value, layer));

@@ -1,5 +1,5 @@
 // Lessons as cards, with how far this browser came in each.
-const { make, notice, redraw } = vitdemo;
+const { make, notice, received, redraw } = vitdemo;
 const begin = (name, step, anew) => document.dispatchEvent(new CustomEvent("vitdemo:lesson", { detail: { name, step, anew } }));
 
 function kept() {
@@ -25,7 +25,7 @@ function card({ name, title, minutes, goal, steps }) {
 }
 
 function draw() {
-  const { lessons = [], missing = [], problems = [] } = props.value || {};
+  const { lessons = [], missing = [], problems = [] } = received(props) || {};
   redraw(element.querySelector(".cards"), ...lessons.map(card));
   element.querySelector(".notes").replaceChildren(
     ...missing.map(({ titles, words }) => notice(`${titles.map((title) => `'${title}'`).join(", ")} ${titles.length > 1 ? "are" : "is"} not shown: it needs ${words}.`)), ...problems.map((words) => notice(words)));

@@ -1,6 +1,6 @@
 // A lesson, step by step, beside the page. A task is done by the person's own click or change,
 // wherever on the page it is; nothing of it is sent to the server.
-const { address, askQuestion, make, marked, visit, watchTasks } = vitdemo;
+const { address, askQuestion, make, marked, received, visit, watchTasks } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const panel = part("lesson");
 // In the browser, by lesson: {step, steps, done: [numbers], answers: {number: what was given}, right:
@@ -205,7 +205,8 @@ function close() {
     tasks ? `${did} of ${tasks} tasks done` : "",
     asked ? `${Object.values(right).filter(Boolean).length} of ${asked} questions right at the first answer` : "",
   ].filter(Boolean);
-  const next = props.value.lessons[props.value.lessons.indexOf(lesson) + 1];
+  const { lessons } = received(props);
+  const next = lessons[lessons.findIndex(({ name }) => name === lesson.name) + 1];
   closing = true;
   mark({});
   part("title").textContent = "The end of this lesson";
@@ -224,7 +225,7 @@ function close() {
 
 // `anew`: nothing is kept of the time before, so that guesses are guesses again.
 function begin({ name, step, anew = false }) {
-  const found = props.value?.lessons?.find((each) => each.name === name);
+  const found = received(props)?.lessons?.find((each) => each.name === name);
   if (!found) return;
   lesson = found;
   if (anew) write({ done: [], answers: {}, right: {} });
@@ -265,7 +266,7 @@ document.addEventListener("keydown", (event) => {
 });
 document.documentElement.classList.toggle("vd-teach", teaches);
 document.addEventListener("vitdemo:lesson", ({ detail }) => {
-  if (props.value?.lessons) return begin(detail);
+  if (received(props)?.lessons) return begin(detail);
   waiting = detail;
   trigger("want");
 });

@@ -1,5 +1,5 @@
 // Several maps beside each other, each over the picture that was seen.
-const { grid, largest, make, paint, ramp, saveOver } = vitdemo;
+const { grid, largest, make, paint, ramp, received, saveOver } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 
 function numbers({ grid: [rows, columns], values, signed }) {
@@ -31,7 +31,7 @@ function figure(panel) {
 }
 
 function draw() {
-  const { sentence = "", intro = "", panels = [], ends } = props.value || {};
+  const { sentence = "", intro = "", panels = [], ends } = received(props) || {};
   part("sentence").textContent = sentence;
   part("sentence").hidden = !sentence;
   part("intro").textContent = intro;

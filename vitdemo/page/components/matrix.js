@@ -1,6 +1,6 @@
 // A confusion matrix of real buttons, in which the arrow keys move; beside it, its largest errors.
 // A button gives the event "pick" with "i-j": the true and the predicted class.
-const { csv, make, newest, notice, rove, saveText } = vitdemo;
+const { csv, make, newest, notice, received, rove, saveText } = vitdemo;
 const place = element.querySelector(".all");
 const cells = () => [...place.querySelectorAll(".vd-cell")];
 const asked = newest();
@@ -52,7 +52,7 @@ function pairs({ run, pairs }) {
 }
 
 function draw() {
-  const value = props.value;
+  const value = received(props);
   if (!value?.classes) return place.replaceChildren(...(value?.sentence ? [notice(value.sentence)] : []));
   const back = picked !== null && element.contains(document.activeElement);
   const words = value.words.map((text) => make("p", { className: "quiet", text }));

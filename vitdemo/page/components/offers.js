@@ -1,5 +1,5 @@
 // Pictures to begin with: photos that ship, and some of the test set. A click gives the event "ask".
-const { make, rove, wish } = vitdemo;
+const { make, received, rove, wish } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const groups = {};
 for (const name of ["photos", "tests"]) {
@@ -10,7 +10,7 @@ for (const name of ["photos", "tests"]) {
 
 function draw() {
   for (const [name, { tiles, settle }] of Object.entries(groups)) {
-    const offered = props.value?.[name];
+    const offered = received(props)?.[name];
     part(name).hidden = !offered;
     const count = offered?.sources.length ?? 0;
     tiles.replaceChildren(...Array.from({ length: count }, (_, i) => {
@@ -23,7 +23,7 @@ function draw() {
     }));
     settle(tiles.firstElementChild);
   }
-  part("sentence").textContent = props.value?.sentence ?? "";
+  part("sentence").textContent = received(props)?.sentence ?? "";
 }
 part("others").addEventListener("click", () => trigger("others"));
 watch("value", draw);

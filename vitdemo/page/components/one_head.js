@@ -1,6 +1,6 @@
 // One head, number by number: everything follows from the queries, keys and values of one layer.
 // Another head, query or key is worked out here; another layer is one question of the tab.
-const { floats, folded, largest, make, matrices, paint, percent, redraw, signed } = vitdemo;
+const { floats, folded, largest, make, matrices, paint, percent, received, redraw, signed } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [head, query, key] = ["head", "query", "key"].map((name) => element.querySelector(`select.${name}`));
 const [map, canvas] = [part("map"), element.querySelector(".map canvas")];
@@ -129,7 +129,7 @@ function strongest(n) {
 }
 
 async function load() {
-  const value = props.value || {};
+  const value = received(props) || {};
   const mine = ++asked;
   part("sentence").textContent = value.sentence ?? "";
   part("sentence").hidden = !value.sentence;

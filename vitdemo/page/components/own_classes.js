@@ -1,6 +1,6 @@
 // A person's own classes: names, pictures (files, a folder, a zip, the camera), and taking each back. Every
 // step is one event "ask" with { what, ... }, of an object of its own: none may be lost.
-const { camera, make, redraw } = vitdemo;
+const { camera, make, received, redraw } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [screen, video] = [part("screen"), element.querySelector("video")];
 const MOST = 60e6; // bytes of a file, as the server's
@@ -98,7 +98,7 @@ function row(own, index) {
 }
 
 function draw() {
-  const value = props.value || {};
+  const value = received(props) || {};
   const classes = value.classes || [];
   if (taken !== null && taken >= classes.length) leave();
   say(value.words ?? "");

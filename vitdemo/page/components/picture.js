@@ -1,6 +1,6 @@
 // The picture that all models answer: its ways in (file, drop, paste, camera), and the square that
 // the models see of it, which can be moved. Each gives one event, "ask", with {source, path, at}.
-const { address, camera, wish } = vitdemo;
+const { address, camera, received, wish } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [frame, whole, crop, screen] = ["frame", "whole", "crop", "camera"].map(part);
 const MOST = 60e6; // bytes, as the server's
@@ -85,7 +85,7 @@ const wide = () => whole.naturalWidth > whole.naturalHeight;
 const isSquare = () => Math.abs(whole.naturalWidth - whole.naturalHeight) <= 0.02 * Math.max(whole.naturalWidth, whole.naturalHeight);
 
 function place() {
-  const value = props.value;
+  const value = received(props);
   crop.hidden = !value?.picture || !whole.naturalWidth || isSquare();
   if (crop.hidden) return;
   const side = Math.min(whole.clientWidth, whole.clientHeight);
@@ -102,7 +102,7 @@ function move(to, delay) {
   at = Math.min(Math.max(to, 0), 1);
   place();
   clearTimeout(asking);
-  asking = setTimeout(() => trigger("ask", wish({ source: props.value.source, path: own, at })), delay);
+  asking = setTimeout(() => trigger("ask", wish({ source: received(props).source, path: own, at })), delay);
 }
 
 crop.addEventListener("pointerdown", (event) => {
@@ -128,7 +128,7 @@ crop.addEventListener("keydown", (event) => {
 // --- what the server sends ---
 
 function receive() {
-  const value = props.value;
+  const value = received(props);
   if (!value) return;
   say(value.sentence ?? "");
   if (!value.picture) return;

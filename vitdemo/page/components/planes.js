@@ -1,5 +1,5 @@
 // Test pictures as points of planes. One sheet holds all small pictures; a dot shows its part of it.
-const { make, notice, rove } = vitdemo;
+const { make, notice, received, rove } = vitdemo;
 const place = element.querySelector(".all");
 // Colours that the colour-blind tell apart (Okabe & Ito 2008), and a shape for each: 8 x 5 pairs,
 // none of which comes twice among forty classes; then they begin again.
@@ -51,7 +51,7 @@ function legend({ classes, labels }) {
 }
 
 function draw() {
-  const value = props.value || {};
+  const value = received(props) || {};
   if (!value.planes) {
     place.replaceChildren(...(value.sentence ? [notice(value.sentence)] : []));
     return;

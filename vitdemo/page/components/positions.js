@@ -1,8 +1,9 @@
 // How alike the position embedding of a chosen patch is to all others, and all such maps at once.
-const { caption, floats, folded, grid, largest, make, matrices, notice, paint, redraw, scale, shade, signed } = vitdemo;
+const { caption, floats, folded, grid, largest, make, matrices, notice, paint, received, redraw, scale, shade, signed } = vitdemo;
 const place = element.querySelector(".positions");
 const NUMBERED = 8; // columns; in the cells of a wider grid there is no room for a number
-let similarity = null; // (P, P), of the value that is drawn
+let value = {}; // that is drawn
+let similarity = null; // (P, P), of it
 let asked = 0;
 let chosen = null; // the patch, as "row.column" from 0
 
@@ -20,7 +21,7 @@ function choose(pick) {
 
 const lines = (values, [rows, columns]) => Array.from({ length: rows }, (_, i) => [...values.subarray(i * columns, (i + 1) * columns)]);
 
-function map(value) {
+function map() {
   const [rows, columns] = value.grid;
   const [row, column] = cell(value.grid);
   const at = (row * columns + column) * rows * columns;
@@ -39,7 +40,8 @@ function map(value) {
 }
 
 // Each patch's map at the patch's own place, with a gap of NaN between them.
-function overview({ run, grid: [rows, columns], limit }) {
+function overview() {
+  const { run, grid: [rows, columns], limit } = value;
   const [height, width] = [rows, columns].map((count) => count * (count + 1) - 1);
   const values = new Float32Array(height * width).fill(NaN);
   for (let p = 0; p < rows * columns; p++) {
@@ -54,11 +56,11 @@ function overview({ run, grid: [rows, columns], limit }) {
 }
 
 function draw() {
-  if (similarity) redraw(place, caption(props.value.words), make("div", { className: "maps" }, map(props.value), overview(props.value)));
+  if (similarity) redraw(place, caption(value.words), make("div", { className: "maps" }, map(), overview()));
 }
 
 async function load() {
-  const value = props.value || {};
+  value = received(props) || {};
   const mine = ++asked;
   similarity = null;
   if (!value.similarity) return place.replaceChildren(...(value.sentence ? [notice(value.sentence)] : []));

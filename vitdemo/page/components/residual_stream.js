@@ -1,6 +1,6 @@
 // What each part of the model added to a logit, or to the difference of two: bars from the first
 // part to the last, the heads one by one, and how long the token grew.
-const { folded, grid, largest, make, redraw, scale, shade, signed } = vitdemo;
+const { folded, grid, largest, make, received, redraw, scale, shade, signed } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [target, other] = ["target", "other"].map(part);
 const NONE = "none";
@@ -19,7 +19,7 @@ function bars(rows) {
 }
 
 function draw() {
-  const value = props.value;
+  const value = received(props);
   const [k, against] = [Number(target.value), other.value];
   // Of one class, or of the difference of two: what is a sum stays one.
   const of = (numbers) => (against === NONE ? numbers[k] : less(numbers[k], numbers[Number(against)]));
@@ -48,7 +48,7 @@ function less(a, b) {
 }
 
 function show() {
-  const value = props.value || {};
+  const value = received(props) || {};
   part("sentence").textContent = value.sentence ?? "";
   part("sentence").hidden = !value.sentence;
   part("shown").hidden = !value.heads;

@@ -67,6 +67,12 @@ window.vitdemo = (() => {
     return made;
   }
 
+  // What Python sent for a component to draw: see `as_text` of components/__init__.py.
+  function received({ value }) {
+    if (!value) return null;
+    return JSON.parse(value.text, (_, each) => value.files[each?.["file#"]] ?? each);
+  }
+
   // Draw `place` anew: the button that had the focus has it again, and what was unfolded still is.
   function redraw(place, ...children) {
     const name = place.contains(document.activeElement) ? document.activeElement.dataset.pick : undefined;
@@ -215,7 +221,7 @@ window.vitdemo = (() => {
   }
 
   return {
-    address, camera, csv, largest, make, marked, newest, notice, paint, percent, plainName, ramp, redraw, rove, saveAs, saveOver, saveText,
+    address, camera, csv, largest, make, marked, newest, notice, paint, percent, plainName, ramp, received, redraw, rove, saveAs, saveOver, saveText,
     shade, visit, wish,
   };
 })();

@@ -1,6 +1,6 @@
 // Tasks, a line each. A line is drawn anew only where it changed, so that a pointer or the
 // keyboard on a button of it stays there.
-const { make, newest } = vitdemo;
+const { make, newest, received } = vitdemo;
 const list = element.querySelector("ul");
 const wish = newest();
 const lines = new Map(); // name -> {text: of its value, item}
@@ -41,7 +41,7 @@ function drawn(row) {
 }
 
 function draw() {
-  const rows = props.value || [];
+  const rows = received(props) || [];
   element.querySelector(".none").textContent = rows.length ? "" : props.empty;
   const items = rows.map((row) => {
     const text = JSON.stringify([row, asking === row.name]);

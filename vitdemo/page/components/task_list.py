@@ -43,8 +43,8 @@ class TaskList(Drawing):
     def __init__(self, value: Sequence[Task] | None = None, *, empty: str = "", **options):
         super().__init__(value, empty=empty, **options)
 
-    def postprocess(self, value: Sequence[Task] | None) -> list[dict]:
-        return [asdict(row) for row in value or ()]
+    def drawn(self, value: Sequence[Task]) -> list[dict]:
+        return [asdict(row) for row in value]
 
 
 def wanted(event: gr.EventData, actions: Sequence[str]) -> tuple[str, str]:

@@ -78,11 +78,11 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look) -> None:
         else:
             yield DOWNLOADED, []
 
-    shown = tab.select(state, outputs=[missing, fetch], **HIDDEN)
     several = {"trigger_mode": "multiple", **DOWNLOAD_QUEUE}
     fetched = fetch.act(act, None, [missing, fetch], **HIDDEN, **several)
-    sections.draw_on(shown.success, sections.all)
-    sections.draw_on(fetched.success, sections.all)
+    sections.draw_on(fetched.success, list(sections.all))
+    sections.add("", state, [], [missing, fetch])  # not after a download, which says how it went
+    sections.draw_on(tab.select, sections.all)
     sections.wire(tabs)
 
 
