@@ -15,6 +15,7 @@ from vitdemo.figures.curves import COLOURS, MARKERS, LineStyle, curve_plot, line
 from vitdemo.figures.matrix import DPI, matrix_figure, png
 from vitdemo.metrics.calibration import Reliability
 from vitdemo.metrics.paired import McNemar
+from vitdemo.metrics.recipe_ablation import Ablation, Gain
 
 NAMES = [f"run {number}" for number in range(40)]
 NAN = float("nan")
@@ -162,7 +163,12 @@ def test_gains_are_drawn_in_points_and_a_doubtful_one_is_empty():
     long = "weights of a run " * 9
     words = ["better", r"worse $\x$ $a$", long]
     tests = [McNemar(500, a, b, 1000, math.nan) for a, b in ((30, 10), (10, 20), (11, 10))]
-    figure = charts.gain_plot(words, tests, [True, True, False])
+    chances = (0.001, 0.001, 0.3)
+    gains = [
+        Gain(str(i), (word,), test, p, None)
+        for i, (word, test, p) in enumerate(zip(words, tests, chances, strict=True))
+    ]
+    figure = charts.gain_plot(Ablation("base", 0.5, tuple(gains), ()))
     dots = [line for gid, line in lines(figure).items() if gid]
     assert [dot.get_xdata()[0] for dot in dots] == pytest.approx([2, -1, 0.1])
     assert [dot.get_marker() for dot in dots] == ["o", "s", "o"]
@@ -173,6 +179,21 @@ def test_gains_are_drawn_in_points_and_a_doubtful_one_is_empty():
     drawn = figures.svg(figure)  # in which no word of a stranger is taken for a formula
     assert r"worse $\x$ $a$" in drawn
     assert "currentColor" in drawn and figures.INK not in drawn  # the page's text colour
+
+
+def test_other_seeds_are_a_band_of_the_base_and_diamonds_of_a_gain():
+    def gain(right, *words):  # of 1,000 pictures as many more as the base
+        return Gain("run", words, McNemar(500, max(right, 0), max(-right, 0), 1000, 0.0), 0.0, None)
+
+    seed = "seed: 0 → 1"
+    gains = (gain(50, "a"), gain(70, "a", seed), gain(10, seed), gain(-5, "seed: 0 → 2"))
+    figure = charts.gain_plot(Ablation("base", 0.5, gains, ()))
+    drawn = lines(figure)
+    assert drawn["gain-0"].get_xdata()[0] == pytest.approx(5)
+    assert drawn["again-0"].get_xdata()[0] == pytest.approx(6)  # beside the base with that seed
+    assert "gain-1" not in drawn
+    (band,) = (patch for patch in figure.axes[0].patches if patch.get_gid() == "seeds")
+    assert (band.get_x(), band.get_width()) == (pytest.approx(-0.5), pytest.approx(1.5))
 
 
 def test_the_truth_meter_draws_every_curve_over_the_band_of_chance():

@@ -209,6 +209,34 @@ def test_an_ablation_ends_in_a_conclusion():
     assert conclusion(Ablation("base", 0.5, (), ())) == []
 
 
+def test_other_seeds_of_a_recipe_stand_beside_what_its_ingredients_gain(base):
+    add(base, "trivial", cats=4, policy="trivial")
+    add(base, "again", cats=1, seed=1)
+    add(base, "trivial again", cats=3, policy="trivial", seed=1)
+    add(base, "alone", cats=5, policy="rand", seed=2)  # no base with its seed
+    found = beside(base)
+    assert [gain.run for gain in found.near] == ["alone", "trivial"]
+    assert [gain.run for gain in found.repeats] == ["again"]
+    alone, trivial = found.near
+    assert found.again(trivial) == pytest.approx([2 / 200])  # 3 cats less 1
+    assert found.again(alone) == []
+    assert conclusion(found) == [
+        "No more than chance explains: augmentation: none → RandAugment and seed: 0 → 2 "
+        "(+2.5 points); augmentation: none → TrivialAugment (+2.0 points; with another seed +1.0).",
+        "The same recipe with another seed: 98.00 % beside 97.50 %. A gain as small as that may be "
+        "the seed's.",
+    ]
+
+
+def test_of_repeats_that_with_the_most_ingredients_is_the_base(base):
+    for name, change in {"a": {"epochs": 9}, "b": {"flip": False}, "c": {"cutout": 8}}.items():
+        add(base, name, cats=1, **change)
+    add(base, "again", cats=1, seed=1)  # earlier by name, and near a, b and c but for the seed
+    add(base, "a again", cats=1, seed=1, epochs=9)
+    found = ablations(Workbench([base.path.parent], None, CPU).runs()[0])
+    assert found == {"base": ["base", "a", "a again", "again", "b", "c"]}
+
+
 def test_what_differs_in_one_or_two_settings_is_drawn(base):
     add(base, "far", cats=4, policy="rand", flip=False, cutout=8)
     add(base, "other seed", cats=4, seed=1)

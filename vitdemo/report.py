@@ -259,14 +259,12 @@ def recipe_ablation(base: Run, others: Sequence[Run]) -> dict:
         found = ablation_of(base, others)
     except VitdemoError as error:
         return {"base": base.name, "sentences": [str(error)], "table": None}
-    tests, clear = [gain.test for gain in found.gains], [gain.is_clear for gain in found.gains]
-    figure = charts.gain_plot([gain.words for gain in found.gains], tests, clear)
     title = f"Gain in test accuracy beside {base.name}, with its 95 % interval"
     label = f"{title}; its numbers are below"
     return {
         "base": base.name,
         "sentences": conclusion(found),
-        "plots": [Drawn(title, label, figures.svg(figure))],
+        "plots": [Drawn(title, label, figures.svg(charts.gain_plot(found)))],
         "table": Table(*gain_rows(found)),
     }
 

@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from vitdemo.figures import INK, Curve
 from vitdemo.figures.style import BLUE, DASHES, GREY, ORANGE, PURPLE, WIDTH, draw, plot
 from vitdemo.metrics.calibration import Reliability
-from vitdemo.metrics.paired import McNemar
+from vitdemo.metrics.recipe_ablation import Ablation
 
 RIGHT, WRONG, UNSURE = BLUE, ORANGE, GREY
 BETTER, WORSE = ORANGE, PURPLE  # the signs of all maps: for and against
@@ -122,32 +122,39 @@ def distance_plot(heads: np.ndarray, even: float, top: float) -> Figure:
     return figure
 
 
-def gain_plot(words: Sequence[str], tests: Sequence[McNemar], clear: Sequence[bool]) -> Figure:
-    """Differences in accuracy with their intervals around a line at 0, the first at the top.
+def gain_plot(found: Ablation) -> Figure:
+    """What each ingredient of `found` gained, with its interval, around a line at 0.
 
-    `words` say what each is of; one that is not `clear` could be chance. The marker says what the
-    colour does: a filled dot is clearly above 0, a square clearly below it, an empty dot is not.
+    One that is not clear could be chance. The marker says what the colour does: a filled dot is
+    clearly above 0, a square clearly below it, an empty dot is not. Small diamonds are gains with
+    other seeds; a grey band spans the base with other seeds.
     """
-    texts = [textwrap.fill(each, LETTERS) for each in words]
+    texts = [textwrap.fill(gain.words, LETTERS) for gain in found.near]
     heights = [1.6 + text.count("\n") for text in texts]  # in lines, the interval's own included
     places = np.cumsum(heights) - 0.3
     size = (5, 0.7 + 0.24 * sum(heights))
     figure, axes = plot("gain in test accuracy, percentage points", "", size)
+    seeds = [0.0, *(100 * repeat.test.difference for repeat in found.repeats)]
+    if found.repeats:
+        axes.axvspan(min(seeds), max(seeds), color=INK, alpha=0.15, linewidth=0, gid="seeds")
     axes.axvline(0, color=INK, linewidth=0.8, alpha=0.6)
     across = axes.get_yaxis_transform()
-    rows = zip(places, texts, tests, clear, strict=True)
-    for number, (place, text, test, is_clear) in enumerate(rows):
-        colour = UNSURE if not is_clear else BETTER if test.difference > 0 else WORSE
-        axes.plot(100 * test.interval, [place, place], color=colour, linewidth=WIDTH)
+    rows = zip(places, texts, found.near, strict=True)
+    for number, (place, text, gain) in enumerate(rows):
+        is_clear, difference = gain.is_clear, gain.test.difference
+        colour = UNSURE if not is_clear else BETTER if difference > 0 else WORSE
+        axes.plot(100 * gain.test.interval, [place, place], color=colour, linewidth=WIDTH)
         axes.plot(
-            100 * test.difference,
+            100 * difference,
             place,
             color=colour,
-            marker="s" if is_clear and test.difference < 0 else "o",
+            marker="s" if is_clear and difference < 0 else "o",
             markerfacecolor=colour if is_clear else "none",
             markersize=6,
             gid=f"gain-{number}",
         )
+        for each in found.again(gain):
+            axes.plot(100 * each, place, color=INK, marker="D", markersize=3, gid=f"again-{number}")
         label = axes.text(0.01, place - 0.4, text, transform=across, color=INK, va="bottom")
         label.set_parse_math(False)  # names of people's own
         label.set_in_layout(False)

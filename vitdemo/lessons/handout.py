@@ -122,9 +122,7 @@ def _gains(workbench: Workbench) -> Drawn:
     base, names = next(iter(groups.items()))
     others = [run for run in tested if run.name in names and run.name != base]
     found = ablation_of(workbench.run(base), others)
-    words = [gain.words for gain in found.gains]
-    tests, clear = [gain.test for gain in found.gains], [gain.is_clear for gain in found.gains]
-    return _svg(f"What each change of {base} bought", charts.gain_plot(words, tests, clear))
+    return _svg(f"What each change of {base} bought", charts.gain_plot(found))
 
 
 def _curves(workbench: Workbench) -> Drawn:

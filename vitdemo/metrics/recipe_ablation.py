@@ -111,9 +111,24 @@ class Gain:
     learnt: bool = True  # more than a guess
 
     @property
+    def ingredient(self) -> tuple[str, ...]:
+        """What differs beside the seed."""
+        return _without_seed(self.differences)
+
+    @property
+    def seed(self) -> str:
+        """As "seed: 0 → 1"; empty where the two have the same one."""
+        return next((word for word in self.differences if word not in self.ingredient), "")
+
+    @property
     def is_near(self) -> bool:
         """Whether it shows what an ingredient or two bought."""
         return self.learnt and is_near(self.differences)
+
+    @property
+    def is_repeat(self) -> bool:
+        """Whether it is the same training with another seed."""
+        return is_repeat(self.differences)
 
     @property
     def words(self) -> str:
@@ -130,9 +145,9 @@ class Gain:
 class Ablation:
     """The run `base`, its test `accuracy`, and the runs tested on the same pictures beside it.
 
-    Those that differ in an ingredient (`is_near`) come first, then the others, each the best
-    by validation first: the test set chooses nothing. `left_out` has a sentence for each run that
-    was tested otherwise.
+    Those that differ in an ingredient (`is_near`) come first, then the base's repeats with other
+    seeds, then the others, each the best by validation first: the test set chooses nothing.
+    `left_out` has a sentence for each run that was tested otherwise.
     """
 
     base: str
@@ -142,8 +157,25 @@ class Ablation:
 
     @property
     def near(self) -> list[Gain]:
-        """The gains of an ingredient or two."""
-        return [gain for gain in self.gains if gain.is_near]
+        """The gains of an ingredient or two, each once: with the base's seed, where it was."""
+        near = [gain for gain in self.gains if gain.is_near]
+        known = {gain.ingredient for gain in near if not gain.seed}
+        return [gain for gain in near if not gain.seed or gain.ingredient not in known]
+
+    @property
+    def repeats(self) -> list[Gain]:
+        """The same training with other seeds."""
+        return [gain for gain in self.gains if gain.is_repeat]
+
+    def again(self, gain: Gain) -> list[float]:
+        """What the ingredient of `gain` gained with other seeds, a share of 1: each time beside
+        the base's repeat with that seed."""
+        bases = {repeat.seed: repeat.test.difference for repeat in self.repeats}
+        return [
+            other.test.difference - bases[other.seed]
+            for other in self.gains
+            if other.seed in bases and other.ingredient == gain.ingredient != ()
+        ]
 
 
 def ablation_of(base: Run, others: Sequence[Run], left_out: Sequence[str] = ()) -> Ablation:
@@ -174,8 +206,8 @@ def conclusion(found: Ablation) -> list[str]:
     pay = [gain for gain in clear if gain.test.difference > 0]
     cost = [gain for gain in clear if gain.test.difference <= 0]
     rest = [gain for gain in found.near if not gain.is_clear]
-    return [
-        f"{words}: {'; '.join(map(_with_points, gains))}."
+    sentences = [
+        f"{words}: {'; '.join(_with_points(gain, found.again(gain)) for gain in gains)}."
         for words, gains in (
             (f"More accurate than {found.base}", pay),
             ("Less accurate", cost),
@@ -183,6 +215,16 @@ def conclusion(found: Ablation) -> list[str]:
         )
         if gains
     ]
+    return sentences + ([_repeats_words(found)] if found.near and found.repeats else [])
+
+
+def _repeats_words(found: Ablation) -> str:
+    reached = sorted(100 * repeat.test.first_accuracy for repeat in found.repeats)
+    seeds = "another seed" if len(reached) == 1 else "other seeds"
+    return (
+        f"The same recipe with {seeds}: {' and '.join(f'{each:.2f}' for each in reached)} % beside "
+        f"{100 * found.accuracy:.2f} %. A gain as small as that may be the seed's."
+    )
 
 
 def gain_rows(found: Ablation) -> tuple[list[str], list[list[str]]]:
@@ -206,8 +248,11 @@ def _gain_row(gain: Gain) -> list[str]:
     ]
 
 
-def _with_points(gain: Gain) -> str:
-    return f"{' and '.join(gain.differences)} ({signed(100 * gain.test.difference)} points)"
+def _with_points(gain: Gain, again: Sequence[float]) -> str:
+    points = f"{signed(100 * gain.test.difference)} points"
+    seeds = "another seed" if len(again) == 1 else "other seeds"
+    more = f"; with {seeds} {' and '.join(signed(100 * each) for each in again)}" if again else ""
+    return f"{' and '.join(gain.differences)} ({points}{more})"
 
 
 def validation_gain(run: Run, base: Run) -> float | None:
@@ -224,19 +269,20 @@ def validation_gain(run: Run, base: Run) -> float | None:
 def _by_validation(gain: Gain) -> tuple:
     known = gain.validation is not None
     gained = gain.validation if known else gain.test.difference
-    return not gain.is_near, not known, -gained
+    return not gain.is_near, not gain.is_repeat, not known, -gained
 
 
 def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
     """The ablations there are among runs: base -> the base itself and the runs near it, by name.
 
     A base is a run with at least `LEAST` settings in which alone another differs from it; near it
-    is what differs in `NEAR` settings or fewer, but in one at least (`is_near`). Runs on another
-    data set are never near, and what was tested and has learnt nothing is no ingredient.
+    is what differs in `NEAR` settings or fewer (`is_near`), or in the seed alone. Of runs that
+    differ in the seed alone, that with the most ingredients of its own seed is the base. Runs on
+    another data set are never near, and what was tested and has learnt nothing is no ingredient.
     """
     found = sorted((run for run in found if not is_at_chance(run)), key=lambda run: run.name)
     told = {run.name: settings(run) for run in found}  # once each, not once a pair
-    groups = {}
+    groups, ranks, repeats = {}, {}, {}
     for base in found:
         pictures = base.classes, base.data_name
         others = [run for run in found if (run.classes, run.data_name) == pictures]
@@ -244,8 +290,15 @@ def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
         apart = {run.name: _differences(base, run, first, told[run.name]) for run in others}
         single = {_without_seed(words) for words in apart.values() if is_near(words, 1)}
         if len(single) >= LEAST:
-            groups[base.name] = [base.name, *(n for n, words in apart.items() if is_near(words))]
-    return groups
+            repeats[base.name] = [n for n, words in apart.items() if is_repeat(words)]
+            near = [n for n, words in apart.items() if is_near(words) or is_repeat(words)]
+            own = [n for n in near if len(_without_seed(apart[n])) == len(apart[n])]
+            groups[base.name], ranks[base.name] = [base.name, *near], (-len(own), base.name)
+    return {
+        base: names
+        for base, names in groups.items()
+        if ranks[base] == min(ranks[name] for name in (base, *repeats[base]) if name in ranks)
+    }
 
 
 def is_at_chance(run: Run) -> bool:
@@ -262,6 +315,11 @@ def is_at_chance(run: Run) -> bool:
 def is_near(words: Sequence[str], most: int = NEAR) -> bool:
     """Whether these `differences` are one setting to `most`; a seed is no ingredient."""
     return 0 < len(_without_seed(words)) <= most
+
+
+def is_repeat(words: Sequence[str]) -> bool:
+    """Whether these `differences` are the seed alone."""
+    return len(words) > 0 and not _without_seed(words)
 
 
 def _without_seed(words: Sequence[str]) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ WORDS = {
     "Gain, points": "Test accuracy less that of the first row, in percentage points. Where one "
     "setting differs it is that setting's, with this seed; where several do, of all together.",
     "95 % interval": "Of the gain, by what other test pictures could have said; what another seed "
-    "of the training would change is not in it.",
+    "of the training would change is not in it, but in the rows that differ in the seed alone.",
     "p (Holm)": "McNemar's test on the pictures that one of the two alone gets right, corrected "
     f"for the {{count}} comparisons shown here; below {SIGNIFICANT:g} it is more than chance "
     "explains.",
@@ -51,6 +51,7 @@ SHOW = """() => {
   setTimeout(leave, 3000);
 }"""
 SIGNS = f"● better, ■ worse, ○ could be chance: p (Holm) is not below {SIGNIFICANT:g}."
+SEEDS = "◆ the same gain with another seed; the grey band spans the first row's other seeds."
 NOTHING = "No run has been tested yet: nothing to compare."
 ALONE = "No other run was tested on the same pictures."
 
@@ -106,16 +107,15 @@ def build(tab: gr.Tab, sections: Sections, workbench: Workbench, asked: Callable
 
 def drawn(found: Ablation) -> list[Piece]:
     """What one ingredient or two bought; the numbers stand in the table below it."""
-    near = found.near
-    if not near:
+    if not found.near:
         return []
     title = (
         f"Gain in test accuracy beside {found.base}, with its 95 % interval, by what differs: "
         "the best by validation first"
     )
-    tests, clear = [gain.test for gain in near], [gain.is_clear for gain in near]
-    svg = figures.svg(charts.gain_plot([gain.words for gain in near], tests, clear))
-    return [Plots([Figure(title, f"{title}; its numbers are below", svg, words=SIGNS)])]
+    words = f"{SIGNS} {SEEDS}" if found.repeats else SIGNS
+    svg = figures.svg(charts.gain_plot(found))
+    return [Plots([Figure(title, f"{title}; its numbers are below", svg, words=words)])]
 
 
 def gain_table(found: Ablation) -> list[Piece]:
