@@ -65,6 +65,8 @@ def test_what_a_run_started_from_counts(run):
     found = replace(run, config=run.config | {"started_from": origin})
     assert learning.minutes(found) == pytest.approx([2, 2.5, 3, 3.5, 4, 4.5])
     assert found.train_seconds == run.train_seconds + 90 == 270
+    again = replace(run, config=run.config | {"started_from": origin | {"started_from": origin}})
+    assert learning.epoch_count(again) == "6 + 16 + 16"
     first = learning.stages(found)[0]
     assert (learning.epoch_count(run), learning.epoch_count(found)) == ("6", "6 + 16")
     assert first.when == "at the start" and "masked, whose 16 epochs took 1.5 min" in first.words

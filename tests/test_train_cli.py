@@ -295,6 +295,9 @@ def test_a_training_without_labels_can_be_gone_on_with_and_started_from(cli, tmp
         assert origin["seconds"] == pytest.approx(sum(took[:count]))
         assert origin["command"] == config["command"]
     assert losses(tmp_path / "on") != losses(tiny_run)
+    again = start("again", runs.weights_path(tmp_path / "on"), "--epochs", 1)
+    assert again["started_from"] == origins[0]
+    assert runs.read_run(tmp_path / "again").epochs_before == [3, 2]
     hub = tmp_path / "hub"  # a model of the hub's: the names of the files are those of a run
     hub.mkdir()
     (hub / runs.CONFIG).write_text('{"architecture": "vit"}')

@@ -51,9 +51,9 @@ def setting(run: Run, field: str) -> Any:
 
 
 def epoch_count(run: Run) -> str:
-    """Its epochs, "24", or "24 + 22" with those of the training that it started from."""
-    own, before = (run.history[-1]["epoch"] if run.history else 0), run.origin.get("epochs")
-    return f"{own} + {before}" if isinstance(before, int) else str(own)
+    """Its epochs, "24", or "24 + 22" with those of the training that it started from, ..."""
+    own = run.history[-1]["epoch"] if run.history else 0
+    return " + ".join(map(str, (own, *run.epochs_before)))
 
 
 def smoothed(values: Sequence[float], weight: float) -> list[float]:
@@ -165,7 +165,7 @@ def stages(run: Run) -> list[Stage]:
 
 
 def _origin_words(run: Run) -> str:
-    name, epochs = (run.origin.get(word, "?") for word in ("run", "epochs"))
+    name, epochs = run.origin.get("run", "?"), " + ".join(map(str, run.epochs_before)) or "?"
     minutes = run.seconds_before / 60
     return (
         f"the weights of {name}, whose {epochs} epochs took {minutes:.1f} minutes that count here"

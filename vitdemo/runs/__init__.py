@@ -120,6 +120,15 @@ class Run:
         return origin if isinstance(origin, dict) else {}
 
     @property
+    def epochs_before(self) -> list[int]:
+        """Of the training that this one started from, then of that which came before it, ..."""
+        found, origin = [], self.origin
+        while isinstance(origin, dict) and isinstance(epochs := origin.get("epochs"), int):
+            found.append(epochs)
+            origin = origin.get("started_from")
+        return found
+
+    @property
     def seconds_before(self) -> float:
         """Of the training that this one started from."""
         seconds = self.origin.get("seconds")

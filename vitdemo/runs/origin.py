@@ -11,7 +11,8 @@ from vitdemo.training import Teacher
 
 
 def started_from(weights: Path | None) -> dict:
-    """{"started_from": the run that left `weights`, if any, and the seconds up to it}."""
+    """{"started_from": the run that left `weights`, if any, and the seconds up to it}; it holds
+    what that run started from in turn."""
     source = runs.source_of(weights) if weights else None
     if not source:
         return {}
@@ -20,7 +21,7 @@ def started_from(weights: Path | None) -> dict:
         config, history = runs.read_config(folder), runs.read_history(folder)
     except RunError:  # a model of the hub's lies beside a config.json, too
         return {}
-    before = config.get("started_from", {}).get("seconds", 0)
+    before = config.get("started_from", {})
     history = [record for record in history if not epoch or record["epoch"] <= epoch]
     words = ("command", "device", "processes", "git_commit", "started")
     return {
@@ -28,9 +29,11 @@ def started_from(weights: Path | None) -> dict:
             "run": folder.name,
             "recipe": config["recipe"].get("name"),
             "epochs": len(history),
-            "seconds": before + sum(record["epoch_seconds"] for record in history),
+            "seconds": before.get("seconds", 0)
+            + sum(record["epoch_seconds"] for record in history),
         }
         | {word: config.get(word) for word in words}
+        | ({"started_from": before} if before else {})
     }
 
 
