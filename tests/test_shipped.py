@@ -30,12 +30,13 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 AT_LEAST = {
     "finetune-deit-tiny": 0.97,
     "conv-baseline": 0.935,
-    "vit-conv-stem": 0.91,
+    "vit-conv-stem": 0.92,
     "vit-scratch": 0.91,
 }
 
 BASE = "vit-plain-cpu"  # of the ablation
 MADE_TO_FAIL = {f"{BASE}-shuffled-labels", f"{BASE}-too-fast"}  # what they have learnt is no gain
+SEEDS = {path.name for path in SHIPPED if "-seed-" in path.name}  # each a recipe once more
 
 
 @pytest.fixture(params=SHIPPED, ids=lambda path: path.name)
@@ -89,9 +90,10 @@ def test_the_weights_are_the_configs_model(trained, shipped):
     assert count_macs(model, trained.spec.image_size) == trained.config["macs"]
 
 
-def test_the_epochs_that_were_kept_ship_with_the_weights(trained):
+def test_the_epochs_that_were_kept_ship_with_the_weights_or_none_of_them(trained):
     kept = {int(path.stem) for path in (trained.path / runs.EPOCHS).glob("*.safetensors")}
-    assert kept == {int(epoch) for epoch in setting(trained, "keep").split(",") if epoch}
+    wanted = {int(epoch) for epoch in setting(trained, "keep").split(",") if epoch}
+    assert kept == wanted if trained.name == "vit-scratch" else kept in (wanted, set())
 
 
 def test_the_evaluation_is_of_the_whole_test_set(run):
@@ -115,7 +117,7 @@ def rows_of(name: str) -> dict[str, str]:
 def test_the_pages_and_its_recipe_state_the_measured_accuracy_and_time(run):
     right, rows = f"{100 * final_accuracy(run):.2f} %", rows_of(run.name)
     assert set(rows) == {"figures.md"} | (set() if BASE in run.name else {"README.md"})
-    if run.name.startswith(BASE):
+    if run.name.startswith(BASE) and run.name not in SEEDS:
         assert f"{right} of CIFAR-10's test pictures" in RECIPES[run.name].note
     for row in rows.values():
         assert right in row
@@ -125,7 +127,7 @@ def test_the_pages_and_its_recipe_state_the_measured_accuracy_and_time(run):
 
 def test_the_figures_state_what_each_change_bought(shipped):
     found = ablation(shipped, BASE)
-    ingredients = {run.name for run in SHIPPED if BASE + "-" in run.name} - MADE_TO_FAIL
+    ingredients = {run.name for run in SHIPPED if BASE + "-" in run.name} - MADE_TO_FAIL - SEEDS
     assert {gain.run for gain in found.near} == ingredients
     _, (_, *rows) = gain_rows(found)
     for name, right, gained, interval, *_ in rows:
