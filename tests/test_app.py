@@ -2,6 +2,7 @@
 
 import base64
 import gc
+import json
 import struct
 
 import numpy as np
@@ -113,4 +114,4 @@ def test_the_empty_page_answers_on_gradios_own_port_variable(tmp_path):
         client = Client(address, verbose=False)
         assert client.predict(api_name="/runs") == []
         header = client.config["components"][0]["props"]["value"]
-    assert "python train.py vit-small-cpu" in header["problems"][0]
+    assert "python train.py vit-small-cpu" in json.loads(header["text"])["problems"][0]
