@@ -220,10 +220,10 @@ def conclusion(found: Ablation) -> list[str]:
 
 def _repeats_words(found: Ablation) -> str:
     reached = sorted(100 * repeat.test.first_accuracy for repeat in found.repeats)
-    seeds = "another seed" if len(reached) == 1 else "other seeds"
+    numbers = " and ".join(f"{each:.2f}" for each in reached)
     return (
-        f"The same recipe with {seeds}: {' and '.join(f'{each:.2f}' for each in reached)} % beside "
-        f"{100 * found.accuracy:.2f} %. A gain as small as that may be the seed's."
+        f"The same recipe with {_seeds(reached)}: {numbers} % beside {100 * found.accuracy:.2f} %. "
+        "A gain as small as that may be the seed's."
     )
 
 
@@ -250,9 +250,13 @@ def _gain_row(gain: Gain) -> list[str]:
 
 def _with_points(gain: Gain, again: Sequence[float]) -> str:
     points = f"{signed(100 * gain.test.difference)} points"
-    seeds = "another seed" if len(again) == 1 else "other seeds"
-    more = f"; with {seeds} {' and '.join(signed(100 * each) for each in again)}" if again else ""
+    gained = " and ".join(signed(100 * each) for each in again)
+    more = f"; with {_seeds(again)} {gained}" if again else ""
     return f"{' and '.join(gain.differences)} ({points}{more})"
+
+
+def _seeds(found: Sequence[float]) -> str:
+    return "another seed" if len(found) == 1 else "other seeds"
 
 
 def validation_gain(run: Run, base: Run) -> float | None:

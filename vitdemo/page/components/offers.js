@@ -9,8 +9,9 @@ for (const name of ["photos", "tests"]) {
 }
 
 function draw() {
+  const value = received(props);
   for (const [name, { tiles, settle }] of Object.entries(groups)) {
-    const offered = received(props)?.[name];
+    const offered = value?.[name];
     part(name).hidden = !offered;
     const count = offered?.sources.length ?? 0;
     tiles.replaceChildren(...Array.from({ length: count }, (_, i) => {
@@ -23,7 +24,7 @@ function draw() {
     }));
     settle(tiles.firstElementChild);
   }
-  part("sentence").textContent = received(props)?.sentence ?? "";
+  part("sentence").textContent = value?.sentence ?? "";
 }
 part("others").addEventListener("click", () => trigger("others"));
 watch("value", draw);
