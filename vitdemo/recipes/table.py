@@ -21,45 +21,74 @@ def timm(name: str, image_size: int) -> ModelSpec:
     return ModelSpec("timm", image_size=image_size, name=name)
 
 
-def recipe_ablation(base: str, epochs: int, measured: Mapping[str, str]) -> dict[str, dict]:
-    """`base`, of `epochs` epochs, with one part of the recipe more, or another one, each.
+def recipe_ablation(
+    base: str, changes: Mapping[str, tuple[str, dict]], measured: Mapping[str, str]
+) -> dict[str, dict]:
+    """`base` with one part of the recipe more, or another one, each: name -> (how, fields).
 
-    `measured` has the test accuracy in percent of those that were trained (2026-11-22).
+    `measured` has what came of those that were trained: the test accuracy in percent, and a date.
     """
-    changes = {
-        "augmented": ("with TrivialAugment", {"policy": "trivial"}),
-        "longer": ("for three times as long", {"epochs": 3 * epochs}),
-        "decay": ("with a weight decay of 0.05", {"weight_decay": 0.05}),
-        "rate": ("at a learning rate of 1e-3", {"learning_rate": 1e-3}),
-        "one-cycle": ("with a one-cycle schedule", {"schedule": "one-cycle"}),
-        "ema": ("with averaged weights", {"ema_decay": 0.998}),
-        "mixed": ("with MixUp and CutMix", {"mixup": 0.2, "cutmix": 1.0}),
-        "muon": ("with Muon", {"optimizer": "muon", "learning_rate": 2e-3, "momentum": 0.95}),
-        "mimetic": ("with mimetic initialisation", {"options": {"init": "mimetic"}}),
-    }
-    notes = {n: f"{p} % of CIFAR-10's test pictures, 2026-11-22." for n, p in measured.items()}
     return {
         f"{base}-{name}": {
             "base": base,
             "summary": f"{base} {how}",
             "note": f"One change beside {base}, for the ablation. "
-            + notes.get(name, "Not measured here yet."),
+            + (f"{measured[name]}." if name in measured else "Not measured here yet."),
         }
         | fields
         for name, (how, fields) in changes.items()
     }
 
 
-MEASURED_CPU = {  # percent of CIFAR-10's test pictures, 2026-11-22
-    "muon": "79.69",
-    "longer": "76.20",
-    "rate": "66.38",
-    "ema": "66.29",
-    "decay": "66.07",
-    "one-cycle": "64.03",
-    "mixed": "61.50",
-    "augmented": "60.81",
+TRIVIAL = ("with TrivialAugment", {"policy": "trivial"})
+MIXED = ("with MixUp and CutMix", {"mixup": 0.2, "cutmix": 1.0})
+MUON = {"optimizer": "muon", "learning_rate": 2e-3, "momentum": 0.95}
+
+
+def plain_changes(epochs: int) -> dict[str, tuple[str, dict]]:
+    """What is tried beside a basic training of `epochs` epochs, which leaves it far from fitted."""
+    return {
+        "augmented": TRIVIAL,
+        "longer": ("for three times as long", {"epochs": 3 * epochs}),
+        "decay": ("with a weight decay of 0.05", {"weight_decay": 0.05}),
+        "rate": ("at a learning rate of 1e-3", {"learning_rate": 1e-3}),
+        "one-cycle": ("with a one-cycle schedule", {"schedule": "one-cycle"}),
+        "ema": ("with averaged weights", {"ema_decay": 0.998}),
+        "mixed": MIXED,
+        "muon": ("with Muon", MUON),
+        "mimetic": ("with mimetic initialisation", {"options": {"init": "mimetic"}}),
+    }
+
+
+# What is tried beside a training that is fitted
+FITTED_CHANGES: dict[str, tuple[str, dict]] = {
+    "augmented": TRIVIAL,
+    "mixed": MIXED,
+    "pooled": (
+        "with the mean of the patches in place of the class token",
+        {"options": {"global_pool": "avg"}},
+    ),
+    "pretrained": ("from the weights of vit-muon-cpu-masked", {"pretrained": True}),
+    "distilled": (
+        "with the convolutional baseline as its teacher",
+        {"teacher": "assets/runs/conv-baseline"},
+    ),
 }
+
+MEASURED_CPU = {
+    name: f"{percent} % of CIFAR-10's test pictures, 2026-11-22"
+    for name, percent in {
+        "muon": "79.69",
+        "longer": "76.20",
+        "rate": "66.38",
+        "ema": "66.29",
+        "decay": "66.07",
+        "one-cycle": "64.03",
+        "mixed": "61.50",
+        "augmented": "60.81",
+    }.items()
+}
+MEASURED_FITTED: dict[str, str] = {}
 
 RECIPES: dict[str, dict] = {
     "vit-small-cpu": {
@@ -224,7 +253,7 @@ RECIPES: dict[str, dict] = {
         "learning_rate": 3e-4,
         "weight_decay": 1e-4,
     },
-    **recipe_ablation("vit-plain", 50, {}),
+    **recipe_ablation("vit-plain", plain_changes(50), {}),
     "vit-plain-cpu": {
         "base": "vit-plain",
         "summary": "vit-plain with half the width, 8 px patches and 20 epochs, for a plain CPU",
@@ -234,7 +263,22 @@ RECIPES: dict[str, dict] = {
         "2026-11-22. Its curves and answers ship.",
         "epochs": 20,
     },
-    **recipe_ablation("vit-plain-cpu", 20, MEASURED_CPU),
+    **recipe_ablation("vit-plain-cpu", plain_changes(20), MEASURED_CPU),
+    "vit-muon-cpu": {
+        "base": "vit-plain-cpu",
+        "summary": "vit-plain-cpu with Muon for 40 epochs, so that it is fitted",
+        "note": "The base of a second ablation: what helps a training that has learnt its pictures "
+        "is not what helps one that is short of time. Not measured here yet.",
+        **MUON,
+        "epochs": 40,
+    },
+    "vit-muon-cpu-masked": {
+        "base": "vit-muon-cpu",
+        "summary": "vit-muon-cpu's model without labels, as a masked autoencoder",
+        "note": "He et al. 2022: three quarters of the patches hidden. Not measured here yet.",
+        "mask_ratio": 0.75,
+    },
+    **recipe_ablation("vit-muon-cpu", FITTED_CHANGES, MEASURED_FITTED),
     "vit-plain-cpu-no-positions": {
         "base": "vit-plain-cpu",
         "summary": "vit-plain-cpu without position embeddings: it cannot tell where a patch was",
