@@ -272,8 +272,10 @@ def test_a_hand_out_prints_on_two_sheets_and_the_calculator_compares(
         assert 1 <= len(re.findall(rb"/Type\s*/Page[^s]", pdf)) <= 2
     page.locator("#cost-of .label-wrap").click()
     table = page.locator("#cost-table")
+    pairs = table.get_by_role("row", name="for pairs of tokens")
+    expect(pairs).to_contain_text("× 1.00")  # before a slider is moved
     fill(page, "#cost-width", 256)
-    expect(table.get_by_role("row", name="for pairs of tokens")).to_contain_text("× 2.00")
+    expect(pairs).to_contain_text("× 2.00")
     page.locator("#cost-measure").click()
     expect(table).to_contain_text("ms here (median of")
     fill(page, "#cost-patch", 5)

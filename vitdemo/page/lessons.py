@@ -61,8 +61,8 @@ def build(
     workbench = look.workbench
     gr.Markdown(INTRO)
     shelf = LessonList(elem_id="lessons")
-    with gr.Accordion("What does a Vision Transformer cost?", open=False, elem_id="cost-of"):
-        lay_out_cost(workbench)
+    with gr.Accordion("What does a Vision Transformer cost?", open=False, elem_id="cost-of") as cost:
+        lay_out_cost(workbench, cost)
     with gr.Accordion("Hand-outs to print", open=False, elem_id="hand-outs") as printed:
         gr.Markdown(
             "A page of each lesson with figures of the models that are here, its questions and "
@@ -127,7 +127,7 @@ def named(lessons: Sequence[Lesson], name: object) -> Lesson:
 # --- what a model costs --------------------------------------------------------------------------
 
 
-def lay_out_cost(workbench: Workbench) -> None:
+def lay_out_cost(workbench: Workbench, panel: gr.Accordion) -> None:
     with gr.Row():
         sliders = [
             gr.Slider(
@@ -154,7 +154,8 @@ def lay_out_cost(workbench: Workbench) -> None:
             latency(workbench, sizes),
         ]
 
-    gr.on([slider.change for slider in sliders], tell, [before, *sliders], table, **QUIET)
+    changes = [panel.expand, *(slider.change for slider in sliders)]
+    gr.on(changes, tell, [before, *sliders], table, **QUIET)
     kept = keep.click(lambda *sizes: list(sizes), sliders, before, **HIDDEN, **LIGHT_QUEUE)
     kept.success(tell, [before, *sliders], table, **HIDDEN, **LIGHT_QUEUE)
     measure.click(time_it, [before, *sliders], table, **PRIVATE, **LONG_QUEUE)
