@@ -237,8 +237,8 @@ def test_of_repeats_that_with_the_most_ingredients_is_the_base(base):
     assert found == {"base": ["base", "a", "a again", "again", "b", "c"]}
 
 
-def test_what_differs_in_one_or_two_settings_is_drawn(base):
-    add(base, "far", cats=4, policy="rand", flip=False, cutout=8)
+def test_what_differs_in_one_ingredient_is_drawn(base):
+    add(base, "far", cats=4, policy="rand", cutout=8)
     add(base, "other seed", cats=4, seed=1)
     assert drawn(beside(base)) == []
     add(base, "near", cats=4, policy="<rand>")
@@ -257,12 +257,14 @@ def test_an_ablation_is_a_run_and_what_differs_a_little(base):
     add(base, "c", cats=1, ema_decay=0.9)
     add(base, "two", cats=1, mixup=0.2, cutmix=1.0)
     add(base, "three", cats=1, mixup=0.2, cutmix=1.0, flip=False)
+    add(base, "others", cats=1, cutout=8, flip=False)
     group = ["a", "b", "c", "two"]
     assert found() == {"base": ["base", *group]}
     add(base, "twin", cats=1)
     assert found() == {"base": ["base", *group], "twin": ["twin", *group]}
-    far = runs.read_run(base.path.parent / "c")
-    runs.write_config(far.path, far.config | {"data": {"name": "synthetic"}})
+    for name in ("b", "c"):
+        far = runs.read_run(base.path.parent / name)
+        runs.write_config(far.path, far.config | {"data": {"name": "synthetic"}})
     assert found() == {}  # other pictures
 
 

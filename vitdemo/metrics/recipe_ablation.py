@@ -21,9 +21,9 @@ from vitdemo.metrics.tested_runs import paired_test, sound_evaluation
 from vitdemo.models import VisionTransformer
 from vitdemo.runs import Run
 
-NEAR = 2  # settings in which a run of an ablation may differ: MixUp and CutMix are two
+MIXES = ("MixUp: ", "CutMix: ")  # two settings, but one ingredient
 CHANCE = 2  # times the accuracy of a guess; up to that a run counts as having learnt nothing
-LEAST = 3  # settings in which alone some run differs, which make an ablation
+LEAST = 3  # ingredients in which alone some run differs, which make an ablation
 _SILENT = ("note", "pretrained", "keep")  # decide nothing, or are said in other words
 # Fields that count for nothing unless something else is set.
 _COUNTS: dict[str, Callable[[Run], Any]] = {
@@ -122,7 +122,7 @@ class Gain:
 
     @property
     def is_near(self) -> bool:
-        """Whether it shows what an ingredient or two bought."""
+        """Whether it shows what one ingredient bought."""
         return self.learnt and is_near(self.differences)
 
     @property
@@ -157,7 +157,7 @@ class Ablation:
 
     @property
     def near(self) -> list[Gain]:
-        """The gains of an ingredient or two, each once: with the base's seed, where it was."""
+        """The gains of an ingredient, each once: with the base's seed, where it was."""
         near = [gain for gain in self.gains if gain.is_near]
         known = {gain.ingredient for gain in near if not gain.seed}
         return [gain for gain in near if not gain.seed or gain.ingredient not in known]
@@ -279,8 +279,8 @@ def _by_validation(gain: Gain) -> tuple:
 def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
     """The ablations there are among runs: base -> the base itself and the runs near it, by name.
 
-    A base is a run with at least `LEAST` settings in which alone another differs from it; near it
-    is what differs in `NEAR` settings or fewer (`is_near`), or in the seed alone. Of runs that
+    A base is a run with at least `LEAST` ingredients in which alone others differ from it; near it
+    is what differs in one of them (`is_near`), or in the seed alone. Of runs that
     differ in the seed alone, that with the most ingredients of its own seed is the base. Runs on
     another data set are never near, and what was tested and has learnt nothing is no ingredient.
     """
@@ -292,7 +292,7 @@ def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
         others = [run for run in found if (run.classes, run.data_name) == pictures]
         first = told[base.name]
         apart = {run.name: _differences(base, run, first, told[run.name]) for run in others}
-        single = {_without_seed(words) for words in apart.values() if is_near(words, 1)}
+        single = {_without_seed(words) for words in apart.values() if is_near(words)}
         if len(single) >= LEAST:
             repeats[base.name] = [n for n, words in apart.items() if is_repeat(words)]
             near = [n for n, words in apart.items() if is_near(words) or is_repeat(words)]
@@ -316,9 +316,10 @@ def is_at_chance(run: Run) -> bool:
     return accuracy(found.probabilities, found.labels) < CHANCE / len(run.classes)
 
 
-def is_near(words: Sequence[str], most: int = NEAR) -> bool:
-    """Whether these `differences` are one setting to `most`; a seed is no ingredient."""
-    return 0 < len(_without_seed(words)) <= most
+def is_near(words: Sequence[str]) -> bool:
+    """Whether these `differences` are one ingredient; a seed is none."""
+    apart = _without_seed(words)
+    return len(apart) == 1 or (len(apart) > 1 and all(word.startswith(MIXES) for word in apart))
 
 
 def is_repeat(words: Sequence[str]) -> bool:

@@ -61,7 +61,9 @@ def build(
     workbench = look.workbench
     gr.Markdown(INTRO)
     shelf = LessonList(elem_id="lessons")
-    with gr.Accordion("What does a Vision Transformer cost?", open=False, elem_id="cost-of") as cost:
+    with gr.Accordion(
+        "What does a Vision Transformer cost?", open=False, elem_id="cost-of"
+    ) as cost:
         lay_out_cost(workbench, cost)
     with gr.Accordion("Hand-outs to print", open=False, elem_id="hand-outs") as printed:
         gr.Markdown(

@@ -106,7 +106,7 @@ def build(tab: gr.Tab, sections: Sections, workbench: Workbench, asked: Callable
 
 
 def drawn(found: Ablation) -> list[Piece]:
-    """What one ingredient or two bought; the numbers stand in the table below it."""
+    """What one ingredient bought; the numbers stand in the table below it."""
     if not found.near:
         return []
     title = (
