@@ -61,10 +61,7 @@ def build(
     workbench = look.workbench
     gr.Markdown(INTRO)
     shelf = LessonList(elem_id="lessons")
-    with gr.Accordion(
-        "What does a Vision Transformer cost?", open=False, elem_id="cost-of"
-    ) as cost:
-        lay_out_cost(workbench, cost)
+    lay_out_cost(workbench)
     with gr.Accordion("Hand-outs to print", open=False, elem_id="hand-outs") as printed:
         gr.Markdown(
             "A page of each lesson with figures of the models that are here, its questions and "
@@ -129,19 +126,20 @@ def named(lessons: Sequence[Lesson], name: object) -> Lesson:
 # --- what a model costs --------------------------------------------------------------------------
 
 
-def lay_out_cost(workbench: Workbench, panel: gr.Accordion) -> None:
-    with gr.Row():
-        sliders = [
-            gr.Slider(
-                low, high, start, step=step, label=label, elem_id=f"cost-{name}", min_width=160
-            )
-            for name, (label, low, high, step, start) in SIZES.items()
-        ]
-    with gr.Row():
-        measure = gr.Button("Measure its latency here", size="sm", elem_id="cost-measure")
-        keep = gr.Button("Compare with this from now on", size="sm", elem_id="cost-keep")
-    before = gr.State(list(START.values()), time_to_live=KEPT_SECONDS)
-    table = Article(elem_id="cost-table", min_height=120)
+def lay_out_cost(workbench: Workbench) -> None:
+    with gr.Accordion("What does a Vision Transformer cost?", open=False, elem_id="cost-of") as top:
+        with gr.Row():
+            sliders = [
+                gr.Slider(
+                    low, high, start, step=step, label=label, elem_id=f"cost-{name}", min_width=160
+                )
+                for name, (label, low, high, step, start) in SIZES.items()
+            ]
+        with gr.Row():
+            measure = gr.Button("Measure its latency here", size="sm", elem_id="cost-measure")
+            keep = gr.Button("Compare with this from now on", size="sm", elem_id="cost-keep")
+        before = gr.State(list(START.values()), time_to_live=KEPT_SECONDS)
+        table = Article(elem_id="cost-table", min_height=120)
 
     def tell(before, *sizes) -> list | str:
         try:
@@ -156,7 +154,7 @@ def lay_out_cost(workbench: Workbench, panel: gr.Accordion) -> None:
             latency(workbench, sizes),
         ]
 
-    changes = [panel.expand, *(slider.change for slider in sliders)]
+    changes = [top.expand, *(slider.change for slider in sliders)]
     gr.on(changes, tell, [before, *sliders], table, **QUIET)
     kept = keep.click(lambda *sizes: list(sizes), sliders, before, **HIDDEN, **LIGHT_QUEUE)
     kept.success(tell, [before, *sliders], table, **HIDDEN, **LIGHT_QUEUE)
