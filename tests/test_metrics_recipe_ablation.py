@@ -268,6 +268,21 @@ def test_an_ablation_is_a_run_and_what_differs_a_little(base):
     assert found() == {}  # other pictures
 
 
+def test_the_largest_ablation_comes_first(base):
+    add(base, "another", cats=1, epochs=100)
+    add(base, "another a", cats=1, epochs=100, cutout=8)
+    add(base, "another b", cats=1, epochs=100, policy="trivial")
+    add(base, "c", cats=1, policy="trivial")
+    add(base, "d", cats=1, flip=False)
+    add(base, "e", cats=1, ema_decay=0.9)
+    found = ablations(Workbench([base.path.parent], None, CPU).runs()[0])
+    assert found == {
+        "base": ["base", "another", "c", "d", "e"],
+        "another": ["another", "another a", "another b", "base"],
+    }
+    assert next(iter(found)) == "base"
+
+
 def test_seeds_make_no_ablation(base):
     for seed in (1, 2, 3):
         add(base, f"seed-{seed}", cats=1, seed=seed)

@@ -145,7 +145,7 @@ def _far_layers(workbench: Workbench, run: Run) -> str:
 
 
 def _gain(workbench: Workbench, run: Run):
-    """Of `run` beside the base of its ablation."""
+    """Of `run` beside the base of its ablation, of the largest one that it is in."""
     tested = workbench.evaluated_runs()
     for base, names in ablations(tested).items():
         if run.name in names and run.name != base:

@@ -279,6 +279,8 @@ def _by_validation(gain: Gain) -> tuple:
 def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
     """The ablations there are among runs: base -> the base itself and the runs near it, by name.
 
+    The largest comes first; of as large ones, that of the first name.
+
     A base is a run with at least `LEAST` ingredients in which alone others differ from it; near it
     is what differs in one of them (`is_near`), or in the seed alone. Of runs that
     differ in the seed alone, that with the most ingredients of its own seed is the base. Runs on
@@ -300,7 +302,7 @@ def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
             groups[base.name], ranks[base.name] = [base.name, *near], (-len(own), base.name)
     return {
         base: names
-        for base, names in groups.items()
+        for base, names in sorted(groups.items(), key=lambda group: -len(group[1]))
         if ranks[base] == min(ranks[name] for name in (base, *repeats[base]) if name in ranks)
     }
 

@@ -27,7 +27,7 @@ def grouped(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     """
     left = {run.name: run.has_weights for run in runs}
     tables = {}
-    for base, names in sorted(ablations(runs).items(), key=lambda item: -len(item[1])):
+    for base, names in ablations(runs).items():
         members = [name for name in names if name in left and not (name == base and left[base])]
         if len(members) > 1:
             tables[f"Ablation of {base}"] = members
