@@ -190,7 +190,10 @@ def test_ingredients_come_first_and_the_best_of_them_on_the_validation_pictures(
     assert found.gains[0].validation == pytest.approx(0.3)
     column = [cells[5] for cells in gain_rows(found)[1][1:]]
     assert column == ["+30.0", "+10.0", "–", "–", "+50.0"]
-    assert "for the 5 comparisons shown here" in str(gain_table(found))
+    table, others = gain_table(found)
+    assert [cells[0] for cells in table.rows] == ["base", *order[:-1]]
+    assert [cells[0] for cells in others.pieces[0].rows] == ["far"]
+    assert "for the 5 comparisons shown here" in str(table)
 
 
 def test_an_ablation_ends_in_a_conclusion():

@@ -10,7 +10,7 @@ from vitdemo.figures import charts
 from vitdemo.metrics.paired import SIGNIFICANT
 from vitdemo.metrics.recipe_ablation import Ablation, ablation_of, ablations, conclusion, gain_rows
 from vitdemo.page.compare.models import model_rows
-from vitdemo.page.components.article import Article, Figure, Notice, Piece, Plots, Text
+from vitdemo.page.components.article import Article, Figure, Folded, Notice, Piece, Plots, Text
 from vitdemo.page.components.run_choice import RunChoice, grouped
 from vitdemo.page.components.table import Column, Table
 from vitdemo.page.kit import QUIET
@@ -53,6 +53,7 @@ SHOW = """() => {
 SIGNS = f"● better, ■ worse, ○ could be chance: p (Holm) is not below {SIGNIFICANT:g}."
 SEEDS = "◆ the same gain with another seed; the grey band spans the first row's other seeds."
 NOTHING = "No run has been tested yet: nothing to compare."
+OTHERS = "What differs in more, or has learnt nothing: {count} beside it"
 ALONE = "No other run was tested on the same pictures."
 
 
@@ -119,11 +120,18 @@ def drawn(found: Ablation) -> list[Piece]:
 
 
 def gain_table(found: Ablation) -> list[Piece]:
-    """Every run beside the base, what the columns say, and who is left out."""
+    """The ingredients and other seeds beside the base, what the columns say, and who is left out.
+
+    What is another training altogether is folded, where there is an ingredient.
+    """
     left_out = [Notice(sentence) for sentence in found.left_out]
     if not found.gains:
         return [Notice(ALONE), *left_out]
-    header, rows = gain_rows(found)
+    header, (base, *rows) = gain_rows(found)
     words = {title: text.format(count=len(found.gains)) for title, text in WORDS.items()}
     columns = [Column(name, words.get(name, ""), numeric=name != LAST) for name in header]
-    return [Table(columns, rows, file=f"beside-{found.base}"), *left_out]
+    close = sum(gain.is_near or gain.is_repeat for gain in found.gains) or len(rows)
+    table = Table(columns, [base, *rows[:close]], file=f"beside-{found.base}")
+    far = Table(columns, rows[close:], file=f"others-beside-{found.base}")
+    folded = [Folded(OTHERS.format(count=len(far.rows)), [far])] if far.rows else []
+    return [table, *folded, *left_out]
