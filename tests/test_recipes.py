@@ -22,6 +22,13 @@ ABLATION = {
     "muon": {"optimizer", "learning_rate", "momentum"},
     "mimetic": {"model"},
 }
+FITTED_ABLATION = {
+    "augmented": {"policy"},
+    "mixed": {"mixup", "cutmix"},
+    "pooled": {"model"},
+    "pretrained": {"pretrained"},
+    "distilled": {"teacher"},
+}
 
 
 def changed(name, base):
@@ -31,9 +38,12 @@ def changed(name, base):
     return fields - {"name", "summary", "note"}
 
 
-@pytest.mark.parametrize("base", ["vit-plain", "vit-plain-cpu"])
-def test_an_ablation_changes_one_part_of_its_base(base):
-    assert {change: changed(f"{base}-{change}", base) for change in ABLATION} == ABLATION
+@pytest.mark.parametrize(
+    ("base", "ablation"),
+    [("vit-plain", ABLATION), ("vit-plain-cpu", ABLATION), ("vit-muon-cpu", FITTED_ABLATION)],
+)
+def test_an_ablation_changes_one_part_of_its_base(base, ablation):
+    assert {change: changed(f"{base}-{change}", base) for change in ablation} == ablation
 
 
 @pytest.mark.parametrize("name", ["vit-best", "vit-conv-stem"])

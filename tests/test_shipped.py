@@ -34,8 +34,8 @@ AT_LEAST = {
     "vit-scratch": 0.91,
 }
 
-BASE = "vit-plain-cpu"  # of the ablation
-MADE_TO_FAIL = {f"{BASE}-shuffled-labels", f"{BASE}-too-fast"}  # what they have learnt is no gain
+BASES = ("vit-plain-cpu", "vit-muon-cpu")  # of the two ablations
+MADE_TO_FAIL = {f"vit-plain-cpu-{how}" for how in ("shuffled-labels", "too-fast")}  # is no gain
 SEEDS = {path.name for path in SHIPPED if "-seed-" in path.name}  # each a recipe once more
 
 
@@ -116,8 +116,8 @@ def rows_of(name: str) -> dict[str, str]:
 
 def test_the_pages_and_its_recipe_state_the_measured_accuracy_and_time(run):
     right, rows = f"{100 * final_accuracy(run):.2f} %", rows_of(run.name)
-    assert set(rows) == {"figures.md"} | (set() if BASE in run.name else {"README.md"})
-    if run.name.startswith(BASE) and run.name not in SEEDS:
+    assert set(rows) == {"figures.md"} | (set() if run.name.startswith(BASES) else {"README.md"})
+    if run.name.startswith(BASES) and run.name not in SEEDS:
         assert f"{right} of CIFAR-10's test pictures" in RECIPES[run.name].note
     for row in rows.values():
         assert right in row
@@ -125,13 +125,14 @@ def test_the_pages_and_its_recipe_state_the_measured_accuracy_and_time(run):
         assert f"| {run.train_seconds / 60:.0f} minutes" in row
 
 
-def test_the_figures_state_what_each_change_bought(shipped):
-    found = ablation(shipped, BASE)
-    ingredients = {run.name for run in SHIPPED if BASE + "-" in run.name} - MADE_TO_FAIL - SEEDS
-    assert {gain.run for gain in found.near} == ingredients
+@pytest.mark.parametrize("base", BASES)
+def test_the_figures_state_what_each_change_bought(base, shipped):
+    found = ablation(shipped, base)
+    own = {run.name for run in SHIPPED if run.name.startswith(f"{base}-")} - MADE_TO_FAIL
+    assert {gain.run for gain in found.near if gain.run in own} == own - SEEDS
     _, (_, *rows) = gain_rows(found)
     for name, right, gained, interval, *_ in rows:
-        if BASE in name:
+        if name in own:
             assert f"| {right} % | {gained} | {interval} |" in rows_of(name)["figures.md"]
 
 
