@@ -27,7 +27,7 @@ Lines that begin with a field's name and a colon are fields; a field goes on in 
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 
@@ -147,12 +147,14 @@ def parse(text: str, file: str) -> Lesson:
         raise LessonError(f"{file}, line {error.line}: {error}") from error
 
 
-def with_facts(lesson: Lesson, workbench: Workbench) -> Lesson:
-    """The lesson with the numbers of the runs as they are now. Raises `MissingFact`."""
+def with_facts(
+    lesson: Lesson, workbench: Workbench, read: Callable[[str, Workbench], str] = filled
+) -> Lesson:
+    """With the numbers of the runs as they are now, or `unread`. Raises `MissingFact`."""
 
     def fill(value):
         if isinstance(value, str):
-            return filled(value, workbench)
+            return read(value, workbench)
         if isinstance(value, tuple):
             return tuple(fill(each) for each in value)
         if is_dataclass(value):

@@ -53,6 +53,19 @@ def filled(text: str, workbench: Workbench) -> str:
     return NAMED.sub(lambda found: fact(workbench, found[1], found[2]), text)
 
 
+def unread(text: str, workbench: Workbench) -> str:
+    """`text` with "…" for its facts, whose runs are here. Raises `MissingFact` where they are not.
+
+    Takes no time, where `filled` may ask a model about many pictures.
+    """
+
+    def unknown(found: re.Match) -> str:
+        run_of(workbench, found[1])
+        return "…"
+
+    return NAMED.sub(unknown, text)
+
+
 def fact(workbench: Workbench, of: str, name: str) -> str:
     """The fact `name` of a role or of a run. Raises `MissingFact`."""
     run = run_of(workbench, of)
@@ -147,7 +160,7 @@ def _far_layers(workbench: Workbench, run: Run) -> str:
 def _gain(workbench: Workbench, run: Run):
     """Of `run` beside the base of its ablation, of the largest one that it is in."""
     tested = workbench.evaluated_runs()
-    for base, names in ablations(tested).items():
+    for base, names in workbench.cache.of(ablations, tested).items():
         if run.name in names and run.name != base:
             return ablation_of(workbench.run(base), [run]).gains[0]
     raise MissingFact(f"an ablation with '{run.name}'")

@@ -3,14 +3,14 @@
 A lesson's numbers are read when it is shown, so that they are those of the models that are here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import gradio as gr
 
 from vitdemo.errors import LessonError, VitdemoError
 from vitdemo.lessons import Lesson, read_lessons, with_facts
-from vitdemo.lessons.facts import MissingFact
+from vitdemo.lessons.facts import MissingFact, filled, unread
 from vitdemo.lessons.handout import handout
 from vitdemo.models import ModelSpec, build_model
 from vitdemo.models.cost import CLASSES, VitCost, vit_cost
@@ -88,7 +88,11 @@ def build(
         lessons = shelf_of(workbench, folders).lessons
         return renewed([(lesson.title, lesson.name) for lesson in lessons], chosen)[0]
 
-    tab.select(lambda: shelf_of(workbench, folders), None, shelf, **QUIET)
+    def show():
+        yield shelf_of(workbench, folders, unread)  # at once: numbers may take seconds at first
+        yield shelf_of(workbench, folders)
+
+    tab.select(show, None, shelf, **QUIET)
     # Not by the tab's opening: what is updated in a closed panel loses what it was made with.
     printed.expand(offer, choice, choice, **QUIET)
 
@@ -103,13 +107,18 @@ def build(
     look.visit_on(panel.visit)
 
 
-def shelf_of(workbench: Workbench, folders: Sequence[Path]) -> Shelf:
-    """The lessons as they are now; those that lack something here, and broken files, in words."""
-    read, problems = read_lessons(*folders)
+def shelf_of(
+    workbench: Workbench, folders: Sequence[Path], read: Callable[[str, Workbench], str] = filled
+) -> Shelf:
+    """The lessons as they are now; those that lack something here, and broken files, in words.
+
+    `read` is `filled` or, for their titles alone, `unread`.
+    """
+    written, problems = read_lessons(*folders)
     found, missing = [], []
-    for lesson in read:
+    for lesson in written:
         try:
-            found.append(with_facts(lesson, workbench))
+            found.append(with_facts(lesson, workbench, read))
         except MissingFact as error:
             missing.append((lesson, str(error)))
     return Shelf(found, missing, problems)
