@@ -256,16 +256,17 @@ def test_an_ablation_is_a_run_and_what_differs_a_little(base):
 
     add(base, "a", cats=1, policy="trivial")
     add(base, "b", cats=1, epochs=100)
+    add(base, "longer still", cats=1, epochs=200)
     assert found() == {}  # two are no ablation
     add(base, "c", cats=1, ema_decay=0.9)
     add(base, "two", cats=1, mixup=0.2, cutmix=1.0)
     add(base, "three", cats=1, mixup=0.2, cutmix=1.0, flip=False)
     add(base, "others", cats=1, cutout=8, flip=False)
-    group = ["a", "b", "c", "two"]
+    group = ["a", "b", "c", "longer still", "two"]
     assert found() == {"base": ["base", *group]}
     add(base, "twin", cats=1)
     assert found() == {"base": ["base", *group], "twin": ["twin", *group]}
-    for name in ("b", "c"):
+    for name in ("b", "c", "longer still"):
         far = runs.read_run(base.path.parent / name)
         runs.write_config(far.path, far.config | {"data": {"name": "synthetic"}})
     assert found() == {}  # other pictures

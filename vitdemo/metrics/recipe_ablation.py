@@ -281,10 +281,11 @@ def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
 
     The largest comes first; of as large ones, that of the first name.
 
-    A base is a run with at least `LEAST` ingredients in which alone others differ from it; near it
-    is what differs in one of them (`is_near`), or in the seed alone. Of runs that
-    differ in the seed alone, that with the most ingredients of its own seed is the base. Runs on
-    another data set are never near, and what was tested and has learnt nothing is no ingredient.
+    A base is a run with at least `LEAST` ingredients in which alone others differ from it (two
+    other optimizers are one); near it is what differs in one of them (`is_near`), or in the seed
+    alone. Of runs that differ in the seed alone, that with the most ingredients of its own seed is
+    the base. Runs on another data set are never near, and what was tested and has learnt nothing is
+    no ingredient.
     """
     found = sorted((run for run in found if not is_at_chance(run)), key=lambda run: run.name)
     told = {run.name: settings(run) for run in found}  # once each, not once a pair
@@ -294,7 +295,7 @@ def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
         others = [run for run in found if (run.classes, run.data_name) == pictures]
         first = told[base.name]
         apart = {run.name: _differences(base, run, first, told[run.name]) for run in others}
-        single = {_without_seed(words) for words in apart.values() if is_near(words)}
+        single = {_fields(words) for words in apart.values() if is_near(words)}
         if len(single) >= LEAST:
             repeats[base.name] = [n for n, words in apart.items() if is_repeat(words)]
             near = [n for n, words in apart.items() if is_near(words) or is_repeat(words)]
@@ -327,6 +328,11 @@ def is_near(words: Sequence[str]) -> bool:
 def is_repeat(words: Sequence[str]) -> bool:
     """Whether these `differences` are the seed alone."""
     return len(words) > 0 and not _without_seed(words)
+
+
+def _fields(words: Sequence[str]) -> frozenset[str]:
+    """What differs, whatever the values, but for the seed."""
+    return frozenset(word.partition(": ")[0] for word in _without_seed(words))
 
 
 def _without_seed(words: Sequence[str]) -> tuple[str, ...]:
