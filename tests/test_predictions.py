@@ -69,6 +69,10 @@ def test_every_model_means_those_whose_weights_are_here_and_who_is_asked(tested_
     assert every_model(three, "first").names == ["third", "first"]
     (told,) = every_model(three, "first").left_out
     assert told.endswith("weights are not here: second.")
+    for name in ("a", "b", "c", "d"):
+        shutil.copytree(root / "second", root / name)
+    (told,) = every_model(Workbench([root], tested_runs[1], CPU), "first").left_out
+    assert told.endswith("weights are not here: a, b, c and 2 more.")
     alone = every_model(three, "third")  # it would say nothing
     assert alone.names == ["third", "first", "second"]
     assert every_model(three, "first", "second").names == ["third", "first", "second"]

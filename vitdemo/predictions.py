@@ -17,6 +17,8 @@ from vitdemo.metrics.tested_runs import sound_evaluation
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 
+NAMED = 3  # runs that a sentence names; of others it says how many
+
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
@@ -108,8 +110,10 @@ def every_model(workbench: Workbench, *names: str) -> Predictions:
     heard = tuple(run for run in group.runs if run.has_weights or run.name in names)
     if len(heard) in (1, len(group.runs)):
         return group
-    unheard = ", ".join(run.name for run in group.runs if run not in heard)
-    words = f"Not counted among the models, for their weights are not here: {unheard}."
+    unheard = [run.name for run in group.runs if run not in heard]
+    more = f" and {len(unheard) - NAMED} more" if len(unheard) > NAMED else ""
+    named = ", ".join(unheard[:NAMED]) + more
+    words = f"Not counted among the models, for their weights are not here: {named}."
     return replace(group, runs=heard, left_out=(*group.left_out, words))
 
 
