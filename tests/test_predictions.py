@@ -79,10 +79,16 @@ def test_every_model_means_those_whose_weights_are_here_and_who_is_asked(tested_
     assert counts(three, Query("first", Filters("errors")))["only_right"] > 0
     (root / "third" / runs.WEIGHTS).unlink()  # without any weights every run has a say
     assert every_model(three, "first").names == ["first", "second", "third"]
-    for name in ("a", "b", "c", "d"):
+
+
+def test_of_many_runs_without_weights_three_are_named(tested_runs, tmp_path):
+    root = shutil.copytree(tested_runs[0], tmp_path / "runs")
+    for name in ("third", "a", "b", "c", "d"):
         shutil.copytree(root / "second", root / name)
+        if name != "third":
+            (root / name / runs.WEIGHTS).unlink()
     (told,) = every_model(Workbench([root], tested_runs[1], CPU), "first").left_out
-    assert told.endswith("weights are not here: a, b, c and 2 more.")
+    assert told.endswith("weights are not here: a, b, c and 1 more.")
 
 
 def test_other_classes_are_never_compared(tested_runs):
