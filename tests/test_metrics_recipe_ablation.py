@@ -106,6 +106,7 @@ CYCLE = {"schedule": "one-cycle"}
         (CYCLE, CYCLE | {"warmup_epochs": 5}, []),
         ({}, {"warmup_epochs": 5}, ["warm-up epochs: 0 → 5"]),
         ({}, {"betas": [0.9, 0.95]}, ["betas: 0.9 and 0.999 → 0.9 and 0.95"]),
+        ({}, {"teacher": "assets/runs/conv"}, ["teacher: none → conv"]),
         ({}, {"train_pictures": 20_000}, ["training pictures: all → 20000"]),
     ],
 )

@@ -9,6 +9,7 @@ Both sides answered the same test pictures, so the gain is counted picture by pi
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from inspect import signature
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -390,6 +391,8 @@ def _setting_words(field: str, value: Any) -> str:
         return "none"
     if (field, value) == ("train_pictures", 0):
         return "all"
+    if field == "teacher" and value:
+        return PurePath(value).name
     return _value_words(value)
 
 
