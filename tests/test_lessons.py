@@ -20,7 +20,7 @@ from vitdemo.lessons import (
     read_lessons,
     with_facts,
 )
-from vitdemo.lessons.facts import FACTS, PICTURE, MissingFact, fact, filled, unread
+from vitdemo.lessons.facts import FACTS, PICTURE, MissingFact, fact, looked_up, unread
 from vitdemo.lessons.handout import FIGURES, handout
 from vitdemo.models.cost import pair_macs, vit_cost
 from vitdemo.page.lessons import checked, cost_table, shelf_of
@@ -113,7 +113,9 @@ def test_a_folder_of_ones_own_adds_and_replaces(tmp_path, shipped):
     found, problems = read_lessons(FOLDER / LANGUAGE, theirs)
     assert {lesson.name: lesson for lesson in found}["1-tokens"].steps[0].text == ("Mine.",)
     assert len(problems) == 2 and "broken.md" in " ".join(problems)
-    at_once, shelf = (shelf_of(shipped, [FOLDER / LANGUAGE, theirs], r) for r in (unread, filled))
+    at_once, shelf = (
+        shelf_of(shipped, [FOLDER / LANGUAGE, theirs], r) for r in (unread, looked_up)
+    )
     for each in (at_once, shelf):
         ((missing, words),) = each.missing
         assert (missing.name, words) == ("own", "the run 'nobody'")
@@ -126,10 +128,10 @@ def test_the_shipped_lessons_are_whole(shipped):
     found, problems = read_lessons(FOLDER / LANGUAGE)
     assert not problems and len(found) == 8
     for lesson in found:
-        told = with_facts(lesson, shipped)
+        filled = with_facts(lesson, shipped)
         assert 10 <= lesson.minutes <= 20
-        assert "{" not in repr(told.steps).replace("{}", "")
-        assert all(each.question for each in told.steps[-3:]), lesson.name  # as exams ask
+        assert "{" not in repr(filled.steps).replace("{}", "")
+        assert all(each.question for each in filled.steps[-3:]), lesson.name  # as exams ask
         assert {*lesson.figures, *lesson.answers} <= {*FIGURES}
 
 

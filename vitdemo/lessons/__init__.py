@@ -27,12 +27,13 @@ Lines that begin with a field's name and a colon are fields; a field goes on in 
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache, partial
 from pathlib import Path
 
 from vitdemo.errors import LessonError
-from vitdemo.lessons.facts import check_names, filled
+from vitdemo.lessons.facts import Tell, check_names, filled, looked_up, run_of
 from vitdemo.workbench import Workbench
 
 FOLDER = Path(__file__).parent
@@ -147,14 +148,13 @@ def parse(text: str, file: str) -> Lesson:
         raise LessonError(f"{file}, line {error.line}: {error}") from error
 
 
-def with_facts(
-    lesson: Lesson, workbench: Workbench, read: Callable[[str, Workbench], str] = filled
-) -> Lesson:
+def with_facts(lesson: Lesson, workbench: Workbench, tell: Tell = looked_up) -> Lesson:
     """With the numbers of the runs as they are now, or `unread`. Raises `MissingFact`."""
+    find = cache(partial(run_of, workbench))  # each run is looked for once
 
     def fill(value):
         if isinstance(value, str):
-            return read(value, workbench)
+            return filled(value, workbench, find, tell)
         if isinstance(value, tuple):
             return tuple(fill(each) for each in value)
         if is_dataclass(value):

@@ -32,6 +32,8 @@ ROLES = {
     "conv": "a convolutional model",
     "tested": "a model with test answers",
 }
+Find = Callable[[str], Run]  # of a role or a run's name
+Tell = Callable[[Workbench, Run, str], str]  # of a run, what stands for a fact by its name
 
 
 class MissingFact(VitdemoError):
@@ -48,31 +50,32 @@ def check_names(text: str) -> None:
             raise LessonError(f"there is no fact '{fact}': there are {', '.join(FACTS)}.")
 
 
-def filled(text: str, workbench: Workbench) -> str:
-    """`text` with its facts in their places. Raises `MissingFact`."""
-    return NAMED.sub(lambda found: fact(workbench, found[1], found[2]), text)
+def filled(text: str, workbench: Workbench, find: Find, tell: Tell) -> str:
+    """`text` with what `tell` says in the place of each fact, of the run that `find` finds for it.
 
-
-def unread(text: str, workbench: Workbench) -> str:
-    """`text` with "…" for its facts, whose runs are here. Raises `MissingFact` where they are not.
-
-    Takes no time, where `filled` may ask a model about many pictures.
+    Raises `MissingFact`, as both do.
     """
-
-    def unknown(found: re.Match) -> str:
-        run_of(workbench, found[1])
-        return "…"
-
-    return NAMED.sub(unknown, text)
+    return NAMED.sub(lambda found: tell(workbench, find(found[1]), found[2]), text)
 
 
 def fact(workbench: Workbench, of: str, name: str) -> str:
     """The fact `name` of a role or of a run. Raises `MissingFact`."""
-    run = run_of(workbench, of)
+    return looked_up(workbench, run_of(workbench, of), name)
+
+
+def looked_up(workbench: Workbench, run: Run, name: str) -> str:
+    """The fact `name` of `run`, which may take seconds at first. Raises `MissingFact`."""
     try:
-        return workbench.cache.get_or_make((fact, run, name), lambda: FACTS[name](workbench, run))
+        return workbench.cache.get_or_make(
+            (looked_up, run, name), lambda: FACTS[name](workbench, run)
+        )
     except (VitdemoError, AttributeError) as error:
         raise MissingFact(f"'{name}' of {run.name}, which is not here") from error
+
+
+def unread(workbench: Workbench, run: Run, name: str) -> str:
+    """In the place of what is `looked_up`: takes no time."""
+    return "…"
 
 
 def run_of(workbench: Workbench, of: str) -> Run:

@@ -3,14 +3,14 @@
 A lesson's numbers are read when it is shown, so that they are those of the models that are here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import gradio as gr
 
 from vitdemo.errors import LessonError, VitdemoError
 from vitdemo.lessons import Lesson, read_lessons, with_facts
-from vitdemo.lessons.facts import MissingFact, filled, unread
+from vitdemo.lessons.facts import MissingFact, Tell, looked_up, unread
 from vitdemo.lessons.handout import handout
 from vitdemo.models import ModelSpec, build_model
 from vitdemo.models.cost import CLASSES, VitCost, vit_cost
@@ -107,18 +107,16 @@ def build(
     look.visit_on(panel.visit)
 
 
-def shelf_of(
-    workbench: Workbench, folders: Sequence[Path], read: Callable[[str, Workbench], str] = filled
-) -> Shelf:
+def shelf_of(workbench: Workbench, folders: Sequence[Path], tell: Tell = looked_up) -> Shelf:
     """The lessons as they are now; those that lack something here, and broken files, in words.
 
-    `read` is `filled` or, for their titles alone, `unread`.
+    `tell` is `looked_up` or, for their titles alone, `unread`.
     """
-    written, problems = read_lessons(*folders)
+    read, problems = read_lessons(*folders)
     found, missing = [], []
-    for lesson in written:
+    for lesson in read:
         try:
-            found.append(with_facts(lesson, workbench, read))
+            found.append(with_facts(lesson, workbench, tell))
         except MissingFact as error:
             missing.append((lesson, str(error)))
     return Shelf(found, missing, problems)
