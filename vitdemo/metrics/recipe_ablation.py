@@ -322,8 +322,7 @@ def is_at_chance(run: Run) -> bool:
 
 def is_near(words: Sequence[str]) -> bool:
     """Whether these `differences` are one ingredient; a seed is none."""
-    apart = _without_seed(words)
-    return len(apart) == 1 or (len(apart) > 1 and all(word.startswith(MIXES) for word in apart))
+    return len({MIXES if word.startswith(MIXES) else word for word in _without_seed(words)}) == 1
 
 
 def is_repeat(words: Sequence[str]) -> bool:
