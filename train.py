@@ -4,11 +4,11 @@
     python train.py vit-small-cpu
     python train.py vit-small-cpu --resume
     python train.py vit-small-cpu --resume --epochs 8   # with another end than it was begun with
-    python train.py vit-best --minutes 8.5          # stops between epochs, to be resumed
+    python train.py vit-plain --minutes 8.5         # stops between epochs, to be resumed
     python train.py first-steps --keep-after 3      # ends there, and tests what it has learnt
     python train.py vit-best-masked                 # without labels; then start from it:
-    python train.py vit-best-pretrained --weights runs/vit-best-masked/model.safetensors
-    torchrun --nproc_per_node=4 train.py vit-best   # four GPUs share each batch
+    python train.py vit-best --weights runs/vit-best-masked/model.safetensors
+    torchrun --nproc_per_node=4 train.py vit-plain  # four GPUs share each batch
     python train.py evaluate runs/vit-small-cpu
     python train.py report runs/vit-small-cpu --out report.html
     python train.py download
@@ -36,7 +36,7 @@ from vitdemo.metrics import accuracy
 from vitdemo.models import build_model
 from vitdemo.recipes import RECIPES, Recipe, get_recipe, smoke_recipe
 from vitdemo.runs.evaluate import check_classes, evaluation_of, validation_of
-from vitdemo.runs.origin import started_from, teacher_of
+from vitdemo.runs.origin import knows, started_from, teacher_of
 from vitdemo.runs.resume import continue_folder, recipe_to_resume, resumable
 from vitdemo.runs.steps import StepLog
 from vitdemo.runs.writer import Saver, check_free, command_line, describe, note_stop, prepare_folder
@@ -226,6 +226,7 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
         len(classes),
         pretrained=recipe.pretrained and saved is None and not args.smoke,
         weights=args.weights,
+        keep_head=knows(args.weights, classes),
     ).to(device)
     trainer = make_trainer(
         model,

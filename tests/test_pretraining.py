@@ -146,6 +146,8 @@ def test_what_was_learnt_starts_another_training_with_a_new_head(tmp_path):
             assert tensor.equal(fresh.state_dict()[name])
         else:
             torch.testing.assert_close(tensor, learnt[name], rtol=1e-3, atol=1e-6)  # float16
+    whole = build_model(TINY, 4, weights=tmp_path / runs.WEIGHTS, keep_head=True)
+    torch.testing.assert_close(whole.head.weight, learnt["head.weight"], rtol=1e-3, atol=1e-6)
 
 
 def test_weights_of_another_model_are_refused(tmp_path):

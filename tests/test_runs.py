@@ -16,6 +16,7 @@ from vitdemo import runs
 from vitdemo.data import synthetic
 from vitdemo.errors import ModelError, PretrainingError, RunError
 from vitdemo.models import ModelSpec
+from vitdemo.runs.origin import knows
 from vitdemo.training import predict
 
 RECORD = dict.fromkeys(runs.RECORD_FIELDS, 0.5) | {"stage": "all"}
@@ -205,6 +206,21 @@ def test_the_training_without_labels_that_a_run_goes_back_to_is_found_beside_it(
     anew = runs.read_config(run_copy.parent / "masked") | {"started": "since then"}
     runs.write_config(run_copy.parent / "masked", anew)
     assert runs.pretraining(second) is None
+
+
+def test_only_weights_of_a_run_that_was_taught_the_same_classes_know_the_answers(
+    run_copy, tmp_path
+):
+    config, weights = runs.read_config(run_copy), run_copy / runs.WEIGHTS
+    classes = tuple(config["classes"])
+    assert knows(weights, classes)
+    assert not knows(weights, classes[::-1])
+    assert not knows(None, classes)
+    elsewhere = tmp_path / "some.safetensors"
+    elsewhere.write_bytes(weights.read_bytes())
+    assert not knows(elsewhere, classes)
+    runs.write_config(run_copy, config | {"recipe": config["recipe"] | {"mask_ratio": 0.75}})
+    assert not knows(weights, classes)
 
 
 def test_a_record_without_accuracy_is_one_without_labels(tmp_path):

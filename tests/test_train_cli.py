@@ -298,6 +298,11 @@ def test_a_training_without_labels_can_be_gone_on_with_and_started_from(cli, tmp
     again = start("again", runs.weights_path(tmp_path / "on"), "--epochs", 1)
     assert again["started_from"] == origins[0]
     assert runs.read_run(tmp_path / "again").epochs_before == [3, 2]
+    still = (weights, runs.weights_path(tmp_path / "on"))  # a head is gone on with where it answers
+    for name, source in zip(("new", "same"), still, strict=True):
+        start(name, source, "--epochs", 1, "--learning-rate", 1e-12, "--seed", 1)
+        head = [load_file(path)["head.weight"] for path in (source, tmp_path / name / runs.WEIGHTS)]
+        assert head[0].equal(head[1]) == (name == "same")
     hub = tmp_path / "hub"  # a model of the hub's: the names of the files are those of a run
     hub.mkdir()
     (hub / runs.CONFIG).write_text('{"architecture": "vit"}')

@@ -41,11 +41,13 @@ def build_model(
     *,
     pretrained: bool = False,
     weights: Path | str | None = None,
+    keep_head: bool = False,
 ) -> nn.Module:
     """Build `spec` for `num_classes` classes: pictures (B, 3, S, S) -> logits (B, C).
 
     `pretrained` starts from trained weights: timm's (see `build_timm`), or for the family "vit"
-    those of a training without labels in the file `weights`, which `weights` alone asks for too.
+    those of another training in the file `weights`, which `weights` alone asks for too; its head is
+    kept where `keep_head` says so, and else new.
     Raises `ModelError` where the family or timm's name is unknown, our own model's options do not
     fit each other, or the weights cannot be had.
     """
@@ -56,7 +58,7 @@ def build_model(
             )
         except ValueError as error:  # sizes that do not divide
             raise ModelError(str(error)) from error
-        return start_from(model, weights) if pretrained or weights else model
+        return start_from(model, weights, keep_head) if pretrained or weights else model
     if spec.family in CONVOLUTIONAL:
         if weights is not None:
             raise ModelError(f"{spec.family} is trained from scratch: leave out --weights.")

@@ -1,4 +1,4 @@
-"""Models that start from trained weights, with a new head: timm's, and our own."""
+"""Models that start from trained weights: timm's, and our own."""
 
 from pathlib import Path
 
@@ -59,8 +59,8 @@ def build_timm(
     return model
 
 
-def start_from(model: nn.Module, weights: Path | str | None) -> nn.Module:
-    """`model` with all of the file `weights` but the head, which stays new; float32.
+def start_from(model: nn.Module, weights: Path | str | None, keep_head: bool = False) -> nn.Module:
+    """`model` with all of the file `weights`, but for the head unless it is kept; float32.
 
     Raises `ModelError` where there is no such file, or it is of another model.
     """
@@ -72,8 +72,8 @@ def start_from(model: nn.Module, weights: Path | str | None) -> nn.Module:
     path = _existing(weights)
     try:
         trained = read_weights(path)
-        head = {name: t for name, t in model.state_dict().items() if name.startswith("head.")}
-        model.load_state_dict(trained | head, strict=True)
+        new = {name: t for name, t in model.state_dict().items() if name.startswith("head.")}
+        model.load_state_dict(trained if keep_head else trained | new, strict=True)
     except Exception as error:  # safetensors has its own base; load_state_dict a bare RuntimeError
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise ModelError(f"The weights in '{weights}' are not of this model: {reason}") from error
