@@ -79,6 +79,16 @@ def make_run(
     return runs.read_run(folder)
 
 
+def gone_on_from(run: runs.Run, origin: runs.Run, epochs: int) -> runs.Run:
+    """`run` as if it had started from the weights of `origin` after so many epochs."""
+    before = {
+        key: origin.config[key] for key in ("started", "started_from") if key in origin.config
+    }
+    found = {"run": origin.name, "epochs": epochs, "seconds": 30.0 * epochs} | before
+    runs.write_config(run.path, run.config | {"started_from": found})
+    return runs.read_run(run.path)
+
+
 def random_model(spec: ModelSpec, seed: int = 0, classes: int = len(CLASSES)) -> torch.nn.Module:
     """A model with random weights, ready to answer."""
     torch.manual_seed(seed)

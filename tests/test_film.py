@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.making import CLASSES, VIT, make_run, random_model
+from tests.making import CLASSES, VIT, gone_on_from, make_run, random_model
 from vitdemo import attention, runs
 from vitdemo.errors import RunError
 from vitdemo.film import film, filmed, when_learned
@@ -43,6 +43,26 @@ def test_a_film_has_every_epoch_worked_out_once(bench, image, monkeypatch):
     assert np.array_equal(film(bench, run, image).maps, found.maps)
     with pytest.raises(RunError, match="'other' has kept no weights yet"):
         film(bench, bench.run("other"), image)
+
+
+def test_a_film_begins_with_the_trainings_that_a_run_goes_on_from(tmp_path, image):
+    masked = make_run(tmp_path / "masked")
+    first = gone_on_from(make_run(tmp_path / "first"), masked, 3)
+    second = gone_on_from(make_run(tmp_path / "second", epochs=2), first, 2)
+    for run, epoch in ((masked, 1), (first, 1), (first, 3), (second, 1)):
+        runs.write_weights(run.path, random_model(VIT, epoch).state_dict(), epoch)
+    recipe = masked.config["recipe"] | {"mask_ratio": 0.75}
+    runs.write_config(masked.path, masked.config | {"recipe": recipe})
+    assert [(kept.epoch, kept.run.name, kept.own) for kept in runs.kept_weights(second)] == [
+        (1, "first", 1),  # without labels nothing is answered
+        (3, "second", 1),  # after two epochs of the first, whose third led nowhere
+    ]
+    bench = Workbench([tmp_path], None, torch.device("cpu"))
+    found = film(bench, bench.run("second"), image)
+    assert found.epochs == (1, 3, 4)
+    assert np.array_equal(found.maps[0], film(bench, bench.run("first"), image).maps[0])
+    other = gone_on_from(make_run(tmp_path / "other", classes=CLASSES[::-1]), first, 2)
+    assert runs.kept_weights(other) == []  # it answers something else
 
 
 def test_a_film_reaches_the_browser_whole(bench, image, tmp_path, monkeypatch):

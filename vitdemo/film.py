@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from vitdemo import attention, runs
 from vitdemo.errors import RunError
-from vitdemo.metrics.learning import record_of_weights
+from vitdemo.metrics.learning import epoch_of_weights
 from vitdemo.models import CONVOLUTIONAL
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
@@ -24,8 +24,8 @@ Frame = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Film:
-    """What `run` made of the picture `seen` (S, S, 3) after each of `epochs`: those that it kept,
-    and the one whose weights it has.
+    """What `run` made of the picture `seen` (S, S, 3) after each of `epochs`: those that were kept
+    on the way to it (`runs.kept_weights`), and the one whose weights it has.
 
     `maps` (E, L, P): what the answer takes from each patch, mean of the heads; `probabilities`
     (E, C); `grid` the rows and columns of the patches.
@@ -47,7 +47,7 @@ class Film:
 def filmed(workbench: Workbench) -> list[Run]:
     """The runs that kept weights of their epochs and have attention, those in training too."""
     vits = (run for run in workbench.runs()[0] if run.spec.family not in CONVOLUTIONAL)
-    return [run for run in vits if runs.kept_epochs(run)]
+    return [run for run in vits if runs.kept_weights(run)]
 
 
 def film(workbench: Workbench, run: Run, image: Image.Image) -> Film:
@@ -55,27 +55,27 @@ def film(workbench: Workbench, run: Run, image: Image.Image) -> Film:
 
     Raises `RunError` where it has kept no epoch, or weights cannot be loaded.
     """
-    if not runs.kept_epochs(run):
+    if not (kept := runs.kept_weights(run)):
         raise RunError(f"'{run.name}' has kept no weights yet: they come with its first epoch.")
     seen, pixels = workbench.input(run.preprocessing, image)
-    epochs, frames = runs.kept_epochs(run), []
-    for epoch in epochs:
-        written = runs.weights_path(run.path, epoch).stat().st_mtime_ns
-        key = (_frame, run.path, epoch, written, seen)
-        make = partial(_kept_frame, run, workbench.device, epoch, pixels)
+    epochs, frames = [each.epoch for each in kept], []
+    for each in kept:
+        written = runs.weights_path(each.run.path, each.own).stat().st_mtime_ns
+        key = (_frame, each.run.path, each.own, written, seen)
+        make = partial(_kept_frame, each, workbench.device, pixels)
         frames.append(workbench.cache.get_or_make(key, make))
-    used = record_of_weights(run)
-    if run.has_weights and used and used["epoch"] not in epochs:
-        epochs.append(used["epoch"])
+    used = epoch_of_weights(run)
+    if run.has_weights and used and used not in epochs:
+        epochs.append(used)
         frames.append(_frame(workbench.model(run), pixels))
     maps, shares = (np.stack(parts) for parts in zip(*frames, strict=True))
     side = round(maps.shape[-1] ** 0.5)  # pictures and patches are square
     return Film(run, seen, (side, side), tuple(epochs), maps, shares)
 
 
-def _kept_frame(run: Run, device: torch.device, epoch: int, pixels: Tensor) -> Frame:
+def _kept_frame(kept: runs.Kept, device: torch.device, pixels: Tensor) -> Frame:
     """Its weights are not kept in memory: a run's would push out what others look at."""
-    return _frame(runs.load_model(run, device, epoch), pixels)
+    return _frame(runs.load_model(kept.run, device, kept.own), pixels)
 
 
 @torch.inference_mode()

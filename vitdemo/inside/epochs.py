@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from vitdemo import attention, runs
 from vitdemo.errors import RunError
 from vitdemo.inside import check_attention, numpy
-from vitdemo.metrics.learning import record_of_weights
+from vitdemo.metrics.learning import epoch_of_weights
 from vitdemo.models import CONVOLUTIONAL
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
@@ -33,35 +33,36 @@ class EpochMap:
 def across_epochs(
     workbench: Workbench, run: Run, image: Image.Image, layer: int
 ) -> Iterator[EpochMap]:
-    """Attention of one picture in one layer, epoch by kept epoch; nothing where none was kept.
+    """Attention of one picture in one layer, epoch by kept epoch (`runs.kept_weights`); nothing
+    where none was kept.
 
     At most `MOST_EPOCHS` of them, and the run as it is used unless that epoch is among them.
     Raises `RunError` for a model without attention, weights that cannot be loaded, or a layer that
     it does not have.
     """
-    epochs = thinned(runs.kept_epochs(run), MOST_EPOCHS)
-    if not epochs:
+    kept = thinned(runs.kept_weights(run), MOST_EPOCHS)
+    if not kept:
         return
     check_attention(run, workbench.model(run))
     _, pixels = workbench.input(run.preprocessing, image)
-    for epoch in epochs:
+    for each in kept:
         # Not kept in memory: twelve models of one run would push out what others look at.
-        yield _epoch_map(runs.load_model(run, workbench.device, epoch), run, epoch, pixels, layer)
-    used = record_of_weights(run)
-    if not used or used["epoch"] not in epochs:
+        model = runs.load_model(each.run, workbench.device, each.own)
+        yield _epoch_map(model, run, each.epoch, pixels, layer)
+    if epoch_of_weights(run) not in [each.epoch for each in kept]:
         yield _epoch_map(workbench.model(run), run, None, pixels, layer)
 
 
 def with_epochs(workbench: Workbench) -> list[str]:
     """The runs whose attention `across_epochs` can follow."""
     vits = (run for run in workbench.explained_runs() if run.spec.family not in CONVOLUTIONAL)
-    return [run.name for run in vits if runs.kept_epochs(run)]
+    return [run.name for run in vits if runs.kept_weights(run)]
 
 
-def thinned(epochs: list[int], most: int) -> list[int]:
-    """At most `most` of the epochs: the first, the last, and those evenly between."""
-    places = np.linspace(0, len(epochs) - 1, min(most, len(epochs))).round().astype(int)
-    return [epochs[place] for place in places]
+def thinned(kept: list, most: int) -> list:
+    """At most `most` of them: the first, the last, and those evenly between."""
+    places = np.linspace(0, len(kept) - 1, min(most, len(kept))).round().astype(int)
+    return [kept[place] for place in places]
 
 
 @torch.inference_mode()

@@ -14,7 +14,7 @@ import pandas as pd
 
 from vitdemo.metrics import DASH, counted
 from vitdemo.recipes import Recipe
-from vitdemo.runs import Run
+from vitdemo.runs import Run, lineage
 
 STEP = 5  # percent of validation accuracy between two milestones, at least
 DEFAULTS = {f.name: f.default for f in fields(Recipe) if f.default is not MISSING}
@@ -138,6 +138,14 @@ def record_of_weights(run: Run) -> dict | None:
     if setting(run, "patience") and run.history:
         return min(run.history, key=lambda record: record["val_loss"])
     return run.history[-1] if run.history else None
+
+
+def epoch_of_weights(run: Run) -> int:
+    """The epoch whose weights the run has, counted through its `runs.lineage`; 0 before one has
+    ended."""
+    (before, _) = lineage(run)[-1]
+    record = record_of_weights(run)
+    return before + record["epoch"] if record else 0
 
 
 def stages(run: Run) -> list[Stage]:

@@ -10,9 +10,10 @@ into these files stands in `writer`, how it goes on in `resume`, what it takes f
 
 import io
 import json
+import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -337,23 +338,24 @@ def read_run(folder: Path | str) -> Run:
 
 
 def pretraining(run: Run) -> Run | None:
-    """The training without labels that `run` goes back to, where its folder lies beside run's.
+    """The training without labels that `run` goes back to, where its folder lies beside run's."""
+    return next((origin for origin in origins(run) if origin.is_masked), None)
 
-    Another training that has its name since is not it.
-    """
+
+def origins(run: Run) -> Iterator[Run]:
+    """The training that `run` started from, then that which came before it, ..., as long as their
+    folders lie beside run's. Another training that has its name since is not it."""
     for _ in range(MOST_ORIGINS):
         origin = run.origin
         if not (name := origin.get("run")):
-            return None
+            return
         try:
             run = _read(run.path.parent / Path(str(name)).name)
         except RunError:  # it is not here
-            return None
+            return
         if run.config.get("started") != origin.get("started"):
-            return None
-        if run.is_masked:
-            return run
-    return None
+            return
+        yield run
 
 
 def _read(folder: Path) -> Run:
@@ -427,6 +429,39 @@ def _left_out(folder: Path) -> bool:
     """Whether it is hidden, or of a training that waits for its turn or is only just starting."""
     waits = (folder / JOB).exists() and not (folder / CONFIG).exists()
     return waits or folder.name.startswith(".")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Weights that `run` kept after its epoch `own`, which is `epoch` counted through `lineage`."""
+
+    epoch: int
+    run: Run
+    own: int
+
+
+def lineage(run: Run) -> list[tuple[int, Run]]:
+    """`run` and, before it, the trainings with labels of the same model that it goes on from, first
+    to last, where their folders lie beside it: (epochs before, training)."""
+    line = [run]
+    for origin in origins(run):
+        if origin.is_masked or (origin.spec, origin.classes) != (run.spec, run.classes):
+            break
+        line.append(origin)
+    epochs = run.epochs_before[: len(line) - 1]  # of each that came before, the latest first
+    return [(sum(epochs[i:]), training) for i, training in enumerate(line)][::-1]
+
+
+def kept_weights(run: Run) -> list[Kept]:
+    """What the trainings of its `lineage` kept on the way to `run`, first to last."""
+    line = lineage(run)
+    ends = [*(before for before, _ in line[1:]), math.inf]  # where the next one went on from each
+    return [
+        Kept(before + own, training, own)
+        for (before, training), end in zip(line, ends, strict=True)
+        for own in kept_epochs(training)
+        if before + own <= end
+    ]
 
 
 def kept_epochs(run: Run) -> list[int]:

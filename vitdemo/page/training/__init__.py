@@ -39,7 +39,7 @@ from vitdemo.page.kit import HIDDEN, KEPT_SECONDS, LIGHT_QUEUE, QUIET, offer_dow
 from vitdemo.page.look.tab import Look
 from vitdemo.page.training import here
 from vitdemo.report import report, report_name
-from vitdemo.runs import RECORD_FIELDS, Run, pretraining
+from vitdemo.runs import RECORD_FIELDS, Run, lineage, pretraining
 from vitdemo.workbench import Workbench
 
 SECONDS = 4  # between two looks at the run folders
@@ -66,7 +66,8 @@ class Plot:
     decimals: int | None = None  # None: four digits
     log: bool = False  # whether the logarithmic scale is for it
     signed: bool = False  # whether 0 is drawn and a plus said
-    of: Callable[[Run], Run | None] = lambda run: run  # whose history it draws
+    of: Callable[[Run], list[tuple[int, Run]]] = lineage  # whose histories it draws, and of each
+    # the epochs before it
 
 
 def _column(field: str, scale: float = 1) -> Callable[[Run], list[float]]:
@@ -80,6 +81,11 @@ def _both(field: str, scale: float = 1) -> dict[str, Callable[[Run], list[float]
     }
 
 
+def _without_labels(run: Run) -> list[tuple[int, Run]]:
+    source = pretraining(run)
+    return [(0, source)] if source else []
+
+
 RATE = {"learning rate": _column("learning_rate")}
 MASKED = "Masked pre-training, without labels: error of the hidden patches"
 GAP = "Generalisation gap: training minus validation accuracy"
@@ -89,7 +95,7 @@ PLOTS = (
     Plot(GAP, "points", {"gap": gap}, decimals=2, signed=True),
     Plot("Learning rate at the epoch's end", "learning rate", RATE, log=True),
     Plot("Time of an epoch", "seconds", {"seconds": _column("epoch_seconds")}, decimals=1),
-    Plot(MASKED, "mean squared error", _both("loss"), log=True, of=pretraining),
+    Plot(MASKED, "mean squared error", _both("loss"), log=True, of=_without_labels),
 )
 
 
@@ -214,7 +220,7 @@ def drawing(found: list[Run], shown: list[Run], view: View) -> dict:
         "plots": [
             {
                 "title": plot.title,
-                "label": f"{plot.title} of {', '.join(run.name for run, _ in pairs)}, by {by}",
+                "label": f"{plot.title} of {', '.join({it[0].name: it for it in of})}, by {by}",
                 "unit": plot.unit,
                 "x": by,
                 "whole": not view.by_minutes,
@@ -222,22 +228,37 @@ def drawing(found: list[Run], shown: list[Run], view: View) -> dict:
                 "zero": plot.signed,
                 "signed": plot.signed,
                 "decimals": plot.decimals,
-                "lines": [line for it in pairs for line in lines(plot, *it, styles, view)],
-                "marks": [mark for it in pairs for mark in marks(*it, styles, view)],
+                "lines": [line for it in of for line in lines(plot, *it, styles, view)],
+                "marks": [mark for it in of for mark in marks(*it, styles, view)],
             }
             for plot in PLOTS
-            if (pairs := [(run, it) for run in drawn if (it := plot.of(run)) and it.history])
+            if (of := sources(plot, drawn))
         ],
     }
 
 
-def along(run: Run, view: View) -> list[float]:
-    """Where the run's epochs lie on the x axis."""
-    return minutes(run) if view.by_minutes else [record["epoch"] for record in run.history]
+def sources(plot: Plot, drawn: list[Run]) -> list[tuple[Run, int, Run]]:
+    """(run, epochs before, the training whose history is drawn for it); each training once."""
+    own = {run.path for run in drawn}
+    return [
+        (run, before, source)
+        for run in drawn
+        for before, source in plot.of(run)
+        if source.history and (source.path == run.path or source.path not in own)
+    ]
+
+
+def epochs_along(source: Run, before: int) -> list[int]:
+    return [before + record["epoch"] for record in source.history]
+
+
+def along(source: Run, before: int, view: View) -> list[float]:
+    """Where the training's epochs lie on the x axis."""
+    return minutes(source) if view.by_minutes else epochs_along(source, before)
 
 
 def lines(
-    plot: Plot, run: Run, source: Run, styles: dict[str, LineStyle], view: View
+    plot: Plot, run: Run, before: int, source: Run, styles: dict[str, LineStyle], view: View
 ) -> list[dict]:
     """The columns of `source`, in the run's colours; smoothed, the true values faintly behind them.
 
@@ -251,14 +272,14 @@ def lines(
         true = {
             "run": source.name,
             "name": name,
-            "x": along(source, view),
+            "x": along(source, before, view),
             "y": column(source),
             "colour": own.lighter if training else own.colour,
             "dashed": training,  # what is measured on training pictures
             "faint": bool(view.smoothing),
             "sign": own.sign,
             "read": True,
-            "epochs": [record["epoch"] for record in source.history] if view.by_minutes else None,
+            "epochs": epochs_along(source, before) if view.by_minutes else None,
         }
         found.append(true)
         if view.smoothing:
@@ -267,15 +288,18 @@ def lines(
     return found
 
 
-def marks(run: Run, source: Run, styles: dict[str, LineStyle], view: View) -> list[dict]:
-    """Where the training of `source` changed its manner, as far as it has come."""
-    epochs = [0, *(record["epoch"] for record in source.history)]
-    start = source.seconds_before / 60 if view.by_minutes else 0
-    places = [start, *along(source, view)]
+def marks(
+    run: Run, before: int, source: Run, styles: dict[str, LineStyle], view: View
+) -> list[dict]:
+    """Where the training of `source` changed its manner, as far as it has come, and where it went
+    on from another one."""
+    epochs = [before, *epochs_along(source, before)]
+    start = source.seconds_before / 60 if view.by_minutes else before
+    places = [start, *along(source, before, view)]
     return [
-        {"x": float(np.interp(stage.after, epochs, places)), "colour": styles[run.name].colour}
-        for stage in stages(source)
-        if 0 < stage.after < epochs[-1]
+        {"x": float(np.interp(when, epochs, places)), "colour": styles[run.name].colour}
+        for when in (before + stage.after for stage in stages(source))
+        if 0 < when < epochs[-1]
     ]
 
 
