@@ -35,7 +35,7 @@ from vitdemo.training import Preprocessing, autocast_helps, pick_device  # noqa:
 from vitdemo.training.devices import keep_memory  # noqa: E402
 from vitdemo.training.pretraining import make_trainer  # noqa: E402
 
-USUAL = ("vit-plain", "vit-scratch", "conv-baseline")  # beside the usual loop
+USUAL = ("vit-plain", "vit-scratch-cpu", "conv-baseline")  # beside the usual loop
 RECIPES = ("vit-plain", "vit-best", "vit-conv-stem", "resnet18")
 TARGETS = (0.90, 0.94)
 

@@ -142,7 +142,7 @@ RECIPES: dict[str, dict] = {
         "summary": "our own small ViT from scratch: first without labels, then with AutoAugment",
         "note": "Half of the patches at a time (PatchDropout, Liu et al. 2022), all of them in "
         "the last epochs. 90.40 % of CIFAR-10's test pictures; 67 minutes on two cores of an AMD "
-        "EPYC (Genoa), 2026-11-21, after 15 without labels. It ships.",
+        "EPYC (Genoa), 2026-11-21, after 15 without labels. Its curves and answers ship.",
         "pretrained": True,
         "epochs": 50,
         "batch_size": 256,
@@ -152,23 +152,23 @@ RECIPES: dict[str, dict] = {
         "patch_dropout": 0.5,
         "whole_epochs": 8,
     },
-    "vit-scratch-masked": {
+    "vit-scratch-cpu-masked": {
         "base": "vit-small-masked",
-        "summary": "vit-scratch's model without labels, as a masked autoencoder",
+        "summary": "vit-scratch-cpu's model without labels, as a masked autoencoder",
         "model": vit(192, 6, 6, init="mimetic"),
         "note": "He et al. 2022: three quarters of the patches hidden, flip and crop alone. 26 "
         "minutes on two cores of an AMD EPYC (Turin) that had other work too, 2026-11-25.",
     },
-    "vit-scratch": {
+    "vit-scratch-cpu": {
         "base": "vit-small-pretrained",
-        "summary": "our own plain ViT from scratch: first without labels, then with the "
+        "summary": "a wider one for a plain CPU from scratch: first without labels, then with the "
         "convolutional baseline as its teacher",
         "model": vit(192, 6, 6, init="mimetic"),
         "note": "Half of each target is what conv-baseline answers to the same pixels (Hinton et "
         "al. 2015; Touvron et al. 2021 teach a ViT by a convolutional network), which was itself "
         "trained on CIFAR-10 alone. 54 epochs, begun with 120: 91.66 % of CIFAR-10's test "
         "pictures; 108 minutes of epochs on two cores of an AMD EPYC (Turin) that had other work "
-        "too, 2026-11-25. 40 epochs at once: 91.32 %. It ships.",
+        "too, 2026-11-25. 40 epochs at once: 91.32 %. vit-best ships.",
         "teacher": "assets/runs/conv-baseline",
         "label_smoothing": 0.0,
         "epochs": 48,
@@ -192,62 +192,48 @@ RECIPES: dict[str, dict] = {
         "patch_dropout": 0.5,
         "whole_epochs": 6,
     },
-    "vit-best": {
-        "summary": "meant to be the best plain ViT from scratch on CIFAR-10 alone, for a GPU",
-        "model": vit(192, 12, 3, drop_path_rate=0.1, init="mimetic"),
-        "note": "DeiT's sizes with CIFAR-10's AutoAugment; made to end within 10 minutes on one "
-        "H200 from 80,000 pictures a second on. 93.58 % reported elsewhere for width 192, depth "
-        "9, 100 epochs of 3 views (its repository's default). Not measured here yet.",
-        "epochs": 600,
-        "batch_size": 1024,
-        "learning_rate": 2e-3,
-        "warmup_epochs": 10,
-        "clip_norm": 1.0,
-        "policy": "auto",
-        "mixup": 0.8,
-        "cutmix": 1.0,
-        "unmixed_epochs": 90,
-        "label_smoothing": 0.1,
-        "ema_decay": 0.998,
-    },
     "vit-best-masked": {
-        "summary": "vit-best's model without labels, as a masked autoencoder; where another begins",
-        "model": vit(192, 12, 3, init="mimetic"),
+        "summary": "vit-best's model without labels, as a masked autoencoder; where it begins",
+        "model": vit(192, 9, 6, init="mimetic"),
         "note": "He et al. 2022: three quarters of the patches hidden, flip and crop alone. Not "
         "measured here yet.",
-        "epochs": 1600,
-        "batch_size": 2048,
-        "learning_rate": 1.5e-3,
+        "epochs": 150,
+        "batch_size": 1024,
+        "learning_rate": 2e-3,
         "betas": (0.9, 0.95),
-        "warmup_epochs": 40,
+        "warmup_epochs": 10,
         "clip_norm": 1.0,
         "mask_ratio": 0.75,
     },
-    "vit-best-pretrained": {
-        "base": "vit-best",
-        "summary": "vit-best from the weights of vit-best-masked, for half as long",
-        "note": "Self-supervision on the training pictures alone, in DINO's manner, is reported "
-        "elsewhere to lift 93.58 % to 96.41 %. Not measured here yet.",
+    "vit-best": {
+        "base": "vit-best-masked",
+        "summary": "our best plain ViT from scratch, for a GPU: first without labels, then with "
+        "the convolutional baseline as its teacher",
+        "model": vit(192, 9, 6, drop_path_rate=0.1, init="mimetic"),
+        "note": "Not measured here yet.",
+        "betas": (0.9, 0.999),
+        "mask_ratio": 0.0,
         "pretrained": True,
-        "epochs": 300,
-        "unmixed_epochs": 45,
-        "layer_decay": 0.85,
-    },
-    "vit-best-distilled": {
-        "base": "vit-best",
-        "summary": "vit-best with resnet18 as its teacher",
-        "note": "Half of each target is what runs/resnet18 answers to the same pixels (Hinton et "
-        "al. 2015; Beyer et al. 2022). Not measured here yet.",
-        "teacher": "runs/resnet18",
+        "teacher": "assets/runs/conv-baseline",
+        "epochs": 400,
+        "policy": "auto",
+        "mixup": 0.2,
+        "cutmix": 1.0,
+        "unmixed_epochs": 80,
+        "patch_dropout": 0.5,
+        "whole_epochs": 40,
+        "ema_decay": 0.998,
     },
     "vit-conv-stem": {
         "base": "vit-best",
-        "summary": "vit-best with two convolution-and-pool stages before the tokens",
+        "summary": "vit-best, less deep, with two convolution-and-pool stages before the tokens",
+        "model": vit(192, 6, 3, drop_path_rate=0.1, init="mimetic", stem="conv"),
         "note": "The stem of CCT-7/3x2, of which 95.04 % is reported elsewhere. Not measured here "
         "yet.",
-        "options": {"stem": "conv"},
-        "epochs": 400,
-        "unmixed_epochs": 60,
+        "pretrained": False,
+        "epochs": 200,
+        "unmixed_epochs": 40,
+        "whole_epochs": 20,
     },
     "vit-plain": {
         "summary": "what a basic training gives: crop and flip, AdamW, cosine",
@@ -377,10 +363,18 @@ RECIPES: dict[str, dict] = {
         "note": "Jordan's widths for 95.0 %, which is reported elsewhere after 15 epochs of 50,000 "
         "pictures, with six views of each test picture. One view here, and 45,000 pictures: "
         "94.09 % of CIFAR-10's test pictures, 46 minutes of epochs on two cores of an Intel Xeon "
-        "with AMX; with 18 epochs 93.86 %; 2026-11-24. It ships.",
+        "with AMX; with 18 epochs 93.86 %; 2026-11-24. conv-augmented ships.",
         "epochs": 30,
         "crop_padding": 4,
         "cutout": 8,
+    },
+    "conv-augmented": {
+        "base": "conv-wide",
+        "summary": "conv-wide with AutoAugment, for a GPU",
+        "note": "Not measured here yet.",
+        "epochs": 70,
+        "policy": "auto",
+        "label_smoothing": 0.1,
     },
     "resnet18": {
         "summary": "the convolutional baseline: SGD with Nesterov momentum, cutout",
