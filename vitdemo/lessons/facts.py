@@ -20,7 +20,7 @@ from vitdemo.metrics.recipe_ablation import ablation_of, ablations
 from vitdemo.metrics.tested_runs import sound_evaluation
 from vitdemo.models import CONVOLUTIONAL, count_macs, count_parameters, prefix_token_names
 from vitdemo.models.cost import pair_macs
-from vitdemo.runs import Run
+from vitdemo.runs import Run, lineage
 from vitdemo.workbench import Workbench
 
 PICTURE = Path(__file__).parents[2] / "assets" / "photos" / "cat.jpg"  # of all lessons
@@ -177,7 +177,7 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "name": lambda workbench, run: run.name,
     "image": lambda workbench, run: str(run.spec.image_size),
     "classes": lambda workbench, run: str(len(run.classes)),
-    "epochs": lambda workbench, run: str(len(run.history)),
+    "epochs": lambda workbench, run: str(lineage(run)[-1][0] + len(run.history)),
     "parameters": _of_model(lambda model, run: f"{count_parameters(model) / 1e6:.1f}"),  # millions
     "macs": _of_model(lambda model, run: f"{count_macs(model, run.spec.image_size) / 1e6:.0f}"),
     # Of Vision Transformers

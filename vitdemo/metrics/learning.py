@@ -100,14 +100,15 @@ def images_per_second(run: Run) -> float | None:
 
 
 def reached(run: Run, shares: Sequence[float]) -> list[Reached]:
-    """When the run first had these shares of validation accuracy, of those that it had."""
-    found = []
-    for share in shares:
-        for record, total in zip(run.history, minutes(run), strict=True):
-            if record["val_accuracy"] >= share:
-                found.append(Reached(share, record["epoch"], total))
-                break
-    return found
+    """When the run, or a training of its `runs.lineage`, first had these shares of validation
+    accuracy, of those that it had."""
+    epochs = [
+        (record["val_accuracy"], before + record["epoch"], total)
+        for before, training in lineage(run)
+        for record, total in zip(training.history, minutes(training), strict=True)
+    ]
+    first = ((share, next((it for it in epochs if it[0] >= share), None)) for share in shares)
+    return [Reached(share, *it[1:]) for share, it in first if it]
 
 
 def milestone_rows(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
@@ -149,7 +150,7 @@ def epoch_of_weights(run: Run) -> int:
 
 
 def stages(run: Run) -> list[Stage]:
-    """When the run's training changes its manner, in order of time."""
+    """When the run's training changes its manner, in order of time; up to where it was ended."""
     head, epochs = setting(run, "head_epochs"), setting(run, "epochs")
     warmup, resting = setting(run, "warmup_epochs"), setting(run, "unmixed_epochs")
     total = head + epochs
@@ -169,7 +170,8 @@ def stages(run: Run) -> list[Stage]:
         found.append(Stage(total - whole, "no patch is dropped from here on"))
     if setting(run, "patience") and (best := record_of_weights(run)):
         found.append(Stage(best["epoch"], "lowest validation loss: these weights are kept"))
-    return sorted(found, key=lambda stage: stage.after)
+    end = run.config.get("stopped", {}).get("epoch", math.inf)
+    return sorted((stage for stage in found if stage.after < end), key=lambda stage: stage.after)
 
 
 def _origin_words(run: Run) -> str:
