@@ -28,6 +28,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import usual  # noqa: E402
 from vitdemo import data, runs  # noqa: E402
+from vitdemo.metrics.learning import reached, whole  # noqa: E402
 from vitdemo.models import build_model, count_macs  # noqa: E402
 from vitdemo.recipes import Recipe, get_recipe  # noqa: E402
 from vitdemo.runs.provenance import device_name, package_versions  # noqa: E402
@@ -155,8 +156,8 @@ def synchronise(device: torch.device) -> None:
 
 def seconds_to(run: runs.Run, target: float) -> float | None:
     """Time of all epochs up to the first whose validation accuracy is at least `target`."""
-    epochs = zip(run.history, run.elapsed, strict=True)
-    return next((seconds for record, seconds in epochs if record["val_accuracy"] >= target), None)
+    found = reached(whole(run), [target])
+    return 60 * found[0].minutes if found else None
 
 
 def print_times(folders: list[Path]) -> None:

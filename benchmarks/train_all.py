@@ -1,12 +1,12 @@
 """Train several recipes within a given time, and go on with them the next time.
 
-    python benchmarks/train_all.py vit-best resnet18 --minutes 8.5
+    python benchmarks/train_all.py conv-augmented resnet18 --minutes 8.5
     python benchmarks/train_all.py vit-plain vit-plain-ema vit-plain-mixed --minutes 8.5 --at-once 3
 
 Each recipe is a `train.py` of its own, in the order given: those that are finished are left
 alone, those that were stopped are resumed. Several at once share the device, which pays where
 batches are small; their times are then not those of the device. A word may carry options:
-"vit-best --seed 1 --out runs/vit-best-1".
+"resnet18 --seed 1 --out runs/resnet18-1".
 """
 
 import argparse

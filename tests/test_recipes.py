@@ -51,7 +51,7 @@ def test_the_best_scratch_models_stay_small_and_end_unmixed(name):
     recipe = RECIPES[name]
     assert count_parameters(build_model(recipe.model, 10)) <= 5.5e6
     assert recipe.unmixed_epochs * 5 == recipe.epochs
-    assert recipe.model.family == "vit"
+    assert recipe.pretrained == (recipe.model.options.get("stem", "patch") == "patch")
 
 
 @pytest.mark.parametrize("field", ["mixup", "cutmix", "patch_dropout"])

@@ -47,7 +47,7 @@ class Film:
 def filmed(workbench: Workbench) -> list[Run]:
     """The runs that kept weights of their epochs and have attention, those in training too."""
     vits = (run for run in workbench.runs()[0] if run.spec.family not in CONVOLUTIONAL)
-    return [run for run in vits if runs.kept_weights(run)]
+    return [run for run in vits if runs.kept_epochs(run) or runs.kept_weights(run)]
 
 
 def film(workbench: Workbench, run: Run, image: Image.Image) -> Film:
@@ -62,7 +62,8 @@ def film(workbench: Workbench, run: Run, image: Image.Image) -> Film:
     for each in kept:
         written = runs.weights_path(each.run.path, each.own).stat().st_mtime_ns
         key = (_frame, each.run.path, each.own, written, seen)
-        make = partial(_kept_frame, each, workbench.device, pixels)
+        _, own = workbench.input(each.run.preprocessing, image)
+        make = partial(_kept_frame, each, workbench.device, own)
         frames.append(workbench.cache.get_or_make(key, make))
     used = epoch_of_weights(run)
     if run.has_weights and used and used not in epochs:

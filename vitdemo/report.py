@@ -44,6 +44,7 @@ from vitdemo.metrics.learning import (
     reasons,
     record_of_weights,
     stages,
+    whole,
 )
 from vitdemo.metrics.paired import holm, mcnemar_sentence, p_words
 from vitdemo.metrics.recipe_ablation import ablation_of, ablations, conclusion, gain_rows
@@ -176,7 +177,7 @@ def learning(drawn: Sequence[Run], order: Sequence[str] = ()) -> dict | None:
             )
             for title, unit, zero in PLOTS
         ],
-        "milestones": Table(*milestone_rows(drawn)),
+        "milestones": Table(*milestone_rows([whole(run) for run in drawn])),
         "stages": [(run.name, stages(run)) for run in drawn],
         "below_validation": [
             {
@@ -194,7 +195,7 @@ def learning(drawn: Sequence[Run], order: Sequence[str] = ()) -> dict | None:
 def curves(runs: Sequence[Run], styles: dict[str, LineStyle], title: str) -> list[Curve]:
     """The lines of one of `PLOTS`; of more than `MANY` runs those of training are left out."""
     drawn = []
-    for run in runs:
+    for run in map(whole, runs):
         epochs = [record["epoch"] for record in run.history]
         for values, training in zip(columns(run, title), (False, True), strict=False):
             if not training or len(runs) <= MANY:

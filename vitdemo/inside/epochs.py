@@ -44,12 +44,13 @@ def across_epochs(
     if not kept:
         return
     check_attention(run, workbench.model(run))
-    _, pixels = workbench.input(run.preprocessing, image)
     for each in kept:
         # Not kept in memory: twelve models of one run would push out what others look at.
         model = runs.load_model(each.run, workbench.device, each.own)
+        _, pixels = workbench.input(each.run.preprocessing, image)
         yield _epoch_map(model, run, each.epoch, pixels, layer)
     if epoch_of_weights(run) not in [each.epoch for each in kept]:
+        _, pixels = workbench.input(run.preprocessing, image)
         yield _epoch_map(workbench.model(run), run, None, pixels, layer)
 
 
@@ -59,7 +60,7 @@ def with_epochs(workbench: Workbench) -> list[str]:
     return [run.name for run in vits if runs.kept_weights(run)]
 
 
-def thinned(kept: list, most: int) -> list:
+def thinned(kept: list[runs.Kept], most: int) -> list[runs.Kept]:
     """At most `most` of them: the first, the last, and those evenly between."""
     places = np.linspace(0, len(kept) - 1, min(most, len(kept))).round().astype(int)
     return [kept[place] for place in places]

@@ -15,12 +15,12 @@ from vitdemo.inputs import load_image, visible_square
 from vitdemo.inside.attention_distance import distances_of
 from vitdemo.metrics import accuracy, confusion, most_confused, percent, signed
 from vitdemo.metrics.calibrated_runs import calibration
-from vitdemo.metrics.learning import record_of_weights
+from vitdemo.metrics.learning import record_of_weights, whole
 from vitdemo.metrics.recipe_ablation import ablation_of, ablations
 from vitdemo.metrics.tested_runs import sound_evaluation
 from vitdemo.models import CONVOLUTIONAL, count_macs, count_parameters, prefix_token_names
 from vitdemo.models.cost import pair_macs
-from vitdemo.runs import Run, lineage
+from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 
 PICTURE = Path(__file__).parents[2] / "assets" / "photos" / "cat.jpg"  # of all lessons
@@ -177,7 +177,7 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "name": lambda workbench, run: run.name,
     "image": lambda workbench, run: str(run.spec.image_size),
     "classes": lambda workbench, run: str(len(run.classes)),
-    "epochs": lambda workbench, run: str(lineage(run)[-1][0] + len(run.history)),
+    "epochs": lambda workbench, run: str(len(whole(run).history)),
     "parameters": _of_model(lambda model, run: f"{count_parameters(model) / 1e6:.1f}"),  # millions
     "macs": _of_model(lambda model, run: f"{count_macs(model, run.spec.image_size) / 1e6:.0f}"),
     # Of Vision Transformers

@@ -6,7 +6,7 @@ that `Recipe` gives it.
 
 import math
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from statistics import median
 from typing import Any
 
@@ -100,15 +100,14 @@ def images_per_second(run: Run) -> float | None:
 
 
 def reached(run: Run, shares: Sequence[float]) -> list[Reached]:
-    """When the run, or a training of its `runs.lineage`, first had these shares of validation
-    accuracy, of those that it had."""
-    epochs = [
-        (record["val_accuracy"], before + record["epoch"], total)
-        for before, training in lineage(run)
-        for record, total in zip(training.history, minutes(training), strict=True)
-    ]
-    first = ((share, next((it for it in epochs if it[0] >= share), None)) for share in shares)
-    return [Reached(share, *it[1:]) for share, it in first if it]
+    """When the run first had these shares of validation accuracy, of those that it had."""
+    found = []
+    for share in shares:
+        for record, total in zip(run.history, minutes(run), strict=True):
+            if record["val_accuracy"] >= share:
+                found.append(Reached(share, record["epoch"], total))
+                break
+    return found
 
 
 def milestone_rows(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
@@ -144,13 +143,31 @@ def record_of_weights(run: Run) -> dict | None:
 def epoch_of_weights(run: Run) -> int:
     """The epoch whose weights the run has, counted through its `runs.lineage`; 0 before one has
     ended."""
-    (before, _) = lineage(run)[-1]
     record = record_of_weights(run)
-    return before + record["epoch"] if record else 0
+    return lineage(run)[-1][0] + record["epoch"] if record else 0
+
+
+def whole(run: Run) -> Run:
+    """`run` with the history of all trainings of its `runs.lineage`, epochs and seconds counted
+    from the first of them on."""
+    line = lineage(run)
+    history = [r | {"epoch": before + r["epoch"]} for before, each in line for r in each.history]
+    started = {"started_from": line[0][1].config.get("started_from")}
+    return replace(run, history=history, config=run.config | started) if line[1:] else run
 
 
 def stages(run: Run) -> list[Stage]:
-    """When the run's training changes its manner, in order of time; up to where it was ended."""
+    """When the trainings of the run's `runs.lineage` change their manner, in order of time, counted
+    as in `whole`."""
+    return [
+        replace(stage, after=before + stage.after)
+        for before, training in lineage(run)
+        for stage in _own_stages(training)
+    ]
+
+
+def _own_stages(run: Run) -> list[Stage]:
+    """Those of its own recipe, up to where it was ended before its time."""
     head, epochs = setting(run, "head_epochs"), setting(run, "epochs")
     warmup, resting = setting(run, "warmup_epochs"), setting(run, "unmixed_epochs")
     total = head + epochs
@@ -170,8 +187,8 @@ def stages(run: Run) -> list[Stage]:
         found.append(Stage(total - whole, "no patch is dropped from here on"))
     if setting(run, "patience") and (best := record_of_weights(run)):
         found.append(Stage(best["epoch"], "lowest validation loss: these weights are kept"))
-    end = run.config.get("stopped", {}).get("epoch", math.inf)
-    return sorted((stage for stage in found if stage.after < end), key=lambda stage: stage.after)
+    end = run.history[-1]["epoch"] if "stopped" in run.config and run.history else math.inf
+    return sorted((stage for stage in found if stage.after <= end), key=lambda stage: stage.after)
 
 
 def _origin_words(run: Run) -> str:

@@ -142,7 +142,7 @@ RECIPES: dict[str, dict] = {
         "summary": "our own small ViT from scratch: first without labels, then with AutoAugment",
         "note": "Half of the patches at a time (PatchDropout, Liu et al. 2022), all of them in "
         "the last epochs. 90.40 % of CIFAR-10's test pictures; 67 minutes on two cores of an AMD "
-        "EPYC (Genoa), 2026-11-21, after 15 without labels. Its curves and answers ship.",
+        "EPYC (Genoa), 2026-11-21, after 15 without labels.",
         "pretrained": True,
         "epochs": 50,
         "batch_size": 256,
@@ -394,7 +394,7 @@ RECIPES: dict[str, dict] = {
         "summary": "the convolutional baseline in 12 epochs, for a plain CPU",
         "note": "One cycle of the learning rate (Smith & Topin 2017) on flip and crop alone. "
         "91.11 % of CIFAR-10's test pictures; 107 minutes on two cores of an AMD EPYC (Genoa) "
-        "that had other work too, 2026-11-22. Its curves and answers ship.",
+        "that had other work too, 2026-11-22.",
         "epochs": 12,
         "batch_size": 128,
         "learning_rate": 0.1,

@@ -49,6 +49,11 @@ RECORD_FIELDS = (
     "images_per_second",
 )
 MOST_ORIGINS = 8  # trainings that a run is followed back through
+TRAINING_OPTIONS = (
+    "drop_rate",
+    "drop_path_rate",
+    "init",
+)  # of a model, which its answers never ask
 
 
 @dataclass(frozen=True)
@@ -345,16 +350,18 @@ def pretraining(run: Run) -> Run | None:
 def origins(run: Run) -> Iterator[Run]:
     """The training that `run` started from, then that which came before it, ..., as long as their
     folders lie beside run's. Another training that has its name since is not it."""
+    seen = {run.path}
     for _ in range(MOST_ORIGINS):
         origin = run.origin
         if not (name := origin.get("run")):
             return
         try:
             run = _read(run.path.parent / Path(str(name)).name)
-        except RunError:  # it is not here
+        except (RunError, OSError, ValueError):  # it is not here, or cannot be read
             return
-        if run.config.get("started") != origin.get("started"):
+        if run.path in seen or run.config.get("started") != origin.get("started"):
             return
+        seen.add(run.path)
         yield run
 
 
@@ -442,14 +449,22 @@ class Kept:
 
 def lineage(run: Run) -> list[tuple[int, Run]]:
     """`run` and, before it, the trainings with labels of the same model that it goes on from, first
-    to last, where their folders lie beside it: (epochs before, training)."""
-    line = [run]
-    for origin in origins(run):
-        if origin.is_masked or (origin.spec, origin.classes) != (run.spec, run.classes):
+    to last, where their folders lie beside it: (epochs before, training up to where one left it).
+    """
+    line, counts = [run], run.epochs_before
+    for origin, epochs in zip(origins(run), counts, strict=False):
+        if origin.is_masked or _shape(origin) != _shape(run):
             break
-        line.append(origin)
-    epochs = run.epochs_before[: len(line) - 1]  # of each that came before, the latest first
-    return [(sum(epochs[i:]), training) for i, training in enumerate(line)][::-1]
+        history = [record for record in origin.history if record["epoch"] <= epochs]
+        line.append(replace(origin, history=history))
+    counts = counts[: len(line) - 1]  # of each that came before, the latest first
+    return [(sum(counts[i:]), training) for i, training in enumerate(line)][::-1]
+
+
+def _shape(run: Run) -> tuple:
+    """What two runs of the same model have alike: all but how it trains."""
+    options = {k: v for k, v in run.spec.options.items() if k not in TRAINING_OPTIONS}
+    return replace(run.spec, options=options), run.classes
 
 
 def kept_weights(run: Run) -> list[Kept]:

@@ -41,11 +41,9 @@ def knows(weights: Path | None, classes: tuple[str, ...]) -> bool:
     """Whether a run left `weights` that was trained to tell these very classes apart."""
     source = runs.source_of(weights) if weights else None
     try:
-        config = runs.read_config(source[0]) if source else {}
-    except RunError:
+        return bool(source) and runs.read_run(source[0]).classes == classes
+    except RunError:  # it was trained without labels, or is no run
         return False
-    learnt = not config.get("recipe", {}).get("mask_ratio", 0)  # without labels, it has no answers
-    return learnt and config.get("classes") == list(classes)
 
 
 def teacher_of(

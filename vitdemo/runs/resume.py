@@ -89,4 +89,5 @@ def continue_folder(folder: Path, trainer: Trainer, argv: list[str]) -> None:
             {"after_epoch": trainer.epoch} | changed | made_with(trainer, argv),
         ]
         recipe = config["recipe"] | {"epochs": epochs}
+        config.pop("stopped", None)  # where it was ended before
         runs.write_config(folder, config | {"recipe": recipe, "resumed": resumed})

@@ -21,6 +21,7 @@ from vitdemo.metrics.learning import (
     record_of_weights,
     smoothed,
     stages,
+    whole,
 )
 from vitdemo.metrics.recipe_ablation import ablations
 from vitdemo.page.components.article import (
@@ -39,7 +40,7 @@ from vitdemo.page.kit import HIDDEN, KEPT_SECONDS, LIGHT_QUEUE, QUIET, offer_dow
 from vitdemo.page.look.tab import Look
 from vitdemo.page.training import here
 from vitdemo.report import report, report_name
-from vitdemo.runs import RECORD_FIELDS, Run, lineage, pretraining
+from vitdemo.runs import RECORD_FIELDS, Run, pretraining
 from vitdemo.workbench import Workbench
 
 SECONDS = 4  # between two looks at the run folders
@@ -66,8 +67,7 @@ class Plot:
     decimals: int | None = None  # None: four digits
     log: bool = False  # whether the logarithmic scale is for it
     signed: bool = False  # whether 0 is drawn and a plus said
-    of: Callable[[Run], list[tuple[int, Run]]] = lineage  # whose histories it draws, and of each
-    # the epochs before it
+    of: Callable[[Run], Run | None] = whole  # whose history it draws
 
 
 def _column(field: str, scale: float = 1) -> Callable[[Run], list[float]]:
@@ -81,11 +81,6 @@ def _both(field: str, scale: float = 1) -> dict[str, Callable[[Run], list[float]
     }
 
 
-def _without_labels(run: Run) -> list[tuple[int, Run]]:
-    source = pretraining(run)
-    return [(0, source)] if source else []
-
-
 RATE = {"learning rate": _column("learning_rate")}
 MASKED = "Masked pre-training, without labels: error of the hidden patches"
 GAP = "Generalisation gap: training minus validation accuracy"
@@ -95,7 +90,7 @@ PLOTS = (
     Plot(GAP, "points", {"gap": gap}, decimals=2, signed=True),
     Plot("Learning rate at the epoch's end", "learning rate", RATE, log=True),
     Plot("Time of an epoch", "seconds", {"seconds": _column("epoch_seconds")}, decimals=1),
-    Plot(MASKED, "mean squared error", _both("loss"), log=True, of=_without_labels),
+    Plot(MASKED, "mean squared error", _both("loss"), log=True, of=pretraining),
 )
 
 
@@ -220,7 +215,7 @@ def drawing(found: list[Run], shown: list[Run], view: View) -> dict:
         "plots": [
             {
                 "title": plot.title,
-                "label": f"{plot.title} of {', '.join({it[0].name: it for it in of})}, by {by}",
+                "label": f"{plot.title} of {', '.join(run.name for run, _ in pairs)}, by {by}",
                 "unit": plot.unit,
                 "x": by,
                 "whole": not view.by_minutes,
@@ -228,37 +223,22 @@ def drawing(found: list[Run], shown: list[Run], view: View) -> dict:
                 "zero": plot.signed,
                 "signed": plot.signed,
                 "decimals": plot.decimals,
-                "lines": [line for it in of for line in lines(plot, *it, styles, view)],
-                "marks": [mark for it in of for mark in marks(*it, styles, view)],
+                "lines": [line for it in pairs for line in lines(plot, *it, styles, view)],
+                "marks": [mark for it in pairs for mark in marks(*it, styles, view)],
             }
             for plot in PLOTS
-            if (of := sources(plot, drawn))
+            if (pairs := [(run, it) for run in drawn if (it := plot.of(run)) and it.history])
         ],
     }
 
 
-def sources(plot: Plot, drawn: list[Run]) -> list[tuple[Run, int, Run]]:
-    """(run, epochs before, the training whose history is drawn for it); each training once."""
-    own = {run.path for run in drawn}
-    return [
-        (run, before, source)
-        for run in drawn
-        for before, source in plot.of(run)
-        if source.history and (source.path == run.path or source.path not in own)
-    ]
-
-
-def epochs_along(source: Run, before: int) -> list[int]:
-    return [before + record["epoch"] for record in source.history]
-
-
-def along(source: Run, before: int, view: View) -> list[float]:
-    """Where the training's epochs lie on the x axis."""
-    return minutes(source) if view.by_minutes else epochs_along(source, before)
+def along(run: Run, view: View) -> list[float]:
+    """Where the run's epochs lie on the x axis."""
+    return minutes(run) if view.by_minutes else [record["epoch"] for record in run.history]
 
 
 def lines(
-    plot: Plot, run: Run, before: int, source: Run, styles: dict[str, LineStyle], view: View
+    plot: Plot, run: Run, source: Run, styles: dict[str, LineStyle], view: View
 ) -> list[dict]:
     """The columns of `source`, in the run's colours; smoothed, the true values faintly behind them.
 
@@ -272,14 +252,14 @@ def lines(
         true = {
             "run": source.name,
             "name": name,
-            "x": along(source, before, view),
+            "x": along(source, view),
             "y": column(source),
             "colour": own.lighter if training else own.colour,
             "dashed": training,  # what is measured on training pictures
             "faint": bool(view.smoothing),
             "sign": own.sign,
             "read": True,
-            "epochs": epochs_along(source, before) if view.by_minutes else None,
+            "epochs": [record["epoch"] for record in source.history] if view.by_minutes else None,
         }
         found.append(true)
         if view.smoothing:
@@ -288,18 +268,16 @@ def lines(
     return found
 
 
-def marks(
-    run: Run, before: int, source: Run, styles: dict[str, LineStyle], view: View
-) -> list[dict]:
-    """Where the training of `source` changed its manner, as far as it has come, and where it went
-    on from another one."""
-    epochs = [before, *epochs_along(source, before)]
-    start = source.seconds_before / 60 if view.by_minutes else before
-    places = [start, *along(source, before, view)]
+def marks(run: Run, source: Run, styles: dict[str, LineStyle], view: View) -> list[dict]:
+    """Where the training of `source` changed its manner, as far as it has come."""
+    epochs = [0, *(record["epoch"] for record in source.history)]
+    manner = stages(source if source.is_masked else run)
+    start = source.seconds_before / 60 if view.by_minutes else 0
+    places = [start, *along(source, view)]
     return [
-        {"x": float(np.interp(when, epochs, places)), "colour": styles[run.name].colour}
-        for when in (before + stage.after for stage in stages(source))
-        if 0 < when < epochs[-1]
+        {"x": float(np.interp(stage.after, epochs, places)), "colour": styles[run.name].colour}
+        for stage in manner
+        if 0 < stage.after < epochs[-1]
     ]
 
 
@@ -316,7 +294,7 @@ def learned(runs: list[Run], groups: dict[str, list[str]]) -> list[Piece]:
         return []
     return [
         Heading("How long to a validation accuracy"),
-        Table(*milestone_rows(drawn)),
+        Table(*milestone_rows([whole(run) for run in drawn])),
         *ablation_links([base for base, names in groups.items() if two_of(names, drawn)]),
         *stage_list(drawn),
         *(reasons_of(run) for run in drawn if below_validation(run)),
@@ -376,7 +354,7 @@ def epochs_of(runs: list[Run]) -> list[Piece]:
     rows = [
         [run.name, *(_cell(record[field]) for field in RECORD_FIELDS)]
         for run in runs
-        for record in run.history
+        for record in whole(run).history
     ]
     table = Table(["run", *RECORD_FIELDS], rows, file="vitdemo-epochs")
     return [Folded("Every epoch in numbers", [table])] if rows else []

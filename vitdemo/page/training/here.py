@@ -31,6 +31,7 @@ from vitdemo.page.kit import (
 from vitdemo.page.look.picture import TRUE_CLASS
 from vitdemo.page.look.tab import Look
 from vitdemo.page.training import live
+from vitdemo.runs import Run
 
 SECONDS = 2  # between two looks
 OFF = (
@@ -147,13 +148,13 @@ class TrainingPanel:
         newest = watched.name if watched else None
         if newest != followed and newest in [run.name for run in shown]:
             films, of, followed = films | {"value": newest}, newest, newest
-        return found, live.drawing(watched), others, films, followed, self.take(image, of)
+        return found, live.drawing(watched), others, films, followed, self.take(image, of, shown)
 
-    def take(self, image, of: str | None) -> str:
+    def take(self, image, of: str | None, shown: list[Run]) -> str:
         """The run's name, and what differs as soon as the film would, in a line of its own."""
-        kept = next((run for run in filmed(self.workbench) if run.name == of), None)
+        kept = next((run for run in shown if run.name == of), None)
         epochs = sorted((kept.path / "epochs").glob("*")) if kept else []
-        written = [path.stat().st_mtime_ns for path in epochs]
+        written = [path.stat().st_mtime_ns for path in epochs] or [kept and kept.stamp]
         picture = hash(as_key(image)) if image else None
         return f"{of or ''}\n{written[-1:]} {len(written)} {picture}"
 
