@@ -195,8 +195,8 @@ RECIPES: dict[str, dict] = {
     "vit-best-masked": {
         "summary": "vit-best's model without labels, as a masked autoencoder; where it begins",
         "model": vit(192, 9, 6, init="mimetic"),
-        "note": "He et al. 2022: three quarters of the patches hidden, flip and crop alone. Not "
-        "measured here yet.",
+        "note": "He et al. 2022: three quarters of the patches hidden, flip and crop alone. 141 "
+        "seconds of epochs on one H100 that had other trainings too, 2026-11-26. Its curve ships.",
         "epochs": 150,
         "batch_size": 1024,
         "learning_rate": 2e-3,
@@ -210,7 +210,11 @@ RECIPES: dict[str, dict] = {
         "summary": "our best plain ViT from scratch, for a GPU: first without labels, then with "
         "the convolutional baseline as its teacher",
         "model": vit(192, 9, 6, drop_path_rate=0.1, init="mimetic"),
-        "note": "Not measured here yet.",
+        "note": "Half of each target is what conv-baseline answers to the same, mixed pixels "
+        "(Beyer et al. 2022). 101 of 121 epochs: 92.56 % of CIFAR-10's test pictures, 3 minutes of "
+        "epochs on one H100 that had other trainings too; 93.03 % after eight more without "
+        "mixing on a core of an AMD EPYC (Turin); 2026-11-26. That ships; 400 epochs, as the "
+        "recipe stands, were not run.",
         "betas": (0.9, 0.999),
         "mask_ratio": 0.0,
         "pretrained": True,
@@ -228,8 +232,9 @@ RECIPES: dict[str, dict] = {
         "base": "vit-best",
         "summary": "vit-best, less deep, with two convolution-and-pool stages before the tokens",
         "model": vit(192, 6, 3, drop_path_rate=0.1, init="mimetic", stem="conv"),
-        "note": "The stem of CCT-7/3x2, of which 95.04 % is reported elsewhere. Not measured here "
-        "yet.",
+        "note": "The stem of CCT-7/3x2, of which 95.04 % is reported elsewhere. 159 of 210 epochs: "
+        "93.02 % of CIFAR-10's test pictures, 4 minutes of epochs on one H100 that had other "
+        "trainings too, 2026-11-26; vit-conv-stem-cpu ships.",
         "pretrained": False,
         "epochs": 200,
         "unmixed_epochs": 40,
@@ -238,7 +243,9 @@ RECIPES: dict[str, dict] = {
     "vit-plain": {
         "summary": "what a basic training gives: crop and flip, AdamW, cosine",
         "model": vit(256, 6, 8),
-        "note": "As student notebooks train it; 76.23 % reported elsewhere. Not measured here yet.",
+        "note": "As student notebooks train it; 76.23 % reported elsewhere. 81.40 % of CIFAR-10's "
+        "test pictures, 3 minutes of epochs on one H100 that had other trainings too, 2026-11-26. "
+        "Its curves and answers ship.",
         "epochs": 50,
         "learning_rate": 3e-4,
         "weight_decay": 1e-4,
@@ -371,7 +378,8 @@ RECIPES: dict[str, dict] = {
     "conv-augmented": {
         "base": "conv-wide",
         "summary": "conv-wide with AutoAugment, for a GPU",
-        "note": "Not measured here yet.",
+        "note": "94.97 % of CIFAR-10's test pictures, 70 seconds of epochs on one H100 that had "
+        "another training too, 2026-11-26. It ships.",
         "epochs": 70,
         "policy": "auto",
         "label_smoothing": 0.1,
@@ -441,7 +449,7 @@ RECIPES: dict[str, dict] = {
         "note": "Six epochs at batch 64, the first four with half of the patches: 97.29 % of "
         "CIFAR-10's test pictures; 52 minutes of epochs on two cores of an Intel Xeon with AMX, "
         "2026-11-24. That ships (four epochs, three with half of the patches: 96.95 %); ten "
-        "epochs, as the recipe stands, were not run.",
+        "epochs, as the recipe stands: 97.26 %, 131 seconds of epochs on one shared H100.",
         "epochs": 10,
         "batch_size": 128,
     },
