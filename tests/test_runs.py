@@ -309,3 +309,21 @@ def test_settings_of_another_kind_are_refused_where_they_are_read(run_copy, brok
     runs.write_config(run_copy, runs.read_config(run_copy) | broken)
     with pytest.raises(RunError, match="is not a run's"):
         runs.read_run(run_copy)
+
+
+def test_what_a_run_was_trained_on_begins_with_what_it_started_from(run_copy):
+    run = runs.read_run(run_copy)
+    before = {"run": "first", "epochs": 2, "device": "NVIDIA H200", "processes": 2}
+    before |= {
+        "started_from": {"run": "masked", "epochs": 4, "device": "NVIDIA H200", "processes": 2}
+    }
+    config = run.config | {"device": "AMD EPYC (1 thread)"}
+    runs.write_config(run_copy, config | {"started_from": before})
+    again = runs.read_run(run_copy)
+    assert again.device == "2 × NVIDIA H200, then AMD EPYC (1 thread)"
+    assert again.epochs_before == [2, 4]
+    runs.write_config(run_copy, config | {"started_from": before | {"device": None, "epochs": "?"}})
+    assert (
+        runs.read_run(run_copy).device == "2 × NVIDIA H200, then AMD EPYC (1 thread)"
+    )  # of the masked one
+    assert runs.read_run(run_copy).epochs_before == []

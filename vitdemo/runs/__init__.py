@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -99,10 +99,10 @@ class Run:
 
     @property
     def device(self) -> str | None:
-        """What it was trained on, as "NVIDIA H200"; "2 × NVIDIA H200" where processes shared."""
-        device, count = self.config.get("device"), self.config.get("processes")
-        device = device and plain_device(str(device))
-        return f"{count} × {device}" if device and isinstance(count, int) and count > 1 else device
+        """What it was trained on, as "NVIDIA H200"; "2 × NVIDIA H200" where processes shared;
+        "NVIDIA H200, then AMD EPYC" where the training that it started from had another one."""
+        found = [_device(config) for config in (self.config, *self._before)][::-1]
+        return ", then ".join(dict.fromkeys(filter(None, found))) or None
 
     @property
     def data_name(self) -> str | None:
@@ -128,11 +128,16 @@ class Run:
     @property
     def epochs_before(self) -> list[int]:
         """Of the training that this one started from, then of that which came before it, ..."""
-        found, origin = [], self.origin
-        while isinstance(origin, dict) and isinstance(epochs := origin.get("epochs"), int):
-            found.append(epochs)
+        epochs = (origin.get("epochs") for origin in self._before)
+        return list(takewhile(lambda count: isinstance(count, int), epochs))
+
+    @property
+    def _before(self) -> Iterator[dict]:
+        """What `config.json` says of each training before this one, the latest first."""
+        origin = self.origin
+        while isinstance(origin, dict) and origin:
+            yield origin
             origin = origin.get("started_from")
-        return found
 
     @property
     def seconds_before(self) -> float:
@@ -340,6 +345,13 @@ def read_run(folder: Path | str) -> Run:
             f"with --weights {run.path / WEIGHTS}."
         )
     return run
+
+
+def _device(config: dict) -> str | None:
+    """Of a training's `config.json`, or of what that says of another."""
+    device, count = config.get("device"), config.get("processes")
+    device = device and plain_device(str(device))
+    return f"{count} × {device}" if device and isinstance(count, int) and count > 1 else device
 
 
 def pretraining(run: Run) -> Run | None:
