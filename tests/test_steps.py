@@ -90,6 +90,10 @@ def test_a_signal_ends_the_epoch_and_keeps_what_there_is(tmp_path, monkeypatch):
     assert (stopped["epoch"], stopped["step"]) == (last["epoch"], 1) and last["epoch"] <= 2
     assert last["share"] == pytest.approx(1 / stopped["steps"])
     assert [line["epoch"] for line in read_steps(folder)][-1] == last["epoch"]
+    monkeypatch.setattr(bar, "show", show)
+    assert train_py("tiny", "--smoke", "--epochs", 4, "--out", folder, "--resume") == 0
+    run = runs.read_run(folder)  # it went on, and to its end
+    assert len(run.history) == 4 and "stopped" not in run.config
 
 
 def test_minutes_end_it_too(now):
