@@ -161,8 +161,8 @@ RECIPES: dict[str, dict] = {
     },
     "vit-scratch-cpu": {
         "base": "vit-small-pretrained",
-        "summary": "a wider one for a plain CPU from scratch: first without labels, then with the "
-        "convolutional baseline as its teacher",
+        "summary": "our own plain ViT from scratch, for a plain CPU: first without labels, then "
+        "with the convolutional baseline as its teacher",
         "model": vit(192, 6, 6, init="mimetic"),
         "note": "Half of each target is what conv-baseline answers to the same pixels (Hinton et "
         "al. 2015; Touvron et al. 2021 teach a ViT by a convolutional network), which was itself "
