@@ -164,7 +164,7 @@ def learning(drawn: Sequence[Run], order: Sequence[str] = ()) -> dict | None:
     """
     if not drawn:
         return None
-    names = [run.name for run in drawn]
+    names, wholes = [run.name for run in drawn], [whole(run) for run in drawn]
     styles, listed = line_styles(names, order or names), ", ".join(names)
     return {
         "styles": styles,
@@ -173,11 +173,11 @@ def learning(drawn: Sequence[Run], order: Sequence[str] = ()) -> dict | None:
             Drawn(
                 title,
                 f"{title} of {listed}, by epoch",
-                figures.svg(curve_plot(curves(drawn, styles, title), unit, zero=zero)),
+                figures.svg(curve_plot(curves(wholes, styles, title), unit, zero=zero)),
             )
             for title, unit, zero in PLOTS
         ],
-        "milestones": Table(*milestone_rows([whole(run) for run in drawn])),
+        "milestones": Table(*milestone_rows(wholes)),
         "stages": [(run.name, stages(run)) for run in drawn],
         "below_validation": [
             {
@@ -195,7 +195,7 @@ def learning(drawn: Sequence[Run], order: Sequence[str] = ()) -> dict | None:
 def curves(runs: Sequence[Run], styles: dict[str, LineStyle], title: str) -> list[Curve]:
     """The lines of one of `PLOTS`; of more than `MANY` runs those of training are left out."""
     drawn = []
-    for run in map(whole, runs):
+    for run in runs:
         epochs = [record["epoch"] for record in run.history]
         for values, training in zip(columns(run, title), (False, True), strict=False):
             if not training or len(runs) <= MANY:

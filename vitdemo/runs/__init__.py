@@ -49,11 +49,7 @@ RECORD_FIELDS = (
     "images_per_second",
 )
 MOST_ORIGINS = 8  # trainings that a run is followed back through
-TRAINING_OPTIONS = (
-    "drop_rate",
-    "drop_path_rate",
-    "init",
-)  # of a model, which its answers never ask
+TRAINING_OPTIONS = ("drop_rate", "drop_path_rate", "init")  # of a model: no answer asks for them
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ class Plot:
     decimals: int | None = None  # None: four digits
     log: bool = False  # whether the logarithmic scale is for it
     signed: bool = False  # whether 0 is drawn and a plus said
-    of: Callable[[Run], Run | None] = whole  # whose history it draws
+    of: Callable[[Run], Run | None] = lambda run: run  # whose history it draws
 
 
 def _column(field: str, scale: float = 1) -> Callable[[Run], list[float]]:
@@ -198,6 +198,7 @@ def drawing(found: list[Run], shown: list[Run], view: View) -> dict:
     if not drawn:
         return {"problems": [NO_EPOCH if shown else NONE_CHOSEN if found else NO_RUN]}
     names, by = [run.name for run in drawn], "minutes" if view.by_minutes else "epoch"
+    wholes = {run.name: whole(run) for run in drawn}
     styles, many = line_styles(names, [run.name for run in found]), len(drawn) > MANY
     note = f"Of more than {MANY} runs the validation curves alone are drawn." if many else ""
     return {
@@ -227,7 +228,11 @@ def drawing(found: list[Run], shown: list[Run], view: View) -> dict:
                 "marks": [mark for it in pairs for mark in marks(*it, styles, view)],
             }
             for plot in PLOTS
-            if (pairs := [(run, it) for run in drawn if (it := plot.of(run)) and it.history])
+            if (
+                pairs := [
+                    (run, it) for run in drawn if (it := plot.of(wholes[run.name])) and it.history
+                ]
+            )
         ],
     }
 
