@@ -36,7 +36,7 @@ from vitdemo.metrics import accuracy
 from vitdemo.models import build_model
 from vitdemo.recipes import RECIPES, Recipe, get_recipe, smoke_recipe
 from vitdemo.runs.evaluate import check_classes, evaluation_of, validation_of
-from vitdemo.runs.origin import knows, started_from, teacher_of
+from vitdemo.runs.origin import knows, source_of, started_from, teacher_of
 from vitdemo.runs.resume import continue_folder, recipe_to_resume, resumable
 from vitdemo.runs.steps import StepLog
 from vitdemo.runs.writer import Saver, check_free, command_line, describe, note_stop, prepare_folder
@@ -220,13 +220,14 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
     fingerprint = data.fingerprint(pictures, classes)
     saved = resumable(folder, fingerprint, recipe) if args.resume else None
     processes, device = join_processes(device)
+    origin = source_of(args.weights)
     torch.manual_seed(recipe.seed)
     model = build_model(
         recipe.model,
         len(classes),
         pretrained=recipe.pretrained and saved is None and not args.smoke,
         weights=args.weights,
-        keep_head=knows(args.weights, classes),
+        keep_head=knows(origin, classes),
     ).to(device)
     trainer = make_trainer(
         model,
@@ -248,7 +249,7 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
             continue_folder(folder, trainer, argv)
         else:
             config = describe(trainer, model, classes, source.name, fingerprint, argv)
-            prepare_folder(folder, trainer, config | started_from(args.weights))
+            prepare_folder(folder, trainer, config | started_from(origin))
     deadline = started + 60 * args.minutes if args.minutes else None
     stopper.by(trainer.clock)
     finished = train_to_the_end(trainer, folder, deadline)

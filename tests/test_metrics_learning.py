@@ -92,9 +92,9 @@ def test_smoothing_by_hand():
 
 def test_the_weights_are_the_last_epochs_or_those_of_the_lowest_validation_loss(run):
     found = with_history(run, *({"val_loss": loss} for loss in (0.9, 0.4, 0.4, 0.5)))
-    assert learning.record_of_weights(found)["epoch"] == 4
-    assert learning.record_of_weights(with_recipe(found, patience=8))["epoch"] == 2
-    assert learning.record_of_weights(with_history(run)) is None
+    assert found.record_of_weights["epoch"] == 4
+    assert with_recipe(found, patience=8).record_of_weights["epoch"] == 2
+    assert with_history(run).record_of_weights is None
 
 
 MIXED = {"head_epochs": 2, "warmup_epochs": 0.5, "mixup": 0.2, "unmixed_epochs": 3, "patience": 4}

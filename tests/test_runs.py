@@ -16,7 +16,7 @@ from vitdemo import runs
 from vitdemo.data import synthetic
 from vitdemo.errors import ModelError, PretrainingError, RunError
 from vitdemo.models import ModelSpec
-from vitdemo.runs.origin import knows
+from vitdemo.runs.origin import knows, source_of, started_from
 from vitdemo.training import predict
 
 RECORD = dict.fromkeys(runs.RECORD_FIELDS, 0.5) | {"stage": "all"}
@@ -208,19 +208,40 @@ def test_the_training_without_labels_that_a_run_goes_back_to_is_found_beside_it(
     assert runs.pretraining(second) is None
 
 
-def test_only_weights_of_a_run_that_was_taught_the_same_classes_know_the_answers(
-    run_copy, tmp_path
-):
+def test_only_a_training_that_was_taught_the_same_classes_knows_the_answers(run_copy, tmp_path):
     config, weights = runs.read_config(run_copy), run_copy / runs.WEIGHTS
     classes = tuple(config["classes"])
-    assert knows(weights, classes)
-    assert not knows(weights, classes[::-1])
-    assert not knows(None, classes)
+    assert knows(source_of(weights), classes)
+    assert not knows(source_of(weights), classes[::-1])
     elsewhere = tmp_path / "some.safetensors"
     elsewhere.write_bytes(weights.read_bytes())
-    assert not knows(elsewhere, classes)
+    for none in (None, elsewhere, run_copy / "other.safetensors"):
+        assert source_of(none) is None
+    assert not knows(None, classes)
     runs.write_config(run_copy, config | {"recipe": config["recipe"] | {"mask_ratio": 0.75}})
-    assert not knows(weights, classes)
+    assert not knows(source_of(weights), classes)
+
+
+def test_what_is_started_from_counts_up_to_the_epoch_of_its_weights(run_copy):
+    record = runs.read_history(run_copy)[-1]
+    losses = (0.9, 0.4, 0.5)  # with patience, the weights are those of the lowest
+    history = [
+        record | {"epoch": i, "val_loss": loss, "epoch_seconds": 10.0 * i}
+        for i, loss in enumerate(losses, start=1)
+    ]
+    runs.rewrite_history(run_copy, history)
+    config = runs.read_config(run_copy)
+
+    def origin(weights, **settings):
+        runs.write_config(run_copy, config | {"recipe": config["recipe"] | settings})
+        found = started_from(source_of(weights))["started_from"]
+        return found["epochs"], found["seconds"]
+
+    weights, first = runs.weights_path(run_copy), runs.weights_path(run_copy, epoch=1)
+    assert origin(weights) == (3, 60)
+    assert origin(weights, patience=1) == (2, 30)
+    assert origin(first, patience=1) == (1, 10)
+    assert started_from(None) == {}
 
 
 def test_a_record_without_accuracy_is_one_without_labels(tmp_path):

@@ -42,7 +42,6 @@ from vitdemo.metrics.learning import (
     milestone_rows,
     minutes,
     reasons,
-    record_of_weights,
     stages,
     whole,
 )
@@ -126,7 +125,7 @@ def models_table(runs: Sequence[Run], tests: Sequence[Mapping]) -> Table:
 
 
 def model_row(run: Run, test: Mapping) -> list[str]:
-    last, used = run.history[-1] if run.history else None, record_of_weights(run)
+    last, used = run.history[-1] if run.history else None, run.record_of_weights
     weights, speed = run.path / WEIGHTS, images_per_second(run)
     return [
         run.name,

@@ -15,7 +15,7 @@ from vitdemo.inputs import load_image, visible_square
 from vitdemo.inside.attention_distance import distances_of
 from vitdemo.metrics import accuracy, confusion, most_confused, percent, signed
 from vitdemo.metrics.calibrated_runs import calibration
-from vitdemo.metrics.learning import record_of_weights, whole
+from vitdemo.metrics.learning import whole
 from vitdemo.metrics.recipe_ablation import ablation_of, ablations
 from vitdemo.metrics.tested_runs import sound_evaluation
 from vitdemo.models import CONVOLUTIONAL, count_macs, count_parameters, prefix_token_names
@@ -170,7 +170,7 @@ def _gain(workbench: Workbench, run: Run):
 
 
 def _trained_on(workbench: Workbench, run: Run) -> str:
-    return percent((record_of_weights(run) or {})["train_accuracy"])
+    return percent((run.record_of_weights or {})["train_accuracy"])
 
 
 FACTS: dict[str, Callable[[Workbench, Run], str]] = {

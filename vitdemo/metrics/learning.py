@@ -130,20 +130,10 @@ def milestone_rows(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
     return header, [row for _, row in sorted(rows)]
 
 
-def record_of_weights(run: Run) -> dict | None:
-    """The record of the epoch whose weights the run has; None before one has ended.
-
-    It is the last one, and the one with the lowest validation loss where the recipe may stop early.
-    """
-    if setting(run, "patience") and run.history:
-        return min(run.history, key=lambda record: record["val_loss"])
-    return run.history[-1] if run.history else None
-
-
 def epoch_of_weights(run: Run) -> int:
     """The epoch whose weights the run has, counted through its `runs.lineage`; 0 before one has
     ended."""
-    record = record_of_weights(run)
+    record = run.record_of_weights
     return lineage(run)[-1][0] + record["epoch"] if record else 0
 
 
@@ -185,7 +175,7 @@ def _own_stages(run: Run) -> list[Stage]:
     whole = setting(run, "whole_epochs")
     if setting(run, "patch_dropout") and 0 < whole < total:
         found.append(Stage(total - whole, "no patch is dropped from here on"))
-    if setting(run, "patience") and (best := record_of_weights(run)):
+    if setting(run, "patience") and (best := run.record_of_weights):
         found.append(Stage(best["epoch"], "lowest validation loss: these weights are kept"))
     end = run.history[-1]["epoch"] if "stopped" in run.config and run.history else math.inf
     return sorted((stage for stage in found if stage.after <= end), key=lambda stage: stage.after)

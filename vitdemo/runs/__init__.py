@@ -142,6 +142,18 @@ class Run:
         return float(seconds) if isinstance(seconds, (int, float)) else 0.0
 
     @property
+    def record_of_weights(self) -> dict | None:
+        """The record of the epoch whose weights it has; None before one has ended.
+
+        It is the last one, and the one with the lowest validation loss where the recipe may stop
+        early.
+        """
+        patience = self.config["recipe"].get("patience")
+        if self.history and isinstance(patience, int) and patience:
+            return min(self.history, key=lambda record: record["val_loss"])
+        return self.history[-1] if self.history else None
+
+    @property
     def elapsed(self) -> list[float]:
         """Seconds of training at the end of each epoch, validation included, and of the training
         that this one started from."""
@@ -220,18 +232,6 @@ def write_checkpoint(folder: Path, state: dict) -> None:
 def weights_path(folder: Path, epoch: int | None = None) -> Path:
     """Where the weights to use lie, or those of one epoch."""
     return folder / WEIGHTS if epoch is None else folder / EPOCHS / f"{epoch:04}.safetensors"
-
-
-def source_of(weights: Path) -> tuple[Path, int | None] | None:
-    """The run folder that the file `weights` is of, and of which epoch: `weights_path`'s arguments.
-
-    None where it lies in no run folder.
-    """
-    found = (weights.parent, None)
-    if weights.parent.name == EPOCHS and weights.stem.isdecimal():
-        found = (weights.parent.parent, int(weights.stem))
-    of_a_run = (found[0] / CONFIG).is_file() and weights_path(*found).name == weights.name
-    return found if of_a_run else None
 
 
 def write_weights(folder: Path, weights: dict[str, Tensor], epoch: int | None = None) -> None:
@@ -334,7 +334,7 @@ def read_checkpoint(folder: Path) -> dict:
 def read_run(folder: Path | str) -> Run:
     """Raises `RunError` where `folder` is not a readable run, `PretrainingError` where it is one
     without labels, which there is nothing to ask."""
-    run = _read(Path(folder))
+    run = read_training(Path(folder))
     if run.is_masked:
         raise PretrainingError(
             f"'{folder}' was trained without labels and answers nothing: start a recipe from it, "
@@ -364,7 +364,7 @@ def origins(run: Run) -> Iterator[Run]:
         if not (name := origin.get("run")):
             return
         try:
-            run = _read(run.path.parent / Path(str(name)).name)
+            run = read_training(run.path.parent / Path(str(name)).name)
         except (RunError, OSError, ValueError):  # it is not here, or cannot be read
             return
         if run.path in seen or run.config.get("started") != origin.get("started"):
@@ -373,7 +373,8 @@ def origins(run: Run) -> Iterator[Run]:
         yield run
 
 
-def _read(folder: Path) -> Run:
+def read_training(folder: Path) -> Run:
+    """A run, or a training without labels. Raises `RunError` where `folder` is neither."""
     stamp = run_stamp(folder)  # first: what is written while we read is noticed the next time
     config = read_config(folder)
     try:

@@ -1,5 +1,6 @@
 """What a training takes from other runs: the weights that it starts from, and its teacher."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -10,40 +11,47 @@ from vitdemo.recipes import Recipe
 from vitdemo.training import Teacher
 
 
-def started_from(weights: Path | None) -> dict:
-    """{"started_from": the run that left `weights`, if any, and the seconds up to it}; it holds
-    what that run started from in turn."""
-    source = runs.source_of(weights) if weights else None
+def source_of(weights: Path | None) -> runs.Run | None:
+    """The training that left the file `weights`, up to the epoch that they are of.
+
+    None where there is no file, where it lies in no run folder, or where that cannot be read.
+    """
+    if not weights:
+        return None
+    folder, epoch = weights.parent, None
+    if folder.name == runs.EPOCHS and weights.stem.isdecimal():
+        folder, epoch = folder.parent, int(weights.stem)
+    if runs.weights_path(folder, epoch).name != weights.name:
+        return None
+    try:
+        run = runs.read_training(folder)
+    except RunError:  # a model of the hub's lies beside a config.json, too
+        return None
+    epoch = epoch or (run.record_of_weights or {}).get("epoch", 0)
+    return replace(run, history=tuple(r for r in run.history if r["epoch"] <= epoch))
+
+
+def started_from(source: runs.Run | None) -> dict:
+    """{"started_from": what `source_of` found, and the seconds up to there}, with what that one
+    started from in turn; {} where it found nothing."""
     if not source:
         return {}
-    folder, epoch = source
-    try:
-        config, history = runs.read_config(folder), runs.read_history(folder)
-    except RunError:  # a model of the hub's lies beside a config.json, too
-        return {}
-    before = config.get("started_from", {})
-    history = [record for record in history if not epoch or record["epoch"] <= epoch]
     words = ("command", "device", "processes", "git_commit", "started")
     return {
         "started_from": {
-            "run": folder.name,
-            "recipe": config["recipe"].get("name"),
-            "epochs": len(history),
-            "seconds": before.get("seconds", 0)
-            + sum(record["epoch_seconds"] for record in history),
+            "run": source.path.name,
+            "recipe": source.config["recipe"].get("name"),
+            "epochs": len(source.history),
+            "seconds": source.train_seconds,
         }
-        | {word: config.get(word) for word in words}
-        | ({"started_from": before} if before else {})
+        | {word: source.config.get(word) for word in words}
+        | ({"started_from": source.origin} if source.origin else {})
     }
 
 
-def knows(weights: Path | None, classes: tuple[str, ...]) -> bool:
-    """Whether a run left `weights` that was trained to tell these very classes apart."""
-    source = runs.source_of(weights) if weights else None
-    try:
-        return bool(source) and runs.read_run(source[0]).classes == classes
-    except RunError:  # it was trained without labels, or is no run
-        return False
+def knows(source: runs.Run | None, classes: tuple[str, ...]) -> bool:
+    """Whether `source` was trained to tell these very classes apart."""
+    return bool(source) and not source.is_masked and source.classes == classes
 
 
 def teacher_of(

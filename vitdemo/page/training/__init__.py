@@ -18,7 +18,6 @@ from vitdemo.metrics.learning import (
     milestone_rows,
     minutes,
     reasons,
-    record_of_weights,
     smoothed,
     stages,
     whole,
@@ -340,7 +339,7 @@ def figures_of(workbench: Workbench, runs: list[Run]) -> list[Piece]:
 
 
 def _final(run: Run, test: float | None) -> dict[str, str]:
-    used, speed = record_of_weights(run), images_per_second(run)
+    used, speed = run.record_of_weights, images_per_second(run)
     parameters = run.config.get("parameters")
     return {
         "Run": run.name,
