@@ -31,6 +31,9 @@ class Hub(BaseHTTPRequestHandler):
             return
         start = int((self.headers.get("Range") or "bytes=0-")[6:].partition("-")[0])
         self.asked.append(f"{self.command} {start}")
+        if start >= len(content):
+            self.send_error(416)
+            return
         self.send_response(206 if start else 200)
         self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
         self.send_header("X-Repo-Commit", "0" * 40)

@@ -1,5 +1,8 @@
 """Data sets as tensors: what is read is what lies there, and every mistake is named."""
 
+import threading
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -87,6 +90,33 @@ def test_a_failed_download_says_why_and_leaves_no_empty_folder(monkeypatch, tmp_
         with pytest.raises(DataError, match=r"no route to host.*--data"):
             open_source(tmp_path / "data")
         assert (tmp_path / "data").exists() == bool(part)  # which the next try goes on with
+
+
+def test_of_several_who_find_no_data_one_downloads(monkeypatch, tmp_path):
+    asked, found = [], []
+
+    def fetch(root, on_bytes):
+        asked.append(root)
+        time.sleep(0.2)
+        (root / CIFAR10.base_folder).mkdir()
+
+    def find():
+        found.append(open_source(tmp_path / "data"))
+
+    monkeypatch.setattr(data.cifar10, "fetch", fetch)
+    threads = [threading.Thread(target=find) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4 and all(source.is_cifar10 for source in found)
+    assert len(asked) == 1
+
+
+def test_a_place_that_cannot_be_written_to_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match=r"'.*file/data' cannot be written to \(.*--data"):
+        open_source(tmp_path / "file" / "data")
 
 
 def test_a_damaged_cifar10_names_what_to_delete(tmp_path):

@@ -1,13 +1,14 @@
 """Downloads that are followed, stopped, gone on with, and told in words."""
 
 import hashlib
+import os
 import threading
 
 import numpy as np
 import pytest
 
-from tests.hub import hub
-from vitdemo.downloads import Speed, download_from_hub, followed
+from tests.hub import MARK, hub
+from vitdemo.downloads import Speed, download, download_from_hub, followed
 from vitdemo.errors import Stopped
 from vitdemo.page.fetching import Fetching
 
@@ -89,3 +90,25 @@ def test_two_who_want_the_same_file_fetch_it_once(monkeypatch, tmp_path):
     assert len(set(found)) == 1 and found[0].read_bytes() == content
     assert found[0].name == f"{hashlib.sha256(content).hexdigest()}-model.bin"
     assert len([line for line in asked if line.startswith("GET")]) == 1
+
+
+@pytest.mark.parametrize("size", [3 * 2**20, None])
+def test_a_part_that_is_whole_is_no_dead_end(monkeypatch, tmp_path, size):
+    content, file = np.random.default_rng(0).bytes(3 * 2**20), tmp_path / "model.bin"
+
+    def stop_at_the_end(done, total):
+        if done == total:
+            raise Stopped
+
+    def fetch(**options):
+        download(url, file, words="it", size=size, **options)
+
+    with hub(monkeypatch, {"model.bin": content}) as asked:
+        url = f"{os.environ['HF_ENDPOINT']}/a/b/{MARK}model.bin"
+        with pytest.raises(Stopped):
+            fetch(on_bytes=stop_at_the_end)
+        assert not file.exists()
+        fetch()
+    assert file.read_bytes() == content
+    # Who knows how much it is need not ask; who does not is told so, and begins anew.
+    assert asked == ["GET 0", *([] if size else [f"GET {len(content)}", "GET 0"])]

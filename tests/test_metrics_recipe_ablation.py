@@ -20,6 +20,7 @@ from vitdemo.metrics.recipe_ablation import (
     conclusion,
     differences,
     gain_rows,
+    is_at_chance,
     settings,
 )
 from vitdemo.page.compare.ablation import ablation, bases, drawn, gain_table
@@ -271,6 +272,18 @@ def test_an_ablation_is_a_run_and_what_differs_a_little(base):
         far = runs.read_run(base.path.parent / name)
         runs.write_config(far.path, far.config | {"data": {"name": "synthetic"}})
     assert found() == {}  # other pictures
+
+
+@pytest.mark.parametrize(("count", "least"), [(2, 0.56), (3, 0.41), (10, 0.2)])
+def test_nothing_learnt_is_hardly_better_than_a_guess_however_many_classes(tmp_path, count, least):
+    labels = np.arange(600) % count
+    for right, learnt in ((least - 0.01, False), (least + 0.01, True)):
+        answers = np.where(np.arange(600) < round(600 * right), labels, (labels + 1) % count)
+        shares = np.eye(count, dtype=np.float32)[answers]
+        tested = runs.Evaluation(shares, labels, "0" * 16, 0.001)
+        classes = tuple("abcdefghij"[:count])
+        run = make_run(tmp_path / f"{count} {learnt}", classes=classes, tested=tested)
+        assert is_at_chance(run) != learnt
 
 
 def test_the_largest_ablation_comes_first(base):

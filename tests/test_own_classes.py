@@ -143,6 +143,26 @@ def test_a_zip_of_folders_becomes_classes(tmp_path):
     assert problems == ["'notes.txt' in 'b' is not a picture that we can read."]
 
 
+def test_a_folder_named_with_odd_spaces_is_one_class(tmp_path):
+    entries = {f" my  cat /{i}.png": png(noise(i)) for i in range(3)}
+    found, problems = Collection().with_zip(zipped(tmp_path / "z.zip", entries))
+    assert {each.name: len(each.pictures) for each in found.classes} == {"my cat": 3}
+    assert problems == []
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_a_damaged_zip_is_refused_however_it_is_packed(tmp_path, method):
+    path = tmp_path / "z.zip"
+    with zipfile.ZipFile(path, "w", method) as file:
+        file.writestr("a/x.png", png(noise(0)))
+    content = bytearray(path.read_bytes())
+    start = 30 + len("a/x.png")  # of what is packed, after the entry's own header
+    content[start : start + 16] = b"\xff" * 16
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="no zip file"):
+        Collection().with_zip(path)
+
+
 @pytest.mark.parametrize(
     ("entries", "words"),
     [

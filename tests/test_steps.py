@@ -68,13 +68,36 @@ def test_a_torn_line_is_skipped_and_a_resumed_run_goes_on_after_its_epoch(tmp_pa
 
 def test_the_time_that_a_process_is_held_does_not_count(now):
     clock = Clock()
-    for step in (1, 2, 3):
-        now[0] = step
-        clock.after_step()
-    now[0] = 1000
-    assert clock.after_step() == 4
-    now[0] = 1060  # what is no step may take its time
-    assert clock.seconds() == 64
+    now[0] = 60  # before it trains, nobody looks
+    assert clock.seconds() == 60
+    with clock.looking():
+        for second in (61, 62, 63):
+            now[0] = second
+            assert clock.seconds() == second
+        now[0] = 1000
+        assert clock.seconds() == 63
+        now[0] = 1004  # a slow second is none that was held
+        assert clock.seconds() == 67
+    now[0] = 1064
+    assert clock.seconds() == 127
+
+
+@pytest.mark.parametrize("where", ["_draw_epoch", "_step", "_validate", "_make_forward"])
+def test_a_training_may_be_held_anywhere(where, monkeypatch):
+    trainer, real, held = make_trainer(), time.perf_counter, [0.0]
+    work = getattr(trainer, where)
+
+    def hold(*arguments):
+        held[0] += 7200
+        return work(*arguments)
+
+    monkeypatch.setattr(time, "perf_counter", lambda: real() + held[0])
+    monkeypatch.setattr(trainer, where, hold)
+    trainer.stop = Stopper(minutes=60)
+    trainer.stop.by(trainer.clock)
+    records = list(trainer.fit())
+    assert held[0] and len(records) == trainer.recipe.total_epochs
+    assert all(record["epoch_seconds"] < 600 and "share" not in record for record in records)
 
 
 def test_a_signal_ends_the_epoch_and_keeps_what_there_is(tmp_path, monkeypatch):

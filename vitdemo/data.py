@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from filelock import FileLock
 from PIL import Image
 from torch import Tensor
 from torchvision.datasets import CIFAR10
@@ -30,6 +31,7 @@ from vitdemo.inputs import load_image, square_crop, to_uint8, visible_square
 # Over all pixels of the 50,000 training pictures. The std (0.2023, 0.1994, 0.2010) that many
 # repositories carry is the mean of the per-picture stds, which is smaller.
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+LOCK = ".cifar10.lock"  # below the root: who has it downloads
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -113,8 +115,9 @@ def open_source(
         if not (root / "test").is_dir():
             raise DataError(f"'{root}' has train/ but no test/: a data set needs both.")
         return Source(root.resolve().name, root, _folder_classes(root / "train"))
-    if not (root / CIFAR10.base_folder).is_dir():
-        if root.is_file() or (root.is_dir() and _holds_something_else(root)):
+    other = root.is_file() or (root.is_dir() and _holds_something_else(root))
+    if not (root / CIFAR10.base_folder).is_dir():  # asked last: another process may just build it
+        if other:
             raise DataError(
                 f"'{root}' holds neither {CIFAR10.base_folder}/ nor train/<class>/ and "
                 "test/<class>/ folders of pictures: pass --data a folder that does."
@@ -136,11 +139,27 @@ def is_absent(root: Path | str | None = None) -> bool:
 
 def _holds_something_else(root: Path) -> bool:
     """Whether more lies there than the parts of a download that broke off, to be gone on with."""
-    return any(entry.name not in (CIFAR10.filename, cifar10.PARTS) for entry in root.iterdir())
+    parts = (CIFAR10.filename, cifar10.PARTS, LOCK)
+    return any(entry.name not in parts for entry in root.iterdir())
 
 
 def _download_cifar10(root: Path, on_bytes: OnBytes | None) -> None:
     """From the Hub, and where that cannot be reached from CIFAR-10's own site, which is slow."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        # One at a time, of all processes: they would build it in one place.
+        alone = FileLock(root / LOCK).acquire()
+    except OSError as error:
+        raise DataError(
+            f"'{root}' cannot be written to ({_one_line(error)}): pass --data another folder."
+        ) from error
+    with alone:
+        if not (root / CIFAR10.base_folder).is_dir():
+            _download_alone(root, on_bytes)
+        (root / LOCK).unlink(missing_ok=True)  # whoever waits for it finds the data set
+
+
+def _download_alone(root: Path, on_bytes: OnBytes | None) -> None:
     try:
         cifar10.fetch(root, on_bytes)
     except (DataError, Stopped):

@@ -41,10 +41,17 @@ def _download(url: str, file: Path, words: str, size: int | None, on_bytes: OnBy
 
     part = file.with_name(f"{file.name}.part")
     done = part.stat().st_size if part.exists() else 0
+    if done and done == size:  # whoever fetched it ended before it had its name
+        os.replace(part, file)
+        return
     # Not compressed on the way: a part is then a part of the file.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={done}-"} if done else {})
     stream = httpx.stream("GET", url, headers=headers, follow_redirects=True, timeout=TIMEOUT)
     with stream as answer:
+        if done and answer.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
+            part.unlink()  # it is all there, or of something else
+            _download(url, file, words, size, on_bytes)
+            return
         answer.raise_for_status()
         done = done if answer.status_code == httpx.codes.PARTIAL_CONTENT else 0
         total = size or done + int(answer.headers.get("Content-Length", 0))

@@ -14,10 +14,12 @@ Letters: N pictures, C classes, D width of a feature.
 
 import copy
 import hashlib
+import lzma
 import re
 import tempfile
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -46,6 +48,7 @@ FOLDS, INNER_FOLDS = 5, 3
 STRENGTHS = np.logspace(-4, 2, 7)  # scikit-learn's C, the inverse of the penalty
 MOST_ENTRIES = 5_000  # of a zip file
 MOST_UNPACKED = 2 * 2**30  # bytes
+DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)  # what reading one raises
 
 # Share of the work that is done; what it raises ends the work.
 Report = Callable[[float, str], None]
@@ -122,8 +125,8 @@ class Collection:
         try:
             with zipfile.ZipFile(path) as file, tempfile.TemporaryDirectory() as folder:
                 return self._with_named(_unpacked(file, folder))
-        # Damaged, packed in a way that Python cannot unpack, encrypted, or not to be read
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
+        except (*DAMAGED, NotImplementedError, RuntimeError, OSError) as error:
+            # Damaged, packed in a way that Python cannot unpack, encrypted, or not to be read
             raise DataError("That file is no zip file that can be read here.") from error
 
     def with_folders(
@@ -147,7 +150,8 @@ class Collection:
     def _with_named(self, files: Iterable[tuple[Path | str, str, str]]):
         """Files, each with its name and its class's; a class that got no picture is left out."""
         found, problems = self, []
-        for path, shown, name in files:
+        for path, shown, folder in files:
+            name = " ".join(folder.split())  # as `with_class` has it
             known = [each.name.casefold() for each in found.classes]
             try:
                 if name.casefold() not in known:

@@ -208,6 +208,10 @@ class Trainer:
 
     def fit(self) -> Iterator[dict]:
         """Train to the end; yield the record of `history.jsonl` after each epoch."""
+        with self.clock.looking():
+            yield from self._epochs()
+
+    def _epochs(self) -> Iterator[dict]:
         while not self.finished:
             if self.epoch == self.recipe.head_epochs and self.epoch:
                 self.optimizer = self._enter_stage()
@@ -379,7 +383,6 @@ class Trainer:
         # A frozen body stays as it is: without dropout, and BatchNorm does not move.
         self.model.train(self.stage != "head")
         sums = torch.zeros(2, device=self.device)  # loss, right answers
-        self.clock.begin()
         shown = self.clock.seconds()
         learning_rate = 0.0
         for step in range(self.steps):
@@ -387,9 +390,9 @@ class Trainer:
             sums += self._step(step)
             if self.ema:
                 self.ema.update(self.model, step=self.epoch * self.steps + step + 1)
-            now = self.clock.after_step()
             if self.stop():
                 self.stopped = step + 1
+            now = self.clock.seconds()
             last = step + 1 == self.steps or self.stopped is not None
             if now - shown > 1 or last:
                 shown = now

@@ -1,13 +1,15 @@
 """A training that is asked to end after a step, and one that is held meanwhile."""
 
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 # What asks train.py to finish its step, keep and test what there is; None: this system has none.
 KEEP = getattr(signal, "SIGUSR1", None)
-HELD = 5.0  # seconds of a step, beside ten times the longest before it: the process was held
+LOOK = 1.0  # seconds between two looks at the clock
+HELD = 5.0  # seconds without a look, though it looks: the process was held
 
 
 def never() -> bool:
@@ -17,30 +19,39 @@ def never() -> bool:
 class Clock:
     """The seconds that a training has worked: what passes while it is held (SIGSTOP) is left out.
 
-    Nobody tells a process that it was held: it is seen by a step that takes far too long.
+    Nobody tells a process that it was held: it is seen by a thread that could not look at the time.
     """
 
     def __init__(self):
-        self.held = 0.0
-        self.begin()
-
-    def begin(self) -> None:
-        """The steps of an epoch begin."""
-        self.last, self.longest = time.perf_counter(), 0.0
+        self.held, self.last = 0.0, time.perf_counter()
+        self.looks = False
+        self.lock = threading.Lock()
 
     def seconds(self) -> float:
-        return time.perf_counter() - self.held
+        with self.lock:
+            now = time.perf_counter()
+            if self.looks and now - self.last > HELD:
+                self.held += now - self.last
+            self.last = now
+            return now - self.held
 
-    def after_step(self) -> float:
-        """`seconds`, after each step."""
-        now = time.perf_counter()
-        took = now - self.last
-        if self.longest and took > HELD + 10 * self.longest:
-            self.held += took - self.longest
-        else:
-            self.longest = max(self.longest, took)
-        self.last = now
-        return now - self.held
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """It sees, meanwhile, that the process is held."""
+        left = threading.Event()
+
+        def keep_looking():
+            while not left.wait(LOOK):
+                self.seconds()
+
+        self.seconds()
+        self.looks = True
+        threading.Thread(target=keep_looking, name="clock", daemon=True).start()
+        try:
+            yield
+        finally:
+            self.looks = False
+            left.set()
 
 
 class Stopper:
