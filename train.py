@@ -36,7 +36,7 @@ from vitdemo.metrics import accuracy
 from vitdemo.models import build_model
 from vitdemo.recipes import RECIPES, Recipe, get_recipe, smoke_recipe
 from vitdemo.runs.evaluate import check_classes, evaluation_of, validation_of
-from vitdemo.runs.origin import knows, source_of, started_from, teacher_of
+from vitdemo.runs.origin import check_unseen, knows, source_of, started_from, teacher_of
 from vitdemo.runs.resume import continue_folder, recipe_to_resume, resumable
 from vitdemo.runs.steps import StepLog
 from vitdemo.runs.writer import Saver, check_free, command_line, describe, note_stop, prepare_folder
@@ -50,7 +50,7 @@ from vitdemo.training.bar import progress_bar, sentence
 from vitdemo.training.devices import keep_memory
 from vitdemo.training.pictures import preprocessing_of, split
 from vitdemo.training.pretraining import make_trainer
-from vitdemo.training.stopping import Stopper, never
+from vitdemo.training.stopping import Stopper
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
 TUNABLE = tuple(f for f in fields(Recipe) if f.type in (int, float, str, bool) and f.name not in
@@ -221,6 +221,7 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
     saved = resumable(folder, fingerprint, recipe) if args.resume else None
     processes, device = join_processes(device)
     origin = source_of(args.weights)
+    check_unseen(origin, recipe, classes, fingerprint)
     torch.manual_seed(recipe.seed)
     model = build_model(
         recipe.model,
@@ -237,7 +238,7 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
         num_classes=len(classes),
         preprocessing=preprocessing_of(recipe, source, pictures),
         on_note=lambda note: print(f"train.py: {note}", file=sys.stderr),
-        stop=stopper if processes.count == 1 else never,
+        stop=stopper,
         compile=compile,
         processes=processes,
         teacher=teacher_of(recipe, classes, fingerprint, device),

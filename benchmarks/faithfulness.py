@@ -34,7 +34,7 @@ sys.path.insert(0, str(ROOT))
 
 from vitdemo import attributions, data, faithfulness, runs  # noqa: E402
 from vitdemo.faithfulness import CENTRE  # noqa: E402
-from vitdemo.faithfulness.measured import summed_up, write_measured  # noqa: E402
+from vitdemo.faithfulness.measured import fingerprint, summed_up, write_measured  # noqa: E402
 from vitdemo.faithfulness.saco import saco  # noqa: E402
 from vitdemo.faithfulness.sanity import randomised_head, rank_correlation  # noqa: E402
 from vitdemo.metrics.intervals import mean_interval  # noqa: E402
@@ -87,7 +87,8 @@ class Subject:
         possible = faithfulness.fills(self.model)
         self.fills = [fill for fill in args.fills if fill in possible]
         self.rows: list[dict] = []
-        self.kept = args.keep and args.keep / f"{run.name}-{args.steps}.jsonl"
+        what = [run.name, fingerprint(run.path)[:8], *self.fills, args.steps]
+        self.kept = args.keep and args.keep / f"{'-'.join(map(str, what))}.jsonl"
         if self.kept:
             args.keep.mkdir(parents=True, exist_ok=True)
             self.kept.touch()

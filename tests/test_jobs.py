@@ -196,6 +196,19 @@ def test_a_killed_one_goes_on_where_it_was_and_another_page_sees_it(jobs):
     assert epochs == [*range(1, 41)]
 
 
+def test_a_training_that_is_killed_before_its_first_word_has_failed(jobs):
+    silent = ["/bin/sh", "-c", "sleep 0.1; kill -9 $$", "sh"]  # no room for the pictures, say
+    jobs.command = silent
+    name = jobs.start("first-steps", {"epochs": 3}).name
+    jobs.command = LIGHT
+    second = jobs.start("first-steps", {"epochs": 3}).name
+    assert wait_for(jobs, name, "failed").words.startswith("It ended without a word")
+    jobs.advance()
+    assert wait_for(jobs, second, "finished").epoch == 3
+    assert jobs.job(name).state == "failed"
+    assert (jobs.root / name / LOG).read_text().count("--- launched") == 1
+
+
 def test_a_page_that_dies_between_two_steps_of_a_start_leaves_no_lie(jobs, monkeypatch):
     def dies(process):
         process.stdin.close()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.making import VIT, make_run, record
+from tests.making import VIT, gone_on_from, make_run, record
 from vitdemo.metrics import learning
 from vitdemo.models import ModelSpec
 
@@ -118,6 +118,18 @@ def test_stages_in_order_of_time(run, recipe, stages):
         "after 1 epoch" if after == 1 else f"after {after} epochs" for after in stages
     ]
     assert all(part in stage.words for stage, part in zip(found, stages.values(), strict=True))
+
+
+def test_stages_that_a_training_was_left_before_are_none(tmp_path):
+    mixed = {"epochs": 50, "warmup_epochs": 1, "mixup": 0.2, "unmixed_epochs": 10}
+    first = make_run(tmp_path / "first", epochs=50, recipe=mixed)
+
+    def whens(epochs):
+        found = gone_on_from(make_run(tmp_path / "second", epochs=5), first, epochs)
+        return [stage.after for stage in learning.stages(found)]
+
+    assert whens(10) == [1, 10]  # its warm-up, and where the second one begins
+    assert whens(45) == [1, 40, 45]
 
 
 def test_reasons_name_what_the_recipe_does(run):

@@ -343,6 +343,13 @@ def test_what_a_run_was_trained_on_begins_with_what_it_started_from(run_copy):
     again = runs.read_run(run_copy)
     assert again.device == "2 × NVIDIA H200, then AMD EPYC (1 thread)"
     assert again.epochs_before == [2, 4]
+    on = {"after_epoch": 1, "device": "AMD EPYC (2 threads)", "processes": 1}
+    gone_on = {"started_from": before | {"resumed": [on]}, "resumed": [on | {"device": "Apple M9"}]}
+    runs.write_config(run_copy, config | gone_on)
+    assert (
+        runs.read_run(run_copy).device
+        == "2 × NVIDIA H200, then AMD EPYC (2 threads), then AMD EPYC (1 thread), then Apple M9"
+    )
     runs.write_config(run_copy, config | {"started_from": before | {"device": None, "epochs": "?"}})
     assert (
         runs.read_run(run_copy).device == "2 × NVIDIA H200, then AMD EPYC (1 thread)"

@@ -25,7 +25,7 @@ from vitdemo.data import synthetic
 from vitdemo.recipes import RECIPES, smoke_recipe
 from vitdemo.runs import writer
 from vitdemo.runs.steps import STEPS
-from vitdemo.training import Processes, bar
+from vitdemo.training import STEPS_BETWEEN, Processes, bar
 
 THREE = {f"{part}/{name}": 10 for part in ("train", "test") for name in ("ant", "bee", "cow")}
 ROOT = Path(train.__file__).parent
@@ -299,10 +299,12 @@ def test_a_training_without_labels_can_be_gone_on_with_and_started_from(cli, tmp
     assert again["started_from"] == origins[0]
     assert runs.read_run(tmp_path / "again").epochs_before == [3, 2]
     still = (weights, runs.weights_path(tmp_path / "on"))  # a head is gone on with where it answers
-    for name, source in zip(("new", "same"), still, strict=True):
-        start(name, source, "--epochs", 1, "--learning-rate", 1e-12, "--seed", 1)
+    for name, source, seed in zip(("new", "same"), still, (1, 0), strict=True):
+        start(name, source, "--epochs", 1, "--learning-rate", 1e-12, "--seed", seed)
         head = [load_file(path)["head.weight"] for path in (source, tmp_path / name / runs.WEIGHTS)]
         assert head[0].equal(head[1]) == (name == "same")
+    told = cli("tiny", "--smoke", "--out", tmp_path / "told", "--weights", still[1], "--seed", 1)
+    assert_refused(told, "with seed 0, not 1", "validates on")
     hub = tmp_path / "hub"  # a model of the hub's: the names of the files are those of a run
     hub.mkdir()
     (hub / runs.CONFIG).write_text('{"architecture": "vit"}')
@@ -544,8 +546,18 @@ def test_two_processes_train_as_one(cli, tmp_path, more):
     assert config["processes"] == 2
     assert config["command"].startswith("torchrun --nproc_per_node=2 train.py vit-small-cpu ")
     assert len(losses(two)) == 2
+    assert "stopped" not in config
     for alone, together in zip(losses(one), losses(two), strict=True):
         assert together == pytest.approx(alone, rel=2e-3)  # bfloat16, where the processor has it
+
+
+def test_two_processes_end_together_and_keep_what_there_is(tmp_path):
+    words = ["vit-small-cpu", *OPTIONS.split(), "--epochs", "99", "--keep-after", "1e-6"]
+    in_two_processes([*words, "--threads", "1", "--out", str(tmp_path / "run")], tmp_path / "log")
+    run = runs.read_run(tmp_path / "run")
+    assert run.has_evaluation and run.has_weights
+    stopped = run.config["stopped"]
+    assert (stopped["epoch"] - 1) * stopped["steps"] + stopped["step"] == STEPS_BETWEEN
 
 
 def test_torchrun_starts_two_that_stop_in_time_and_save_what_they_did(tmp_path):

@@ -15,13 +15,14 @@ from typing import TypedDict
 ABLE = hasattr(signal, "SIGSTOP") and hasattr(os, "killpg")
 NICENESS = 10  # of a training: the page comes first
 SESSION_NICENESS = 5  # a third of another session's share, where both want all that there is
+RELEASED = "--- released"  # a line of its output, before all that it says itself
 # It waits for a word, so that nothing runs that was not written down: if whoever starts it dies
 # before that, `read` meets the end of the file. A wish to keep what there is (see
 # training.stopping) that comes before there is something must not kill it. Linux shares the cores
 # between sessions first, whatever is nice within one, so its session is made nice as well.
 WAIT = (
     f'trap "" USR1; (echo {SESSION_NICENESS} > /proc/self/autogroup) 2> /dev/null; '
-    f'read -r _ && exec nice -n {NICENESS} "$@"'
+    f'read -r _ && {{ echo "{RELEASED}"; exec nice -n {NICENESS} "$@"; }}'
 )
 # Threads that wait for one that has lost its core must not burn the others for long: beside two
 # busy processes "first steps" else stands still. This is long enough to wait for threads that all

@@ -152,12 +152,12 @@ def stages(run: Run) -> list[Stage]:
     return [
         replace(stage, after=before + stage.after)
         for before, training in lineage(run)
-        for stage in _own_stages(training)
+        for stage in _own_stages(training, left=training is not run)
     ]
 
 
-def _own_stages(run: Run) -> list[Stage]:
-    """Those of its own recipe, up to where it was ended before its time."""
+def _own_stages(run: Run, left: bool) -> list[Stage]:
+    """Those of its own recipe, up to where it was ended before its time, or `left` for another."""
     head, epochs = setting(run, "head_epochs"), setting(run, "epochs")
     warmup, resting = setting(run, "warmup_epochs"), setting(run, "unmixed_epochs")
     total = head + epochs
@@ -177,7 +177,8 @@ def _own_stages(run: Run) -> list[Stage]:
         found.append(Stage(total - whole, "no patch is dropped from here on"))
     if setting(run, "patience") and (best := run.record_of_weights):
         found.append(Stage(best["epoch"], "lowest validation loss: these weights are kept"))
-    end = run.history[-1]["epoch"] if "stopped" in run.config and run.history else math.inf
+    ended = run.history and (left or "stopped" in run.config)
+    end = run.history[-1]["epoch"] if ended else math.inf
     return sorted((stage for stage in found if stage.after <= end), key=lambda stage: stage.after)
 
 

@@ -96,9 +96,11 @@ class Run:
     @property
     def device(self) -> str | None:
         """What it was trained on, as "NVIDIA H200"; "2 × NVIDIA H200" where processes shared;
-        "NVIDIA H200, then AMD EPYC" where the training that it started from had another one."""
-        found = [_device(config) for config in (self.config, *self._before)][::-1]
-        return ", then ".join(dict.fromkeys(filter(None, found))) or None
+        "NVIDIA H200, then AMD EPYC" where it went on on another one, or the training that it
+        started from had another one."""
+        trainings = [self.config, *self._before][::-1]
+        legs = [leg for training in trainings for leg in (training, *_resumed(training))]
+        return ", then ".join(dict.fromkeys(filter(None, map(_device, legs)))) or None
 
     @property
     def data_name(self) -> str | None:
@@ -343,8 +345,14 @@ def read_run(folder: Path | str) -> Run:
     return run
 
 
+def _resumed(config: dict) -> list[dict]:
+    """What a training was gone on with."""
+    found = config.get("resumed")
+    return [leg for leg in found if isinstance(leg, dict)] if isinstance(found, list) else []
+
+
 def _device(config: dict) -> str | None:
-    """Of a training's `config.json`, or of what that says of another."""
+    """Of a training's `config.json`, or of what that says of another, or of its going on."""
     device, count = config.get("device"), config.get("processes")
     device = device and plain_device(str(device))
     return f"{count} × {device}" if device and isinstance(count, int) and count > 1 else device

@@ -45,6 +45,7 @@ def started_from(source: runs.Run | None) -> dict:
             "seconds": source.train_seconds,
         }
         | {word: source.config.get(word) for word in words}
+        | {word: source.config[word] for word in ("resumed",) if word in source.config}
         | ({"started_from": source.origin} if source.origin else {})
     }
 
@@ -52,6 +53,16 @@ def started_from(source: runs.Run | None) -> dict:
 def knows(source: runs.Run | None, classes: tuple[str, ...]) -> bool:
     """Whether `source` was trained to tell these very classes apart."""
     return bool(source) and not source.is_masked and source.classes == classes
+
+
+def check_unseen(
+    source: runs.Run | None, recipe: Recipe, classes: tuple[str, ...], fingerprint: str
+) -> None:
+    """Raises `RunError` where `source` was told the classes of pictures that this run validates
+    on, so that what is measured of them would say too much."""
+    same_pictures = source and source.config.get("data", {}).get("fingerprint") == fingerprint
+    if same_pictures and knows(source, classes):
+        _check_same_split(source, f"The weights of '{source.path}' were", recipe)
 
 
 def teacher_of(
@@ -72,14 +83,21 @@ def teacher_of(
             f"The teacher '{run.path}' knows other classes ({', '.join(run.classes[:4])}, ...) "
             "than the training pictures have."
         )
-    begun = run.config["recipe"] | run.config.get("data", {})
-    same = {"seed": recipe.seed, "validation_share": recipe.validation_share}
+    subject = f"The teacher '{run.path}' was"
+    _check_same_split(run, subject, recipe)
     if run.spec.image_size == recipe.model.image_size:  # else a folder's pictures differ in size
-        same["fingerprint"] = fingerprint
-    for field, ours in same.items():
-        if begun.get(field) != ours:
-            raise RunError(
-                f"The teacher '{run.path}' was trained with {field} {begun.get(field)}, not {ours},"
-                " so it has seen pictures that this run validates on: choose the same."
-            )
+        _check_same(subject, "fingerprint", run.config.get("data", {}), fingerprint)
     return Teacher(runs.load_model(run, device), run.preprocessing, recipe.teacher_share)
+
+
+def _check_same_split(run: runs.Run, subject: str, recipe: Recipe) -> None:
+    for field in ("seed", "validation_share"):
+        _check_same(subject, field, run.config["recipe"], getattr(recipe, field))
+
+
+def _check_same(subject: str, field: str, begun: dict, ours: object) -> None:
+    if begun.get(field) != ours:
+        raise RunError(
+            f"{subject} trained with {field} {begun.get(field)}, not {ours}, and so on "
+            "pictures that this run validates on: choose the same."
+        )

@@ -58,6 +58,8 @@ __all__ = [
     "predict",
 ]
 
+STEPS_BETWEEN = 16  # of several processes, which wait for each other to agree on an end
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -111,7 +113,7 @@ class Trainer:
         preprocessing: what the model expects.
         on_step: called with a `Progress` about once a second and at an epoch's last step.
         stop: asked after each step; once it says True the epoch ends there, is validated, and is
-            the last one. Of one process alone.
+            the last one. Of several processes the first one is asked, after every 16th step.
         on_note: called with a sentence where something had to be left out; default: a warning.
         compile: "auto", "off" or a mode of `torch.compile`, see `choose_compile`.
         processes: those that train together; the batch is that of all of them.
@@ -377,6 +379,12 @@ class Trainer:
         rows = start + torch.cat([own, partners[own]])
         return rows, torch.arange(self.share, 2 * self.share, device=self.device)
 
+    def _is_to_stop(self, step: int) -> bool:
+        if self.processes.count == 1:
+            return self.stop()
+        asked = (self.epoch * self.steps + step + 1) % STEPS_BETWEEN == 0
+        return asked and self.processes.agree(self.stop(), self.device)
+
     def _train_epoch(self) -> tuple[float, float, float]:
         """One pass over the training pictures -> (mean loss, accuracy, last learning rate)."""
         self._draw_epoch()
@@ -390,7 +398,7 @@ class Trainer:
             sums += self._step(step)
             if self.ema:
                 self.ema.update(self.model, step=self.epoch * self.steps + step + 1)
-            if self.stop():
+            if self._is_to_stop(step):
                 self.stopped = step + 1
             now = self.clock.seconds()
             last = step + 1 == self.steps or self.stopped is not None
