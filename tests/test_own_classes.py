@@ -1,22 +1,28 @@
 """Classes of one's own: what may be collected, and what is learnt of it."""
 
+import asyncio
 import io
 import re
+import time
 import zipfile
 from types import SimpleNamespace
 
+import gradio as gr
 import numpy as np
 import pytest
 import torch
+from gradio.state_holder import SessionState
 from PIL import Image
 from sklearn.datasets import load_digits
 
 from tests.making import KINDS, VIT, make_run
 from vitdemo import data, runs
 from vitdemo.errors import DataError, RunError
+from vitdemo.jobs import Jobs
 from vitdemo.own_classes import Collection, check, lay_down, learn, write
 from vitdemo.page import own_classes as tab
 from vitdemo.page.components.own_classes import OwnClasses, wish
+from vitdemo.page.kit import Page, Stops
 from vitdemo.workbench import Workbench
 
 BASE = "finetune-deit-tiny"
@@ -256,7 +262,7 @@ def test_what_a_browser_asks_is_followed_and_taken_back(workbench):
         assert problems == []
         return kept, [each.name for each in kept.collection.classes]
 
-    kept, names = ask(tab.Kept(), what="class", name="mug")
+    kept, names = ask(tab.Collected(), what="class", name="mug")
     assert names == ["mug"]
     kept, names = ask(kept, what="remove", index=0)
     assert names == [] and kept.collection == Collection()
@@ -264,6 +270,63 @@ def test_what_a_browser_asks_is_followed_and_taken_back(workbench):
     assert names == ["mug"]
     with pytest.raises(DataError, match="nothing to take back"):
         ask(kept, what="undo")
+
+
+def test_what_is_done_meanwhile_is_not_lost(workbench, monkeypatch, tmp_path):
+    """Of one visit: a class is added while others are, and while a model learns."""
+    learnt = learn(workbench, workbench.run("vit"), filled("a", "b"))
+    monkeypatch.setattr(workbench, "_visitor", lambda: "me")
+    monkeypatch.setattr(tab, "check_who", lambda *_: None)
+    monkeypatch.setattr(Stops, "watch", lambda *_: lambda: None)
+
+    def shown():
+        return sorted(path.name for path in tmp_path.glob("own-*"))
+
+    async def visit():
+        with Page() as page, gr.Tab("Your classes") as own:
+            tab.build(own, workbench, Jobs(tmp_path, None, "cpu"))
+        handlers = {fn.name: fn for fn in page.fns.values()}
+        state, request = SessionState(page), SimpleNamespace(session_hash="me")
+        going, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        async def do(handler, /, *inputs, **data):
+            asked, event = (handlers[handler], [*inputs], state), gr.EventData(None, data)
+            await page.process_api(*asked, request=request, event_data=event)
+
+        def slow(work):
+            def waits(*arguments, **options):
+                loop.call_soon_threadsafe(going.set)
+                time.sleep(0.3)
+                return work(*arguments)
+
+            return waits
+
+        def names():
+            (found,) = (
+                state[block] for block in page.blocks if isinstance(state[block], tab.Collected)
+            )
+            return [each.name for each in found.collection.classes]
+
+        monkeypatch.setattr(tab, "from_tests", slow(lambda _, now: now.with_class("a")))
+        monkeypatch.setattr(tab, "learn", slow(lambda *_: learnt))
+        adding = asyncio.create_task(do("ask", None, what="tests"))
+        await going.wait()
+        await do("ask", None, what="class", name="mug")
+        await adding
+        assert names() == ["a", "mug"]
+        going.clear()
+        learning = asyncio.create_task(do("train_them", None, None, "vit"))
+        await going.wait()
+        await do("ask", None, what="class", name="cup")
+        await learning
+        assert names() == ["a", "mug", "cup"]
+        for number in (1, 2):  # a second one takes the place of the first
+            await do("share", None, None)
+            assert shown() == [f"own-a-b-{number}"]
+        await do("take_back", None)
+        assert shown() == []
+
+    asyncio.run(visit())
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import os
 import re
 import tempfile
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
@@ -30,6 +31,9 @@ from vitdemo.inputs import MAX_BYTES
 MODEL_QUEUE = {"concurrency_id": "model", "concurrency_limit": min(4, torch.get_num_threads())}
 # Curves, occlusion, t-SNE: what takes seconds waits for its like, and blocks nobody's clicks.
 LONG_QUEUE = {"concurrency_id": "long", "concurrency_limit": 1}
+# What changes what a person has collected: each of their steps begins with what the last one left.
+TURNS = {"concurrency_id": "turns", "concurrency_limit": None}
+IN_TURN = (MODEL_QUEUE["concurrency_id"], TURNS["concurrency_id"])
 # Reading run folders is quick and needs no turn.
 LIGHT_QUEUE = {"concurrency_limit": None}
 PRIVATE = {"api_visibility": "private"}  # no endpoint for scripts
@@ -61,7 +65,7 @@ class FileNames(set):
 
 class Page(gr.Blocks):
     """`gr.Blocks` in which what a handler skips costs nothing, old files go (`FileNames`),
-    questions that were answered are forgotten, and those of one person to models come in turn.
+    questions that were answered are forgotten, and those of one person that are `IN_TURN` come so.
 
     gradio's own builds a component anew, with its configuration, for each output that is
     `gr.skip()`: a quarter of the work of a new picture, which has an output for all that any
@@ -70,7 +74,7 @@ class Page(gr.Blocks):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        self._turns = WeakKeyDictionary()  # a lock by gradio's state of a visit
+        self._turns = WeakKeyDictionary()  # locks by gradio's state of a visit, and by queue
 
     def __exit__(self, *raised):
         super().__exit__(*raised)
@@ -89,11 +93,13 @@ class Page(gr.Blocks):
 
     async def process_api(self, block_fn, inputs, state=None, *more, **options):
         """As gradio's; but of two questions of one visit to models, the second begins when the
-        first is answered. Else the answer to the older one could come last, and stay."""
+        first is answered, and so with `TURNS`. Else what the older one gives could come last, and
+        stay."""
         asked = self.fns[block_fn] if isinstance(block_fn, int) else block_fn
-        if state is None or asked.concurrency_id != MODEL_QUEUE["concurrency_id"]:
+        if state is None or asked.concurrency_id not in IN_TURN:
             return await super().process_api(block_fn, inputs, state, *more, **options)
-        async with self._turns.setdefault(state, asyncio.Lock()):
+        locks = self._turns.setdefault(state, defaultdict(asyncio.Lock))
+        async with locks[asked.concurrency_id]:
             return await super().process_api(block_fn, inputs, state, *more, **options)
 
     async def preprocess_data(self, block_fn, inputs, state, *more, **options):

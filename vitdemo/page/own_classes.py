@@ -8,7 +8,7 @@ page may write runs, in every tab for everyone who opens the page.
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import gradio as gr
@@ -37,6 +37,7 @@ from vitdemo.page.kit import (
     LONG_QUEUE,
     PRIVATE,
     QUIET,
+    TURNS,
     Stops,
     for_people,
     offer_download,
@@ -73,15 +74,19 @@ STOPPED = "Stopped: nothing was learnt."
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Of one person: what is collected, the collection before, what was learnt, the run of it that
-    they alone see, and the name under which it is shown to all."""
+class Collected:
+    """What one person has collected, and the collection before."""
 
     collection: Collection = EMPTY
     before: Collection | None = None
+
+
+@dataclass(frozen=True)
+class Taught:
+    """What one person's classes were learnt as, and the run of it that they alone see."""
+
     learnt: Learnt | None = None
     own: Path | None = None
-    shared: str = ""
 
     def forget(self) -> None:
         """Remove the run that they alone see."""
@@ -92,7 +97,10 @@ class Kept:
 def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
     """Lay out and wire the tab; with `jobs` a model may be shown in all tabs."""
     gr.Markdown(INTRO)
-    kept = gr.State(Kept(), time_to_live=KEPT_SECONDS, delete_callback=Kept.forget)
+    # Apart, so that what ends later takes nothing back of what was done meanwhile.
+    collected = gr.State(Collected(), time_to_live=KEPT_SECONDS)
+    taught = gr.State(Taught(), time_to_live=KEPT_SECONDS, delete_callback=Taught.forget)
+    shared = gr.State("")  # the name under which it is shown to all
     view = OwnClasses(elem_id="own-classes")
     with gr.Row():
         with gr.Column(min_width=260):
@@ -102,32 +110,30 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
         stop = gr.Button("Stop", elem_id="own-stop", min_width=100)
     result = Article(elem_id="own-result")
 
-    def save(folder, kept: Kept) -> str:
-        name = run_name(needed(kept))
+    def save(folder, taught: Taught) -> str:
+        name = run_name(needed(taught))
         with tempfile.TemporaryDirectory() as place:
-            write(workbench, needed(kept), Path(place) / name)
+            write(workbench, needed(taught), Path(place) / name)
             return shutil.make_archive(str(folder / name), "zip", place)
 
     with gr.Row():
-        offer_download("Save the model (.zip)", "own-save", save, [kept], LONG_QUEUE)
+        offer_download("Save the model (.zip)", "own-save", save, [taught], LONG_QUEUE)
         show = gr.Button("Show it to everyone", size="sm", visible=jobs is not None)
         hide = gr.Button("Take it back", size="sm", visible=jobs is not None)
         whole = gr.Button("Train all of it", size="sm", visible=jobs is not None)
     told = Article(elem_id="own-told")
 
-    def drawn(kept: Kept, words: str = "", problems=()) -> Drawn:
-        return Drawn(kept.collection, words, tuple(problems), kept.before is not None)
+    def drawn(found: Collected, words: str = "", problems=()) -> Drawn:
+        return Drawn(found.collection, words, tuple(problems), found.before is not None)
 
-    def ask(event: gr.EventData, kept: Kept | None) -> tuple:
-        kept = kept or Kept()
+    def ask(event: gr.EventData, now: Collected) -> tuple:
         try:
-            changed, problems = follow(workbench, kept, event)
+            changed, problems = follow(workbench, now, event)
         except VitdemoError as error:
-            return kept, drawn(kept, str(error))
+            return now, drawn(now, str(error))
         return changed, drawn(changed, summary(changed.collection), problems)
 
-    def train_them(kept, name, progress=gr.Progress()):  # noqa: B008, gradio's way
-        kept = kept or Kept()
+    def train_them(now: Collected, before: Taught, name, progress=gr.Progress()):  # noqa: B008
         raise_if_stopped = stops.watch()
 
         def report(share, words):
@@ -135,54 +141,61 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
             progress(share, desc=words)
 
         try:
-            found = learn(workbench, workbench.run(name), kept.collection, report=report)
-            kept.forget()
+            found = learn(workbench, workbench.run(name), now.collection, report=report)
+            before.forget()
             own = workbench.own_root() / run_name(found)
             write(workbench, found, own)
         except Stopped:
-            return kept, STOPPED
+            return before, STOPPED
         except VitdemoError as error:
-            return kept, str(error)
+            return before, str(error)
         told = Text(OWN.format(name=own.name), told=True)
-        return replace(kept, learnt=found, own=own), [*pieces(found), told]
+        return Taught(found, own), [*pieces(found), told]
 
-    def share(request: gr.Request, kept: Kept) -> tuple:
+    def share(request: gr.Request, taught: Taught, before: str) -> tuple:
         check_who(jobs, request)
-        found, root = needed(kept), jobs.root
+        found, root = needed(taught), jobs.root
         name = run_name(found)
         number = next(i for i in range(1, 10_000) if not (root / f"{name}-{i}").exists())
         write(workbench, found, root / f"{name}-{number}")
         shown = f"{name}-{number}"
-        return replace(kept, shared=shown), SHARED.format(name=shown)
+        words = SHARED.format(name=shown)
+        if before:
+            remove(before)
+            words += f" It is there in place of '{before}'."
+        return shown, words
 
-    def train_whole(request: gr.Request, kept: Kept | None, name) -> str:
+    def remove(shown: str) -> None:
+        shutil.rmtree(jobs.root / shown, ignore_errors=True)
+
+    def train_whole(request: gr.Request, now: Collected, name) -> str:
         check_who(jobs, request)
-        base, collection = workbench.run(name), (kept or Kept()).collection
+        base, collection = workbench.run(name), now.collection
         if base.spec != get_recipe(OWN_CLASSES).model:
             raise JobError(f"All of '{base.name}' cannot be trained here: choose a DeiT-Tiny.")
         words = [OWN_CLASSES, "--weights", str((base.path / WEIGHTS).resolve())]
         job = jobs.start_on(OWN_CLASSES, words, lambda folder: lay_down(collection, folder))
         return QUEUED.format(name=job.name)
 
-    def take_back(kept: Kept) -> tuple:
-        if kept is None or not kept.shared:
+    def take_back(shown: str) -> tuple:
+        if not shown:
             raise JobError("None of your models is shown in the other tabs.")
-        shutil.rmtree(jobs.root / kept.shared, ignore_errors=True)
-        words = f"'{kept.shared}' is in the other tabs no more."
-        return replace(kept, shared=""), words
+        remove(shown)
+        return "", f"'{shown}' is in the other tabs no more."
 
     def renew(name):
         return renewed_runs(transformers(workbench), name)[0]
 
     stops = Stops()
     tab.select(renew, model, model, **QUIET)
-    view.ask(ask, kept, [kept, view], trigger_mode="multiple", **PRIVATE, **LIGHT_QUEUE)
-    stops.button(train, train_them, [kept, model], [kept, result])
+    view.ask(ask, collected, [collected, view], trigger_mode="multiple", **PRIVATE, **TURNS)
+    stops.button(train, train_them, [collected, taught, model], [taught, result])
     stop.click(stops.stop, **QUIET)
     if jobs is not None:
-        show.click(for_people(share), kept, [kept, told], **PRIVATE, **LONG_QUEUE)
-        hide.click(for_people(take_back), kept, [kept, told], **PRIVATE, **LIGHT_QUEUE)
-        whole.click(for_people(train_whole), [kept, model], told, **PRIVATE, **LIGHT_QUEUE)
+        shows = {"outputs": [shared, told], **PRIVATE, **TURNS}
+        show.click(for_people(share), [taught, shared], **shows)
+        hide.click(for_people(take_back), shared, **shows)
+        whole.click(for_people(train_whole), [collected, model], told, **PRIVATE, **LIGHT_QUEUE)
 
 
 def transformers(workbench: Workbench) -> list:
@@ -190,14 +203,16 @@ def transformers(workbench: Workbench) -> list:
     return [run for run in workbench.explained_runs() if run.spec.family in ("vit", "timm")]
 
 
-def follow(workbench: Workbench, kept: Kept, event: gr.EventData) -> tuple[Kept, list[str]]:
+def follow(
+    workbench: Workbench, kept: Collected, event: gr.EventData
+) -> tuple[Collected, list[str]]:
     """`kept` after what the browser asks for. Raises `VitdemoError`."""
     now = kept.collection
     asked, problems = wish(event, now), []
     if asked.what == "undo":
         if kept.before is None:
             raise DataError("There is nothing to take back.")
-        return replace(kept, collection=kept.before, before=None), []
+        return Collected(kept.before), []
     if asked.what == "class":
         changed = now.with_class(asked.name)
     elif asked.what == "pictures":
@@ -212,7 +227,7 @@ def follow(workbench: Workbench, kept: Kept, event: gr.EventData) -> tuple[Kept,
         changed = from_tests(workbench, now)
     else:
         changed = now.without(asked.index, asked.picture)
-    return replace(kept, collection=changed, before=now), problems
+    return Collected(changed, before=now), problems
 
 
 def from_tests(workbench: Workbench, collection: Collection) -> Collection:
@@ -233,11 +248,11 @@ def from_tests(workbench: Workbench, collection: Collection) -> Collection:
     return collection
 
 
-def needed(kept: Kept | None) -> Learnt:
+def needed(taught: Taught) -> Learnt:
     """Raises `DataError` where nothing was learnt yet."""
-    if kept is None or kept.learnt is None:
+    if taught.learnt is None:
         raise DataError("Nothing was learnt yet: press 'Learn these classes' first.")
-    return kept.learnt
+    return taught.learnt
 
 
 def run_name(found: Learnt) -> str:

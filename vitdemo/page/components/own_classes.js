@@ -12,9 +12,16 @@ let timer = null;
 const say = (text) => (part("say").textContent = text);
 const ask = (what, rest = {}) => trigger("ask", { what, ...rest });
 
+// What was chosen; the same may be chosen again.
+function chosen(input) {
+  const files = [...input.files];
+  input.value = "";
+  return files;
+}
+
 // `rest`: what else is asked, of the files that are sent.
 async function send(files, what, rest = () => ({})) {
-  const small = [...files].filter((file) => file.size <= MOST);
+  const small = files.filter((file) => file.size <= MOST);
   if (small.length < files.length) say(`Files over ${MOST / 1e6} MB were left out.`);
   const paths = [];
   for (const file of small) {
@@ -31,7 +38,7 @@ async function send(files, what, rest = () => ({})) {
 
 // The class of a file of a folder is the folder that it lies in.
 function sendFolder(files) {
-  const shown = [...files].filter(({ name }) => !name.startsWith("."));
+  const shown = files.filter(({ name }) => !name.startsWith("."));
   if (shown.length > MOST_FILES) return say(`That folder has ${shown.length} files; ${MOST_FILES} are the most.`);
   return send(shown, "folder", (sent) => ({ names: sent.map((file) => file.webkitRelativePath.split("/").at(-2) ?? "") }));
 }
@@ -85,7 +92,7 @@ function picture(own, index, i) {
 
 function row(own, index) {
   const files = make("input", { type: "file", multiple: true, accept: "image/*,.avif,.heic,.heif,.tif,.tiff,.ppm", "aria-label": `Add pictures of ${own.name}` });
-  files.addEventListener("change", () => { send(files.files, "pictures", () => ({ index })); });
+  files.addEventListener("change", () => { send(chosen(files), "pictures", () => ({ index })); });
   const camera = make("button", { type: "button", text: "Camera", "data-pick": `camera ${index}` });
   camera.addEventListener("click", () => open(index));
   const remove = make("button", { type: "button", text: "Remove the class", "data-pick": `remove ${index}` });
@@ -112,8 +119,8 @@ part("add").addEventListener("submit", (event) => {
   ask("class", { name: part("name").value });
   part("name").value = "";
 });
-part("zip").addEventListener("change", () => send(part("zip").files, "zip"));
-part("folder").addEventListener("change", () => sendFolder(part("folder").files));
+part("zip").addEventListener("change", () => send(chosen(part("zip")), "zip"));
+part("folder").addEventListener("change", () => sendFolder(chosen(part("folder"))));
 part("undo").addEventListener("click", () => ask("undo"));
 part("tests").addEventListener("click", () => ask("tests"));
 part("leave").addEventListener("click", leave);
