@@ -231,6 +231,15 @@ def test_a_card_has_the_likeliest_classes_first(tmp_path):
     assert card["about"] == "vit: a vit for tests, 0.0 M parameters, 97.5 % test accuracy."
 
 
+def test_no_model_is_wrong_about_a_class_that_it_does_not_know(tmp_path):
+    shares = np.arange(10, dtype=np.float32) / 45
+    runs = make_run(tmp_path / "vit"), make_run(tmp_path / "own", classes=tuple("abcdefghij"))
+    found = [Answer(run, np.zeros((16, 16, 3), np.uint8), shares, (4, 4)) for run in runs]
+    value = Answers().drawn(PictureAnswers(found, [], "cat"))
+    assert value["label"] == "cat"
+    assert [card["label"] for card in value["models"]] == ["cat", None]
+
+
 def test_why_a_clear_picture_gets_no_hundred_percent_is_said(tmp_path):
     run = make_run(tmp_path / "vit")
     run.config["recipe"]["label_smoothing"] = 0.1

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tests.making import TIMM, gone_on_from, make_run
+from vitdemo import runs
 from vitdemo.attention.packed import unpack
 from vitdemo.data import CIFAR10_CLASSES as CIFAR10
 from vitdemo.inside.attention_distance import Distances
@@ -160,11 +162,24 @@ def test_filters_are_tiles_with_their_numbers_and_colours_last():
     assert [each.caption for each in tiles.items] == ["25.0 %"]
 
 
+def test_a_model_that_began_without_labels_is_from_scratch(tmp_path):
+    masked = make_run(tmp_path / "masked")
+    first = gone_on_from(make_run(tmp_path / "first", recipe={"pretrained": True}), masked, 3)
+    assert distance.origin(first) == "from scratch"
+    recipe = masked.config["recipe"] | {"mask_ratio": 0.75}
+    runs.write_config(masked.path, masked.config | {"recipe": recipe})
+    assert distance.origin(first) == "from scratch, first without labels"
+    for pretrained, words in ((True, "pretrained"), (False, "from scratch")):
+        timm = make_run(tmp_path / words, TIMM, recipe={"pretrained": pretrained})
+        assert distance.origin(timm) == words
+
+
 def test_distances_have_a_plot_and_a_table_a_model():
     heads = np.array([[0.1, 0.3, 0.2], [0.4, 0.5, 0.3]])
-    found = Distances(run(CIFAR10, config={"recipe": {"pretrained": ""}}), heads, 0.52, 32)
+    short = run(CIFAR10, config={"recipe": {"summary": "one of timm's"}}, spec=TIMM)
+    found = Distances(short, heads, 0.52, 32)
     _, plots, numbers, problem = distance.distance_pieces([found], ["'bad'"])
-    assert plots.figures[0].words == "from scratch, over 32 test pictures"
+    assert plots.figures[0].words == "one of timm's, over 32 test pictures"
     assert "3 heads in each of 2 layers" in plots.figures[0].label
     assert numbers.pieces[1].rows[1] == ["2", "40.0", "40.0", "50.0", "30.0"]
     assert problem.text == "'bad'"

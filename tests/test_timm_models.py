@@ -167,11 +167,14 @@ def test_a_model_is_added_for_all_or_for_one_visit():
     assert workbench.timm_models == (one, two)
     who[0] = "b"
     assert workbench.timm_models == (one,)
+    assert workbench.is_removable(one.name, for_all=True)
+    assert not workbench.is_removable(one.name, for_all=False)
     workbench.remove(two.name, for_all=False)
     workbench.remove(one.name, for_all=True)
     assert workbench.timm_models == ()
     who[0] = "a"
     assert workbench.timm_models == (two,)
+    assert workbench.is_removable(two.name, for_all=False)
 
 
 def test_a_model_that_timm_lacks_is_told_where_it_was_named(monkeypatch, capsys):

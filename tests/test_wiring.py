@@ -44,7 +44,12 @@ def timing(*_):
 # The handler of each button: where the work lies that it does, and what it is asked with
 WORK = {
     "lay_out": (similar, "planes", positional, ("vit", 200)),
-    "train_them": (own_classes, "learn", reporting, (None, "vit")),
+    "train_them": (
+        own_classes,
+        "learn",
+        reporting,
+        (own_classes.Collected(), own_classes.Taught(), "vit"),
+    ),
     "time_all": (compare, "latency", timing, ({},)),
     "measure_all": (robustness, "measure", stepping, (["vit"], ["noise"], 100)),
     "measure": (ablation, "accuracy_without", stepping, ("vit", "1.1", "vit", "mean")),

@@ -4,7 +4,7 @@ Plain functions of one `Workbench`, which a notebook may call as the page does:
 
     found = maps(workbench, run, image, target="cat", against="dog")
     found.maps[0].values  # (rows, columns)
-    truth(workbench, found, image, fill="drop").areas["relevance"]  # (deletion, insertion)
+    truth(workbench, found, image, fill="drop").scores["relevance"].deletion
 """
 
 from collections.abc import Callable, Mapping

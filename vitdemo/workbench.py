@@ -127,6 +127,11 @@ class Workbench:
         kept = self._added.get(who, ())
         self._added[who] = tuple(model for model in kept if model.name != name)
 
+    def is_removable(self, name: str, *, for_all: bool) -> bool:
+        """Whether `remove` would take it away: who is asking takes back only what is theirs."""
+        who = None if for_all else self._visitor()
+        return name in [model.name for model in self._added.get(who, ())]
+
     def everything(self) -> tuple[list[Run], list[str]]:
         """`runs`, and timm's models."""
         found, problems = self.runs()

@@ -52,6 +52,9 @@ def check_view(page: Page, view: str) -> None:
     if "inside" in asked:
         expect(page.locator(f"#part-{asked['inside']}")).to_be_visible()
     if "section" in asked:
+        if asked["section"] == "hands" and "removed" not in asked:  # whatever was before
+            expect(page.locator("#hands-picture .cells button").first).to_be_visible()
+            expect(page.locator("#hands-picture [aria-pressed=true]")).to_have_count(0)
         first = {"heads": "#attention", "why": "#why-maps", "hands": "#hands-picture"}
         expect(page.locator(first.get(asked["section"], "#part"))).to_be_visible()
 

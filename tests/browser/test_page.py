@@ -101,6 +101,16 @@ def test_a_picture_is_uploaded_dropped_pasted_or_taken(page, photo, tmp_path):
     expect(say).to_contain_text("'broken.png' is not a picture")
     expect(say).to_contain_text("Still shown: the picture before.")
     assert answers(page) == shown and (drawn(page)["values"] == before).all()
+    bus.click()
+    expect(about).to_contain_text("bus")
+    upload(page, tmp_path / "broken.png")
+    expect(say).to_contain_text("Still shown: the picture before.")
+    crop = page.locator("#picture .crop")
+    crop.press("ArrowLeft")  # of what is still shown
+    expect(crop).to_have_attribute("aria-valuenow", "45")
+    page.wait_for_url(re.compile("crop=0.45"))
+    expect(crop).to_be_visible()
+    expect(say).to_be_empty()
     for place, kind in (("#picture .frame", "drop"), (None, "paste")):
         bus.click()
         expect(about).to_contain_text("bus")

@@ -48,6 +48,10 @@ def test_choices_are_written_into_the_address_and_a_link_is_copied(page, photo):
     expect(page.locator("#picture .about")).to_have_text("Your picture.")
     copy.click()
     expect(said.last).to_contain_text("Your own picture is not in it")
+    for without in ("writeText = () => Promise.reject()", "writeText = null"):
+        page.evaluate(f"() => {{ navigator.clipboard.{without}; }}")
+        copy.click()
+        expect(said.last).to_contain_text("the link is what stands in the address bar")
 
 
 def test_an_address_opens_what_it_says(open_page, page_url):

@@ -12,8 +12,8 @@ function row(name, share, place, truth) {
   return make("li", { className: (place === 0 ? "first" : "") + kind }, words, bar, make("b", { text: percent(share) }));
 }
 
-function card(model, truth) {
-  const rows = model.classes.map((name, i) => row(name, model.probabilities[i], i, truth));
+function card(model) {
+  const rows = model.classes.map((name, i) => row(name, model.probabilities[i], i, model.label));
   const head = make("h2", { title: model.about }, make("span", { text: model.run }), make("small", { text: model.accuracy.replace("test accuracy", "of tests").replace(" accuracy", "") }));
   return make("section", { className: "card" }, head, make("ul", {}, ...rows));
 }
@@ -22,7 +22,7 @@ function draw() {
   const value = received(props);
   if (!value) return;
   const truth = value.label;
-  part("cards").replaceChildren(...value.models.map((model) => card(model, truth)));
+  part("cards").replaceChildren(...value.models.map(card));
   const spoken = value.models.map(({ run, classes, probabilities }) => `${run}: ${classes[0]}, ${percent(probabilities[0])}`);
   part("read").textContent = `${spoken.join("; ")}.${truth ? ` True class: ${truth}.` : ""}`;
   part("problems").replaceChildren(...value.problems.map((text) => make("p", { className: "vd-notice", text, role: "status" })));

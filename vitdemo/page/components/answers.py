@@ -2,8 +2,10 @@
 
 The value that reaches the script, likeliest class first:
 
-    {"models": [{"run", "about", "accuracy", "classes", "probabilities"}, ...],
+    {"models": [{"run", "about", "accuracy", "classes", "probabilities", "label"}, ...],
      "label": the true class or None, "problems": [...], "notes": [...]}
+
+A model's own "label" is the true class where it is one of those that this model knows, else None.
 """
 
 from dataclasses import dataclass
@@ -31,7 +33,7 @@ class Answers(Drawing):
     """See the module."""
 
     def drawn(self, value: PictureAnswers) -> dict:
-        cards = [_card(answer) for answer in value.answers]
+        cards = [_card(answer, value.label) for answer in value.answers]
         return {
             "models": cards,
             "label": value.label,
@@ -43,7 +45,7 @@ class Answers(Drawing):
         }
 
 
-def _card(answer: Answer) -> dict:
+def _card(answer: Answer, label: str | None) -> dict:
     indices, values = top_k(answer.probabilities, SHOWN)
     accuracy = accuracy_of(answer.run)
     return {
@@ -52,6 +54,7 @@ def _card(answer: Answer) -> dict:
         "accuracy": accuracy,
         "classes": [answer.run.classes[i] for i in indices],
         "probabilities": [round(float(value), 6) for value in values],
+        "label": label if label in answer.run.classes else None,
     }
 
 

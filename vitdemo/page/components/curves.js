@@ -7,6 +7,7 @@ const [WIDTH, HEIGHT] = [480, 240];
 const [LEFT, RIGHT, TOP, BOTTOM] = [54, WIDTH - 8, 8, HEIGHT - 36];
 const MARKED = 10; // points of a curve, at most, that carry its sign
 const DOTS = 60; // of more points, none has a dot
+let places = []; // along the x axis, all that some plot says something at, in order
 
 function svg(tag, properties = {}, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -101,20 +102,21 @@ function readings(plot, x) {
 }
 
 function strips(found, across) {
-  const places = found.map(([at]) => across.place(at));
-  const edges = [LEFT, ...places.slice(1).map((place, i) => (place + places[i]) / 2), RIGHT];
+  const middles = found.map(([at]) => across.place(at));
+  const edges = [LEFT, ...middles.slice(1).map((place, i) => (place + middles[i]) / 2), RIGHT];
   return found.map(([, words], i) => {
     const box = { x: edges[i], width: Math.max(edges[i + 1] - edges[i], 0), y: TOP, height: BOTTOM - TOP };
-    const strip = svg("rect", { class: "strip", ...box }, svg("title", {}, words));
+    const [at] = found[i];
+    const strip = svg("rect", { class: "strip", "data-x": at, ...box }, svg("title", {}, words));
     strip.addEventListener("click", () => {
-      reader.value = i;
+      reader.value = places.indexOf(at);
       read();
     });
     return strip;
   });
 }
 
-function figure(plot, x) {
+function figure(plot, x, found) {
   const all = (name) => plot.lines.flatMap((one) => one[name]);
   const across = scale(plot.steps ? plot.steps.map((_, i) => i) : all("x"), [LEFT, RIGHT], { whole: plot.whole });
   const up = scale([...all("y"), ...(plot.zero ? [0] : [])], [BOTTOM, TOP], { log: plot.log, range: plot.range });
@@ -125,7 +127,7 @@ function figure(plot, x) {
     ...(plot.zero ? [svg("line", { x1: LEFT, x2: RIGHT, y1: up.place(0), y2: up.place(0), stroke: "currentColor", "stroke-opacity": 0.6 })] : []),
     ...(plot.marks ?? []).map((mark, i) => svg("line", { id: `mark-${i}`, x1: across.place(mark.x), x2: across.place(mark.x), y1: TOP, y2: BOTTOM, stroke: mark.colour, "stroke-width": 1.5, "stroke-dasharray": "1.5 3" })),
     ...plot.lines.map((one, i) => line(one, across, up, i)),
-    ...(x ? strips(readings(plot, x), across) : []),
+    ...strips(found, across),
   );
   return make(
     "figure",
@@ -139,15 +141,22 @@ function figure(plot, x) {
   );
 }
 
+// Of a plot whose curves reach as far, what is nearest to `at`; they may have measured elsewhere.
+function nearest(all, at) {
+  const away = (strip) => Math.abs(strip.dataset.x - at);
+  const reaches = all.length && all[0].dataset.x <= at && at <= all.at(-1).dataset.x;
+  return reaches ? all.reduce((best, strip) => (away(strip) < away(best) ? strip : best)) : null;
+}
+
 function read() {
-  const at = Number(reader.value);
+  const at = places[Number(reader.value)];
   for (const one of element.querySelectorAll("figure")) {
     const all = [...one.querySelectorAll(".strip")];
-    all.forEach((strip, i) => strip.classList.toggle("at", i === at));
-    one.querySelector(".said").textContent = all[at]?.textContent ?? "";
+    const chosen = nearest(all, at);
+    for (const strip of all) strip.classList.toggle("at", strip === chosen);
+    one.querySelector(".said").textContent = chosen?.textContent ?? "";
   }
-  const words = element.querySelector(".strip.at")?.textContent ?? "";
-  reader.setAttribute("aria-valuetext", words.split("\n")[0]);
+  reader.setAttribute("aria-valuetext", `${received(props).x} ${short(at)}`);
 }
 
 function entry({ name, colour, lighter, sign }) {
@@ -165,10 +174,12 @@ function draw() {
   part("legend").replaceChildren(...legend.map(entry));
   part("note").textContent = value.note ?? "";
   part("note").hidden = !value.note;
-  part("plots").replaceChildren(...plots.map((plot) => figure(plot, x)));
+  const found = plots.map((plot) => (x ? readings(plot, x) : []));
+  places = [...new Set(found.flat().map(([at]) => at))].sort((a, b) => a - b);
+  part("plots").replaceChildren(...plots.map((plot, i) => figure(plot, x, found[i])));
   part("reader").hidden = !x || !plots.length;
   part("reader").querySelector("span").textContent = `Read the curves at ${x}`;
-  reader.max = Math.max(0, (plots[0] && x ? readings(plots[0], x).length : 0) - 1);
+  reader.max = Math.max(0, places.length - 1);
   reader.value = reader.max;
   part("save").hidden = !value.csv;
 }

@@ -4,7 +4,8 @@ A handler returns a `Screening`, or a sentence. The value that reaches the scrip
 the likeliest class of the last epoch first:
 
     {"run", "seen": file, "grid": [rows, columns], "layers", "epochs": [...], "classes": [...],
-     "shares": [[of each class] an epoch], "predicted": [class an epoch], "label": str or None,
+     "shares": [[of each class] an epoch], "predicted": [class an epoch],
+     "label": the true class, or None where it is not known or not one of the model's,
      "words": when it was learned, "maps": [[[...] a layer] an epoch]} or {"sentence": str}
 """
 
@@ -31,8 +32,9 @@ class FilmView(Drawing):
     def drawn(self, value: Screening) -> dict:
         film, classes, words = value.film, value.film.run.classes, ""
         order = list(film.probabilities[-1].argsort()[::-1][:SHOWN])
-        if value.label in classes:
-            truth = classes.index(value.label)
+        label = value.label if value.label in classes else None
+        if label is not None:
+            truth = classes.index(label)
             order = order if truth in order else [*order[:-1], truth]
             words = when_learned(list(film.predicted == truth), film.epochs)
         return {
@@ -44,7 +46,7 @@ class FilmView(Drawing):
             "classes": [classes[i] for i in order],
             "shares": [[round(float(row[i]), 4) for i in order] for row in film.probabilities],
             "predicted": [classes[i] for i in film.predicted],
-            "label": value.label,
+            "label": label,
             "words": words,
             "maps": [
                 [[float(f"{v:.{DIGITS}g}") for v in layer] for layer in epoch]

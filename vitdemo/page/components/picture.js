@@ -5,7 +5,7 @@ const part = (name) => element.querySelector("." + name);
 const [frame, whole, crop, screen] = ["frame", "whole", "crop", "camera"].map(part);
 const MOST = 60e6; // bytes, as the server's
 let at = 0.5; // where the square stands along the longer side, 0 to 1
-let own = null; // the path of one's own picture on the server
+let shown = null; // what the server sent last that had a picture
 let sent = 0; // of several pictures on their way, the last one counts
 
 const say = (text) => (part("say").textContent = text);
@@ -17,9 +17,7 @@ async function send(blob, name) {
   try {
     const { path } = await upload(blob instanceof File ? blob : new File([blob], name, { type: blob.type }));
     if (mine !== sent) return;
-    own = path;
-    at = 0.5;
-    trigger("ask", wish({ source: "own", path, at }));
+    trigger("ask", wish({ source: "own", path, at: 0.5 }));
   } catch {
     if (mine === sent) say("The picture could not be sent: the server does not answer, or has no room. What is shown stays.");
   }
@@ -85,8 +83,7 @@ const wide = () => whole.naturalWidth > whole.naturalHeight;
 const isSquare = () => Math.abs(whole.naturalWidth - whole.naturalHeight) <= 0.02 * Math.max(whole.naturalWidth, whole.naturalHeight);
 
 function place() {
-  const value = received(props);
-  crop.hidden = !value?.picture || !whole.naturalWidth || isSquare();
+  crop.hidden = !shown || !whole.naturalWidth || isSquare();
   if (crop.hidden) return;
   const side = Math.min(whole.clientWidth, whole.clientHeight);
   const room = Math.max(whole.clientWidth, whole.clientHeight) - side;
@@ -102,7 +99,7 @@ function move(to, delay) {
   at = Math.min(Math.max(to, 0), 1);
   place();
   clearTimeout(asking);
-  asking = setTimeout(() => trigger("ask", wish({ source: received(props).source, path: own, at })), delay);
+  asking = setTimeout(() => trigger("ask", wish({ source: shown.source, path: shown.path, at })), delay);
 }
 
 crop.addEventListener("pointerdown", (event) => {
@@ -132,7 +129,7 @@ function receive() {
   if (!value) return;
   say(value.sentence ?? "");
   if (!value.picture) return;
-  if (value.source !== "own") own = null;
+  shown = value;
   at = value.at;
   vitdemo.source = value.source; // a link says whether one's own picture is in it
   whole.classList.toggle("small", Math.max(...value.size) <= 128);

@@ -7,7 +7,8 @@ A handler returns a `Shown`, or a sentence where the file could not be shown: th
 stays then. The value that reaches the script:
 
     {"picture": file, "size": [width, height], "at": 0..1, "source": "own", "photo:NAME" or
-     "test:NUMBER", "words": str, "label": str | None, "sentence": str | None}
+     "test:NUMBER", "path": of an own one or None, "words": str, "label": str | None,
+     "sentence": str | None}
 """
 
 import hashlib
@@ -59,6 +60,7 @@ class Picture(Drawing):
             "size": list(value.whole.size),
             "at": value.asked.at,
             "source": value.asked.source,
+            "path": value.asked.path,
             "words": value.words,
             "label": value.label,
         }

@@ -79,7 +79,9 @@ class MoreModels:
             stop = [("stop", "Stop")]
             return Task(name, "downloading", now.words, min(now.share, 0.999), stop, **about)
         if is_there:
-            return Task(name, "here", described(run), 1.0, [("remove", "Remove")], **about)
+            removable = self.workbench.is_removable(run.name, for_all=self.alone)
+            remove = [("remove", "Remove")] if removable else []
+            return Task(name, "here", described(run), 1.0, remove, **about)
         return Task(name, "", described(run), 1.0, [("add", "Add")], **about)
 
     @for_people

@@ -15,6 +15,7 @@ from gradio.components import Component
 from vitdemo.page.components.picture import Asked, share
 from vitdemo.page.kit import HIDDEN, FreeDropdown, LayerSlider
 
+NOT_COPIED = "not copied"
 LONGEST = 4000  # characters of an address that are read
 LONGEST_NAME = 200  # of a class; ImageNet-21k has one of 175
 LARGEST = 10_000  # of a number where the component itself has no limit yet
@@ -36,10 +37,14 @@ ARRIVE = """() => {
   if (!new URLSearchParams(window.location.search).has("section")) return;
   if (sections.getBoundingClientRect().top > window.innerHeight) sections.scrollIntoView();
 }"""
-COPY = """() => {
-  navigator.clipboard.writeText(window.location.href);
+COPY = """async () => {
+  try {
+    await navigator.clipboard.writeText(window.location.href);
+  } catch { // of a page without https there is no clipboard
+    return ["NOT_COPIED"];
+  }
   return [vitdemo.source === "own" ? "own" : ""];
-}"""
+}""".replace("NOT_COPIED", NOT_COPIED)
 
 
 def parse(search: str) -> dict[str, str]:
@@ -88,9 +93,16 @@ def wish(search: str, photos: Sequence[str]) -> Asked | None:
     return Asked(photos[0], None, at) if photos else None
 
 
-def tell_copied(own: str) -> None:
-    """Say that the link is copied, and that a person's "own" picture is not in it."""
-    missing = " Your own picture is not in it: it opens with the page's first one." if own else ""
+def tell_copied(said: str) -> None:
+    """Say that the link is copied, and that a person's "own" picture is not in it; or where it is
+    to be had."""
+    if said == NOT_COPIED:
+        gr.Warning(
+            "The browser did not let the page copy it, as where it came without https: the link is "
+            "what stands in the address bar."
+        )
+        return
+    missing = " Your own picture is not in it: it opens with the page's first one." if said else ""
     gr.Info(f"The link is copied.{missing}")
 
 

@@ -45,7 +45,6 @@ FOCUS = """() => requestAnimationFrame(() => {
   if (map.getBoundingClientRect().top > window.innerHeight) map.scrollIntoView();
   document.querySelector('#tabs [role=tab]').focus({ preventScroll: true });
 })"""
-LABEL = "true class"  # of a picture, in what Pillow keeps beside its pixels
 WITHOUT_WEIGHTS = "The weights of {name} are not here, so what follows is of the models that are."
 
 
@@ -54,7 +53,8 @@ class Look(Sections):
 
     Sections read `workbench`, `picture` (what models can see of this user's picture: an RGB
     square), `model` (the name of the chosen run) and `layer` (1..L of it; the nearest one counts),
-    and put what the page's address is to hold into `linked`.
+    and put what the page's address is to hold into `linked`, and into `drawn_from` what a person
+    changes by hand and an address holds in other words: it is emptied where a view is visited.
     """
 
     def __init__(self, workbench: Workbench, page_tabs: gr.Tabs):
@@ -80,6 +80,7 @@ class Look(Sections):
             )
         super().__init__([self.section], [self.picture, self.model])
         self.linked = {"model": self.model, "layer": self.layer, "section": self.section}
+        self.drawn_from: list[Component] = []
 
     def lay_out_attention(self) -> None:
         """The section that is open at first, which the browser draws."""
@@ -148,7 +149,6 @@ class Look(Sections):
             still = "" if before is None else " Still shown: the picture before."
             return self.refused(f"That picture could not be shown. {error}{still}")
         image = picture.square_of(shown)
-        image.info[LABEL] = shown.label
         # The chosen model first: its answer is then known from the same pass.
         chosen = self.answer_of_model(image, *values)
         return [shown, image, PictureAnswers(*self.workbench.answers(image), shown.label), *chosen]
@@ -160,7 +160,9 @@ class Look(Sections):
         if image is None:
             return [gr.skip()] * len(self.everything)
         chosen = self.answer_of_model(image, *values)
-        answered = PictureAnswers(*self.workbench.answers(image), image.info.get(LABEL))
+        answered = PictureAnswers(
+            *self.workbench.answers(image), image.info.get(picture.TRUE_CLASS)
+        )
         return [gr.skip(), gr.skip(), answered, *chosen]
 
     def refused(self, sentence: str) -> list:
@@ -226,7 +228,8 @@ class Look(Sections):
             values["layer"] = gr.update(maximum=depth, value=layer)
         values = [gr.skip() if value is None else value for value in values.values()]
         section = found.get("section") if found.get("section") in self.tabs else FIRST_SECTION
-        return model, section, gr.Tabs(selected=section), *values
+        by_hand = [None if anew else gr.skip()] * len(self.drawn_from)
+        return model, section, gr.Tabs(selected=section), *values, *by_hand
 
     def connect_all(self, page: gr.Blocks) -> None:
         """Connect the events; called once, when all is laid out."""
@@ -262,7 +265,7 @@ class Look(Sections):
     def follow(self, search: str, listen: Callable, restore: Callable, answer: Callable):
         """Restore and answer what `search`, read in the browser, asks for."""
         linked = [c for name, c in self.linked.items() if name not in ("model", "section")]
-        restored = [self.model, self.section, self.sections, *linked]
+        restored = [self.model, self.section, self.sections, *linked, *self.drawn_from]
         asking = [self.section, *self.asking]
         first = f"(...values) => [{search}, ...values.slice(1)]"
         read = listen(restore, self.section, restored, js=first, **HIDDEN)

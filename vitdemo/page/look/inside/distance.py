@@ -8,7 +8,7 @@ from vitdemo.inside.attention_distance import Distances, distances
 from vitdemo.page.components.article import Article, Figure, Folded, Notice, Piece, Plots, Text
 from vitdemo.page.components.table import Table
 from vitdemo.page.look.tab import Look
-from vitdemo.runs import Run
+from vitdemo.runs import Run, pretraining
 
 WORDS = (
     "How far from itself a patch looks on average, as a share of the picture's side: a dot is a "
@@ -60,11 +60,13 @@ def figure_of(found: Distances, top: float) -> Figure:
 
 
 def origin(run: Run) -> str:
-    """Whether the run started from scratch."""
+    """Whether the run started from scratch, or from weights that others trained."""
     recipe = run.config["recipe"]
     if "pretrained" not in recipe:
         return str(recipe.get("summary", run.spec.family))
-    return "pretrained" if recipe["pretrained"] else "from scratch"
+    if run.spec.family == "timm":
+        return "pretrained" if recipe["pretrained"] else "from scratch"
+    return "from scratch, first without labels" if pretraining(run) else "from scratch"
 
 
 def over(found: Distances) -> str:

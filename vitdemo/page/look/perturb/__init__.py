@@ -144,6 +144,7 @@ def build(look: Look) -> None:
     look.linked |= dict(zip(SLIDERS, parts.sliders, strict=True))
     look.linked |= {"pieces": parts.pieces, "seed": parts.seed, "patches": parts.grid}
     look.linked["removed"] = parts.code
+    look.drawn_from.append(parts.picture)
     drawn = [parts.picture, parts.shifts, parts.maps, parts.code]
     inputs = [look.layer, parts.grid, *parts.settings]
     look.add("hands", ask.draw, inputs, drawn)
