@@ -67,5 +67,10 @@ def test_a_visit_stays_with_its_page_and_outlives_the_other(open_page, photo, tm
         assert len(asked[stays] - {None}) == 1
         again = open_page(address, stranger=True)
         wait_until_drawn(again)
+        again.get_by_role(
+            "button", name="More models"
+        ).click()  # who comes through a proxy adds by no name
+        expect(again.locator("#more-models")).to_contain_text("shown to you alone")
+        expect(again.locator("#model-name")).to_be_hidden()
         for page in (stays, again):
             page.close()

@@ -5,6 +5,7 @@ import base64
 import copy
 import functools
 import inspect
+import ipaddress
 import math
 import os
 import re
@@ -15,6 +16,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import gradio as gr
@@ -200,6 +202,26 @@ def _save_data_url(url: str, folder: str) -> str:
 def visitor() -> str | None:
     """Whose event is being answered, a name of this visit; None outside of events."""
     return getattr(LocalContext.request.get(None), "session_hash", None)
+
+
+def came_from_here(request: gr.Request | None) -> bool:
+    """Whether it came from this machine, by its own name and through no proxy."""
+    if request is None:
+        return False
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    forwarded = any(name.startswith(("x-forwarded", "forwarded")) for name in headers)
+    named = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+    host = request.client.host if request.client else ""
+    return not forwarded and is_here(host) and is_here(named)
+
+
+def is_here(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Stops:

@@ -1,18 +1,20 @@
 """More models: Vision Transformers of timm's, downloaded at a click and shown beside the runs.
 
 On a page that serves this machine alone a model is added for all who look, any that timm knows by
-name. Elsewhere it is added for the visit of who asked, and only one of those suggested.
+name. Elsewhere, and for who comes through a proxy, it is added for the visit of who asked, and only
+one of those suggested.
 """
 
 from collections.abc import Iterator
 
 import gradio as gr
+from gradio.context import LocalContext
 
 from vitdemo.errors import ModelError, Stopped, VitdemoError
 from vitdemo.page.components.run_choice import renewed_runs
 from vitdemo.page.components.task_list import Task, TaskList, wanted
 from vitdemo.page.fetching import Fetching
-from vitdemo.page.kit import HIDDEN, QUIET, for_people, visitor
+from vitdemo.page.kit import HIDDEN, QUIET, came_from_here, for_people, visitor
 from vitdemo.page.look.tab import Look
 from vitdemo.timm_models import (
     PREFIX,
@@ -41,7 +43,7 @@ class MoreModels:
         self.look, self.alone, self.fetching = look, alone, Fetching()
         self.workbench = look.workbench
         with gr.Accordion("More models", open=False, elem_id="more-models") as self.panel:
-            gr.Markdown(WORDS if alone else WORDS + FOR_A_VISIT)
+            self.words = gr.Markdown(WORDS if alone else WORDS + FOR_A_VISIT)
             self.list = TaskList(elem_id="offered-models")
             self.name = gr.Textbox(
                 label="Any other, by timm's name",
@@ -54,7 +56,8 @@ class MoreModels:
 
     def wire(self) -> None:
         """Connect the events; called once `look` is laid out."""
-        self.panel.expand(self.rows, None, self.list, **QUIET)
+        opened = [self.list, self.words, self.name, self.add]
+        self.panel.expand(self.opened, None, opened, **QUIET)
         told, several = [self.list, self.look.model], {"trigger_mode": "multiple"}
         acted = self.list.act(self.act, self.look.model, told, **several, **HIDDEN, **QUEUE)
         by_name = [self.add.click, self.name.submit], self.add_named, self.name, told
@@ -62,9 +65,19 @@ class MoreModels:
         for done in (acted, named):
             self.look.answer_again_on(done.success)
 
+    @property
+    def for_all(self) -> bool:
+        """Whether what is asked for now is asked for all: this machine asks, on its own page."""
+        return self.alone and came_from_here(LocalContext.request.get(None))
+
     def key(self, name: str) -> tuple:
         """Of a download: everyone's on this machine's own page, else of who asks."""
-        return (None if self.alone else visitor(), name)
+        return (None if self.for_all else visitor(), name)
+
+    def opened(self) -> tuple:
+        """What the panel shows to who opens it."""
+        named = gr.update(visible=self.for_all)
+        return self.rows(), WORDS if self.for_all else WORDS + FOR_A_VISIT, named, named
 
     def rows(self) -> list[Task]:
         """The suggestions, then what else was added."""
@@ -79,7 +92,7 @@ class MoreModels:
             stop = [("stop", "Stop")]
             return Task(name, "downloading", now.words, min(now.share, 0.999), stop, **about)
         if is_there:
-            removable = self.workbench.is_removable(run.name, for_all=self.alone)
+            removable = self.workbench.is_removable(run.name, for_all=self.for_all)
             remove = [("remove", "Remove")] if removable else []
             return Task(name, "here", described(run), 1.0, remove, **about)
         return Task(name, "", described(run), 1.0, [("add", "Add")], **about)
@@ -94,7 +107,7 @@ class MoreModels:
         if action == "stop":
             self.fetching.stop(self.key(name))
         else:
-            self.workbench.remove(f"{PREFIX}{name}", for_all=self.alone)
+            self.workbench.remove(f"{PREFIX}{name}", for_all=self.for_all)
         yield self.rows(), renewed_runs(self.workbench.explained_runs(), chosen)[0]
 
     @for_people
@@ -115,7 +128,7 @@ class MoreModels:
         except VitdemoError:
             yield self.rows(), gr.skip()
             raise
-        self.workbench.add(run, for_all=self.alone)
+        self.workbench.add(run, for_all=self.for_all)
         choice, _ = renewed_runs(self.workbench.explained_runs(), run.name)
         yield self.rows(), choice | {"value": run.name}
 
@@ -123,7 +136,7 @@ class MoreModels:
         """Raises `ModelError` for what may not be added here, or is no model."""
         if not name:
             raise ModelError("Name a model first, such as vit_base_patch16_224.")
-        if "=" in name or (not self.alone and name not in TITLES):
+        if "=" in name or (not self.for_all and name not in TITLES):
             raise ModelError("There is nothing of this kind on the page.")
         if self.fetching.progress(self.key(name)):
             raise ModelError(f"'{name}' is being downloaded already.")

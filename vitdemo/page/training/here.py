@@ -1,9 +1,7 @@
 """The panel "Train here": choices and their cost, the trainings, live curves, and the film."""
 
-import ipaddress
 import math
 from collections.abc import Sequence
-from urllib.parse import urlsplit
 
 import gradio as gr
 
@@ -26,6 +24,7 @@ from vitdemo.page.kit import (
     LONG_QUEUE,
     MODEL_QUEUE,
     QUIET,
+    came_from_here,
     for_people,
 )
 from vitdemo.page.look.picture import TRUE_CLASS
@@ -209,11 +208,7 @@ class TrainingPanel:
 def check_who(jobs: Jobs, request: gr.Request) -> None:
     """Raises `JobError` for somebody who reached a page for this machine alone by a proxy, or by
     another name of it."""
-    headers = {name.lower(): value for name, value in request.headers.items()}
-    forwarded = any(name.startswith(("x-forwarded", "forwarded")) for name in headers)
-    named = urlsplit(f"//{headers.get('host', '')}").hostname or ""
-    host = request.client.host if request.client else ""
-    if not jobs.for_all and (forwarded or not (is_here(host) and is_here(named))):
+    if not jobs.for_all and not came_from_here(request):
         raise JobError("Only this machine may train here: see --allow-training of app.py.")
 
 
@@ -229,15 +224,6 @@ def points_guessed(words: object, beside: str) -> float:
     if not -100 <= points <= 100:
         raise JobError("A guess is a number of points from -100 to 100.")
     return points
-
-
-def is_here(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def switch(name: str, option: Option, value):
