@@ -5,6 +5,7 @@ import io
 import re
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import gradio as gr
@@ -326,7 +327,8 @@ def test_what_is_done_meanwhile_is_not_lost(workbench, monkeypatch, tmp_path):
         await do("take_back", None)
         assert shown() == []
 
-    asyncio.run(visit())
+    with ThreadPoolExecutor(1) as thread:  # this one may have a loop, of tests in a browser
+        thread.submit(asyncio.run, visit()).result()
 
 
 @pytest.mark.parametrize(

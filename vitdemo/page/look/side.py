@@ -14,9 +14,6 @@ from vitdemo.errors import RunError, VitdemoError
 from vitdemo.metrics import top_k
 from vitdemo.models import CONVOLUTIONAL
 from vitdemo.page.components.maps import MapRow, Maps, Panel
-from vitdemo.page.components.run_choice import grouped
-from vitdemo.page.components.run_list import RunList
-from vitdemo.page.kit import FreeDropdown
 from vitdemo.page.look.tab import Look
 from vitdemo.runs import Run
 from vitdemo.workbench import Answer, Workbench
@@ -40,8 +37,12 @@ def build(look: Look) -> None:
     """Lay out and wire the section."""
     found = look.workbench.explained_runs()
     gr.Markdown(INTRO)
-    first = [run.name for run in one_of_each_family(found)]
-    chosen = RunList(grouped(found), first, label="Models", elem_id="side-models")
+    chosen = gr.CheckboxGroup(
+        [run.name for run in found],
+        value=[run.name for run in one_of_each_family(found)],
+        label="Models",
+        elem_id="side-models",
+    )
     with gr.Row():
         kind = gr.Radio(
             [(title, name) for name, title in KINDS.items()],
@@ -50,7 +51,7 @@ def build(look: Look) -> None:
             min_width=300,
         )
         depth = gr.Slider(0, 100, 100, step=5, label="Depth, % of the layers", min_width=300)
-        target = FreeDropdown(
+        target = gr.Dropdown(
             [OWN_ANSWER, *class_names(found)],
             value=OWN_ANSWER,
             label="Class, for relevance and Grad-CAM",
@@ -59,35 +60,22 @@ def build(look: Look) -> None:
         )
     view = Maps(elem_id="side-by-side")
 
-    def offer(_image, _model, names, target):
-        """The models and classes that there are by now; those that were chosen stay so."""
-        found = look.workbench.explained_runs()
-        classes = [OWN_ANSWER, *class_names(found)]
-        kept = [run.name for run in found if run.name in names]
-        return (
-            gr.update(groups=grouped(found), **({} if kept == names else {"value": kept})),
-            gr.update(choices=classes, value=target if target in classes else OWN_ANSWER),
-        )
-
     def draw(image, _, names, kind, depth, target):
-        found = look.workbench.explained_runs()
-        known = [run.name for run in found]
+        known = [run.name for run in look.workbench.explained_runs()]
         panels, problems = side_by_side(
             look.workbench,
             [name for name in known if name in names],
             image,
             depth=depth / 100,
             kind=kind,
-            target=target if target in class_names(found) else None,
+            target=None if target == OWN_ANSWER else target,
         )
         if not panels:
             return " ".join(problems) or "Choose a model above."
         return MapRow(panels, sentence=" ".join(problems))
 
     look.linked |= {"map": kind, "depth": depth, "class": target}
-    asked = [chosen, kind, depth, target]
-    look.add("side", offer, [chosen, target], [chosen, target], by=[])
-    look.add("side", draw, asked, [view], by=asked)
+    look.add("side", draw, [chosen, kind, depth, target], [view])
 
 
 def class_names(runs: Sequence[Run]) -> list[str]:
