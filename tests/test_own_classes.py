@@ -259,11 +259,10 @@ def test_learning_can_be_stopped_and_says_how_far_it_is(workbench):
 
 def test_what_a_browser_asks_is_followed_and_taken_back(workbench):
     def ask(kept, **data):
-        kept, problems = tab.follow(workbench, kept, SimpleNamespace(_data=data))
-        assert problems == []
+        assert tab.follow(workbench, kept, SimpleNamespace(_data=data)) == []
         return kept, [each.name for each in kept.collection.classes]
 
-    kept, names = ask(tab.Collected(), what="class", name="mug")
+    kept, names = ask(tab.Kept(), what="class", name="mug")
     assert names == ["mug"]
     kept, names = ask(kept, what="remove", index=0)
     assert names == [] and kept.collection == Collection()
@@ -303,9 +302,7 @@ def test_what_is_done_meanwhile_is_not_lost(workbench, monkeypatch, tmp_path):
             return waits
 
         def names():
-            (found,) = (
-                state[block] for block in page.blocks if isinstance(state[block], tab.Collected)
-            )
+            (found,) = (state[block] for block in page.blocks if isinstance(state[block], tab.Kept))
             return [each.name for each in found.collection.classes]
 
         monkeypatch.setattr(tab, "from_tests", slow(lambda _, now: now.with_class("a")))
@@ -316,13 +313,13 @@ def test_what_is_done_meanwhile_is_not_lost(workbench, monkeypatch, tmp_path):
         await adding
         assert names() == ["a", "mug"]
         going.clear()
-        learning = asyncio.create_task(do("train_them", None, None, "vit"))
+        learning = asyncio.create_task(do("train_them", None, "vit"))
         await going.wait()
         await do("ask", None, what="class", name="cup")
         await learning
         assert names() == ["a", "mug", "cup"]
         for number in (1, 2):  # a second one takes the place of the first
-            await do("share", None, None)
+            await do("share", None)
             assert shown() == [f"own-a-b-{number}"]
         await do("take_back", None)
         assert shown() == []

@@ -241,6 +241,10 @@ def test_what_is_started_from_counts_up_to_the_epoch_of_its_weights(run_copy):
     assert origin(weights) == (3, 60)
     assert origin(weights, patience=1) == (2, 30)
     assert origin(first, patience=1) == (1, 10)
+    legs = [{"after_epoch": epoch, "device": f"machine {epoch}"} for epoch in (1, 2)]
+    runs.write_config(run_copy, config | {"resumed": legs})
+    assert started_from(source_of(weights))["started_from"]["resumed"] == legs
+    assert "resumed" not in started_from(source_of(first))["started_from"]
     assert started_from(None) == {}
 
 

@@ -175,6 +175,10 @@ def test_a_model_is_added_for_all_or_for_one_visit():
     who[0] = "a"
     assert workbench.timm_models == (two,)
     assert workbench.is_removable(two.name, for_all=False)
+    who[0] = "b"
+    workbench.add(two, for_all=True)
+    who[0] = "a"
+    assert workbench.timm_models == (two,)  # once
 
 
 def test_a_model_that_timm_lacks_is_told_where_it_was_named(monkeypatch, capsys):

@@ -48,7 +48,7 @@ WORK = {
         own_classes,
         "learn",
         reporting,
-        (own_classes.Collected(), own_classes.Taught(), "vit"),
+        (own_classes.Kept(), "vit"),
     ),
     "time_all": (compare, "latency", timing, ({},)),
     "measure_all": (robustness, "measure", stepping, (["vit"], ["noise"], 100)),

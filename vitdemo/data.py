@@ -9,6 +9,7 @@ import os
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -115,9 +116,10 @@ def open_source(
         if not (root / "test").is_dir():
             raise DataError(f"'{root}' has train/ but no test/: a data set needs both.")
         return Source(root.resolve().name, root, _folder_classes(root / "train"))
-    other = root.is_file() or (root.is_dir() and _holds_something_else(root))
-    if not (root / CIFAR10.base_folder).is_dir():  # asked last: another process may just build it
-        if other:
+    base = root / CIFAR10.base_folder
+    if not base.is_dir():
+        other = root.is_file() or (root.is_dir() and _holds_something_else(root))
+        if other and not base.is_dir():  # which another process may just have built
             raise DataError(
                 f"'{root}' holds neither {CIFAR10.base_folder}/ nor train/<class>/ and "
                 "test/<class>/ folders of pictures: pass --data a folder that does."
@@ -156,7 +158,8 @@ def _download_cifar10(root: Path, on_bytes: OnBytes | None) -> None:
     with alone:
         if not (root / CIFAR10.base_folder).is_dir():
             _download_alone(root, on_bytes)
-        (root / LOCK).unlink(missing_ok=True)  # whoever waits for it finds the data set
+    with suppress(OSError):  # on Windows, of whoever waits for it; they find the data set
+        (root / LOCK).unlink()
 
 
 def _download_alone(root: Path, on_bytes: OnBytes | None) -> None:
@@ -189,7 +192,7 @@ def _remove_empty(*folders: Path) -> None:
         if folder.is_dir() and not any(
             file.is_file() and file.stat().st_size for file in folder.rglob("*")
         ):
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)  # on Windows the lock in it stays
 
 
 def _load_cifar10(root: Path, part: str) -> Pictures:

@@ -111,8 +111,10 @@ class Workbench:
     @property
     def timm_models(self) -> tuple[TimmRun, ...]:
         """Those for all, then those of who is asking now."""
+        for_all = self._added[None]
+        names = [model.name for model in for_all]
         own = self._added.get(self._visitor() or "", ())
-        return (*self._added[None], *own)
+        return (*for_all, *(model for model in own if model.name not in names))
 
     def add(self, model: TimmRun, *, for_all: bool) -> None:
         """Show `model` beside the runs: to all, or to who is asking now, as long as this process

@@ -160,7 +160,7 @@ class Jobs:
             raise JobError("Trainings in the page need Linux or macOS: use train.py here.")
         with self.locked():
             self._check_room()
-            name = self._new_folder(stem)
+            name = self.new_folder(stem)
             try:
                 if lay_down:
                     lay_down(self.root / name / PICTURES)
@@ -278,7 +278,8 @@ class Jobs:
         if shutil.disk_usage(self.root).free < limits.free_mib * MIB:
             raise JobError(f"The disk has less than {limits.free_mib:,} MB left: make room first.")
 
-    def _new_folder(self, stem: str) -> str:
+    def new_folder(self, stem: str) -> str:
+        """The name of a run folder that is made now, and was not there. Raises `JobError`."""
         for number in range(1, 10_000):
             name = f"{stem}-{number}"
             try:

@@ -73,20 +73,20 @@ QUEUED = (
 STOPPED = "Stopped: nothing was learnt."
 
 
-@dataclass(frozen=True)
-class Collected:
-    """What one person has collected, and the collection before."""
+@dataclass
+class Kept:
+    """Of one person: what is collected, the collection before, what was learnt, the run of it that
+    they alone see, and the name under which it is shown to all.
+
+    Each handler changes in place what it is about: what ends later then takes nothing back of what
+    was done meanwhile.
+    """
 
     collection: Collection = EMPTY
     before: Collection | None = None
-
-
-@dataclass(frozen=True)
-class Taught:
-    """What one person's classes were learnt as, and the run of it that they alone see."""
-
     learnt: Learnt | None = None
     own: Path | None = None
+    shared: str = ""
 
     def forget(self) -> None:
         """Remove the run that they alone see."""
@@ -97,10 +97,7 @@ class Taught:
 def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
     """Lay out and wire the tab; with `jobs` a model may be shown in all tabs."""
     gr.Markdown(INTRO)
-    # Apart, so that what ends later takes nothing back of what was done meanwhile.
-    collected = gr.State(Collected(), time_to_live=KEPT_SECONDS)
-    taught = gr.State(Taught(), time_to_live=KEPT_SECONDS, delete_callback=Taught.forget)
-    shared = gr.State("")  # the name under which it is shown to all
+    kept = gr.State(Kept(), time_to_live=KEPT_SECONDS, delete_callback=Kept.forget)
     view = OwnClasses(elem_id="own-classes")
     with gr.Row():
         with gr.Column(min_width=260):
@@ -110,30 +107,30 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
         stop = gr.Button("Stop", elem_id="own-stop", min_width=100)
     result = Article(elem_id="own-result")
 
-    def save(folder, taught: Taught) -> str:
-        name = run_name(needed(taught))
+    def save(folder, kept: Kept) -> str:
+        name = run_name(needed(kept))
         with tempfile.TemporaryDirectory() as place:
-            write(workbench, needed(taught), Path(place) / name)
+            write(workbench, needed(kept), Path(place) / name)
             return shutil.make_archive(str(folder / name), "zip", place)
 
     with gr.Row():
-        offer_download("Save the model (.zip)", "own-save", save, [taught], LONG_QUEUE)
+        offer_download("Save the model (.zip)", "own-save", save, [kept], LONG_QUEUE)
         show = gr.Button("Show it to everyone", size="sm", visible=jobs is not None)
         hide = gr.Button("Take it back", size="sm", visible=jobs is not None)
         whole = gr.Button("Train all of it", size="sm", visible=jobs is not None)
     told = Article(elem_id="own-told")
 
-    def drawn(found: Collected, words: str = "", problems=()) -> Drawn:
-        return Drawn(found.collection, words, tuple(problems), found.before is not None)
+    def drawn(kept: Kept, words: str = "", problems=()) -> Drawn:
+        return Drawn(kept.collection, words, tuple(problems), kept.before is not None)
 
-    def ask(event: gr.EventData, now: Collected) -> tuple:
+    def ask(event: gr.EventData, kept: Kept) -> tuple:
         try:
-            changed, problems = follow(workbench, now, event)
+            problems = follow(workbench, kept, event)
         except VitdemoError as error:
-            return now, drawn(now, str(error))
-        return changed, drawn(changed, summary(changed.collection), problems)
+            return kept, drawn(kept, str(error))
+        return kept, drawn(kept, summary(kept.collection), problems)
 
-    def train_them(now: Collected, before: Taught, name, progress=gr.Progress()):  # noqa: B008
+    def train_them(kept: Kept, name, progress=gr.Progress()):  # noqa: B008, gradio's way
         raise_if_stopped = stops.watch()
 
         def report(share, words):
@@ -141,61 +138,62 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
             progress(share, desc=words)
 
         try:
-            found = learn(workbench, workbench.run(name), now.collection, report=report)
-            before.forget()
+            found = learn(workbench, workbench.run(name), kept.collection, report=report)
+            kept.forget()
             own = workbench.own_root() / run_name(found)
             write(workbench, found, own)
         except Stopped:
-            return before, STOPPED
+            return kept, STOPPED
         except VitdemoError as error:
-            return before, str(error)
+            return kept, str(error)
+        kept.learnt, kept.own = found, own
         told = Text(OWN.format(name=own.name), told=True)
-        return Taught(found, own), [*pieces(found), told]
+        return kept, [*pieces(found), told]
 
-    def share(request: gr.Request, taught: Taught, before: str) -> tuple:
+    def share(request: gr.Request, kept: Kept) -> tuple:
         check_who(jobs, request)
-        found, root = needed(taught), jobs.root
-        name = run_name(found)
-        number = next(i for i in range(1, 10_000) if not (root / f"{name}-{i}").exists())
-        write(workbench, found, root / f"{name}-{number}")
-        shown = f"{name}-{number}"
+        found = needed(kept)
+        shown = jobs.new_folder(run_name(found))
+        write(workbench, found, jobs.root / shown)
         words = SHARED.format(name=shown)
-        if before:
-            remove(before)
-            words += f" It is there in place of '{before}'."
-        return shown, words
+        if kept.shared:
+            remove(kept.shared)
+            words += f" It is there in place of '{kept.shared}'."
+        kept.shared = shown
+        return kept, words
 
     def remove(shown: str) -> None:
         shutil.rmtree(jobs.root / shown, ignore_errors=True)
 
-    def train_whole(request: gr.Request, now: Collected, name) -> str:
+    def train_whole(request: gr.Request, kept: Kept, name) -> str:
         check_who(jobs, request)
-        base, collection = workbench.run(name), now.collection
+        base, collection = workbench.run(name), kept.collection
         if base.spec != get_recipe(OWN_CLASSES).model:
             raise JobError(f"All of '{base.name}' cannot be trained here: choose a DeiT-Tiny.")
         words = [OWN_CLASSES, "--weights", str((base.path / WEIGHTS).resolve())]
         job = jobs.start_on(OWN_CLASSES, words, lambda folder: lay_down(collection, folder))
         return QUEUED.format(name=job.name)
 
-    def take_back(shown: str) -> tuple:
-        if not shown:
+    def take_back(kept: Kept) -> tuple:
+        if not kept.shared:
             raise JobError("None of your models is shown in the other tabs.")
-        remove(shown)
-        return "", f"'{shown}' is in the other tabs no more."
+        remove(kept.shared)
+        words = f"'{kept.shared}' is in the other tabs no more."
+        kept.shared = ""
+        return kept, words
 
     def renew(name):
         return renewed_runs(transformers(workbench), name)[0]
 
     stops = Stops()
     tab.select(renew, model, model, **QUIET)
-    view.ask(ask, collected, [collected, view], trigger_mode="multiple", **PRIVATE, **TURNS)
-    stops.button(train, train_them, [collected, taught, model], [taught, result])
+    view.ask(ask, kept, [kept, view], trigger_mode="multiple", **PRIVATE, **TURNS)
+    stops.button(train, train_them, [kept, model], [kept, result])
     stop.click(stops.stop, **QUIET)
     if jobs is not None:
-        shows = {"outputs": [shared, told], **PRIVATE, **TURNS}
-        show.click(for_people(share), [taught, shared], **shows)
-        hide.click(for_people(take_back), shared, **shows)
-        whole.click(for_people(train_whole), [collected, model], told, **PRIVATE, **LIGHT_QUEUE)
+        show.click(for_people(share), kept, [kept, told], **PRIVATE, **TURNS)
+        hide.click(for_people(take_back), kept, [kept, told], **PRIVATE, **TURNS)
+        whole.click(for_people(train_whole), [kept, model], told, **PRIVATE, **LIGHT_QUEUE)
 
 
 def transformers(workbench: Workbench) -> list:
@@ -203,16 +201,16 @@ def transformers(workbench: Workbench) -> list:
     return [run for run in workbench.explained_runs() if run.spec.family in ("vit", "timm")]
 
 
-def follow(
-    workbench: Workbench, kept: Collected, event: gr.EventData
-) -> tuple[Collected, list[str]]:
-    """`kept` after what the browser asks for. Raises `VitdemoError`."""
+def follow(workbench: Workbench, kept: Kept, event: gr.EventData) -> list[str]:
+    """Change what is collected as the browser asks; gives a sentence for each picture that was left
+    out. Raises `VitdemoError`."""
     now = kept.collection
     asked, problems = wish(event, now), []
     if asked.what == "undo":
         if kept.before is None:
             raise DataError("There is nothing to take back.")
-        return Collected(kept.before), []
+        kept.collection, kept.before = kept.before, None
+        return []
     if asked.what == "class":
         changed = now.with_class(asked.name)
     elif asked.what == "pictures":
@@ -227,7 +225,8 @@ def follow(
         changed = from_tests(workbench, now)
     else:
         changed = now.without(asked.index, asked.picture)
-    return Collected(changed, before=now), problems
+    kept.collection, kept.before = changed, now
+    return problems
 
 
 def from_tests(workbench: Workbench, collection: Collection) -> Collection:
@@ -248,11 +247,11 @@ def from_tests(workbench: Workbench, collection: Collection) -> Collection:
     return collection
 
 
-def needed(taught: Taught) -> Learnt:
+def needed(kept: Kept) -> Learnt:
     """Raises `DataError` where nothing was learnt yet."""
-    if taught.learnt is None:
+    if kept.learnt is None:
         raise DataError("Nothing was learnt yet: press 'Learn these classes' first.")
-    return taught.learnt
+    return kept.learnt
 
 
 def run_name(found: Learnt) -> str:

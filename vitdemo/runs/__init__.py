@@ -99,7 +99,7 @@ class Run:
         "NVIDIA H200, then AMD EPYC" where it went on on another one, or the training that it
         started from had another one."""
         trainings = [self.config, *self._before][::-1]
-        legs = [leg for training in trainings for leg in (training, *_resumed(training))]
+        legs = [leg for training in trainings for leg in (training, *resumed(training))]
         return ", then ".join(dict.fromkeys(filter(None, map(_device, legs)))) or None
 
     @property
@@ -345,7 +345,7 @@ def read_run(folder: Path | str) -> Run:
     return run
 
 
-def _resumed(config: dict) -> list[dict]:
+def resumed(config: dict) -> list[dict]:
     """What a training was gone on with."""
     found = config.get("resumed")
     return [leg for leg in found if isinstance(leg, dict)] if isinstance(found, list) else []

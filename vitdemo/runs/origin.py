@@ -37,6 +37,8 @@ def started_from(source: runs.Run | None) -> dict:
     if not source:
         return {}
     words = ("command", "device", "processes", "git_commit", "started")
+    last = source.history[-1]["epoch"] if source.history else 0
+    legs = [leg for leg in runs.resumed(source.config) if (leg.get("after_epoch") or 0) < last]
     return {
         "started_from": {
             "run": source.path.name,
@@ -45,7 +47,7 @@ def started_from(source: runs.Run | None) -> dict:
             "seconds": source.train_seconds,
         }
         | {word: source.config.get(word) for word in words}
-        | {word: source.config[word] for word in ("resumed",) if word in source.config}
+        | ({"resumed": legs} if legs else {})
         | ({"started_from": source.origin} if source.origin else {})
     }
 

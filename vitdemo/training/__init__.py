@@ -3,8 +3,9 @@
 The data sits on the device as uint8; augmentation is batched there. Every epoch starts from a seed
 of its own, so an epoch is the same whether or not the run was interrupted before it, and the
 checkpoint need not hold the state of a random generator. Nothing in the loop waits for the device
-but the progress callback, about once a second. On CUDA the model and the augmentation are compiled;
-with `torchrun`, several processes share each batch (see `processes`).
+but the progress callback, about once a second, and where several processes agree on an end. On
+CUDA the model and the augmentation are compiled; with `torchrun`, several processes share each
+batch (see `processes`).
 
 Letters: B pictures of a batch, R of them that this process augments, N of a set, S their side,
 C classes.
