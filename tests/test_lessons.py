@@ -150,6 +150,16 @@ def test_facts_are_the_files_own(shipped):
     assert fact(shipped, "vit-plain-cpu-muon", "gain") == f"{points:+.1f}"
 
 
+def test_what_a_model_had_beside_its_labels_is_said(shipped):
+    teacher = " and from what conv-baseline answers to the same pictures"
+    told = {
+        "vit-scratch": f"labels{teacher}, after 150 epochs without labels",
+        "vit-conv-stem": f"labels{teacher}",
+        "vit-plain": "labels alone",
+    }
+    assert {name: fact(shipped, name, "learnt_from") for name in told} == told
+
+
 NOWHERE = "in no layer"
 
 
@@ -163,8 +173,9 @@ def test_where_heads_look_near_and_far_is_counted_on_their_distances(shipped, ro
     patches = np.asarray(look.attention)[..., 1:, 1:]  # (L, H, P, P)
     patches = patches / patches.sum(-1, keepdims=True)
     share = (patches * apart).sum(-1).mean(-1) / apart.mean()  # (L, H)
-    near = [layer for layer, heads in enumerate(share, 1) if (heads < 0.5).any()]
-    assert fact(shipped, role, "near_layers") == (f"up to layer {near[-1]}" if near else NOWHERE)
+    near = [str(layer) for layer, heads in enumerate(share, 1) if (heads < 0.5).any()]
+    words = f"in layers {', '.join(near[:-1])} and {near[-1]}" if near[1:] else NOWHERE
+    assert fact(shipped, role, "near_layers") == words
     far = [layer for layer in range(1, len(share) + 1) if (share[layer - 1 :] >= 0.85).all()]
     assert fact(shipped, role, "far_layers") == (f"from layer {far[0]} on" if far else NOWHERE)
 

@@ -30,7 +30,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 AT_LEAST = {
     "finetune-deit-tiny": 0.97,
     "conv-baseline": 0.945,
-    "vit-conv-stem": 0.92,
+    "vit-conv-stem": 0.93,
     "vit-scratch": 0.925,
 }
 

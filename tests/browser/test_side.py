@@ -5,6 +5,25 @@ import re
 from playwright.sync_api import expect
 
 from tests.browser.doing import fits, sources, wait_for_change
+from tests.making import make_run
+
+
+def test_a_model_that_came_later_can_be_chosen(open_page, serve_runs, tmp_path):
+    make_run(tmp_path / "runs" / "first")
+    page = open_page(f"{serve_runs()}?section=side")
+    place, models = page.locator("#side-by-side"), page.locator("#side-models")
+    expect(place.locator("h3")).to_have_text(["first"])
+    make_run(tmp_path / "runs" / "later", classes=tuple("abcdefghij"))
+    page.get_by_role("tab", name="Attention").click()
+    page.get_by_role("tab", name="Side by side").click()
+    models.get_by_role("checkbox", name="later", exact=True).check()
+    expect(place.locator("h3")).to_have_text(["first", "later"])
+    expect(models.get_by_role("checkbox", name="first", exact=True)).to_be_checked()
+    page.get_by_label("Class, for").first.click()
+    page.get_by_role("option", name="j", exact=True).click()
+    page.get_by_role("radio", name="Relevance for a class").check()
+    expect(place).to_contain_text("Relevance for j")
+    expect(place).to_contain_text("'first' does not know the class 'j'.")
 
 
 def test_models_of_each_family_stand_under_one_slider_and_one_class(open_page, page_url):

@@ -15,12 +15,12 @@ from vitdemo.inputs import load_image, visible_square
 from vitdemo.inside.attention_distance import distances_of
 from vitdemo.metrics import accuracy, confusion, most_confused, percent, signed
 from vitdemo.metrics.calibrated_runs import calibration
-from vitdemo.metrics.learning import whole
+from vitdemo.metrics.learning import listed, setting, whole
 from vitdemo.metrics.recipe_ablation import ablation_of, ablations
 from vitdemo.metrics.tested_runs import sound_evaluation
 from vitdemo.models import CONVOLUTIONAL, count_macs, count_parameters, prefix_token_names
 from vitdemo.models.cost import pair_macs
-from vitdemo.runs import Run
+from vitdemo.runs import Run, pretraining
 from vitdemo.workbench import Workbench
 
 PICTURE = Path(__file__).parents[2] / "assets" / "photos" / "cat.jpg"  # of all lessons
@@ -149,8 +149,10 @@ def _far(workbench: Workbench, run: Run) -> np.ndarray:
 
 def _near_layers(workbench: Workbench, run: Run) -> str:
     """Where there is a head that looks near, in words."""
-    near = np.flatnonzero((_far(workbench, run) < NEAR).any(1))
-    return f"up to layer {near[-1] + 1}" if len(near) else "in no layer"
+    near = (np.flatnonzero((_far(workbench, run) < NEAR).any(1)) + 1).tolist()
+    if not near:
+        return "in no layer"
+    return f"in layer{'s' if near[1:] else ''} {listed([str(layer) for layer in near])}"
 
 
 def _far_layers(workbench: Workbench, run: Run) -> str:
@@ -169,6 +171,16 @@ def _gain(workbench: Workbench, run: Run):
     raise MissingFact(f"an ablation with '{run.name}'")
 
 
+def _learnt_from(workbench: Workbench, run: Run) -> str:
+    """What it had beside the labels, in words."""
+    found = "labels"
+    if teacher := setting(run, "teacher"):
+        found += f" and from what {Path(teacher).name} answers to the same pictures"
+    if before := pretraining(run):
+        found += f", after {len(before.history)} epochs without labels"
+    return found if found != "labels" else "labels alone"
+
+
 def _trained_on(workbench: Workbench, run: Run) -> str:
     return percent((run.record_of_weights or {})["train_accuracy"])
 
@@ -178,6 +190,7 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "image": lambda workbench, run: str(run.spec.image_size),
     "classes": lambda workbench, run: str(len(run.classes)),
     "epochs": lambda workbench, run: str(len(whole(run).history)),
+    "learnt_from": _learnt_from,
     "parameters": _of_model(lambda model, run: f"{count_parameters(model) / 1e6:.1f}"),  # millions
     "macs": _of_model(lambda model, run: f"{count_macs(model, run.spec.image_size) / 1e6:.0f}"),
     # Of Vision Transformers

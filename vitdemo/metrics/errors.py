@@ -97,11 +97,11 @@ def self_confidence(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray
 def probable_label_errors(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """The pictures whose label the models together contradict, (M, N, C) -> numbers, most so first.
 
-    Confident learning (Northcutt et al. 2021, eq. 1 and 2, ranked by self-confidence), on the mean
-    of the models: a class is likely for a picture where its probability reaches the mean that it
-    has on the pictures labelled so; a picture whose likeliest such class is another than its label
-    is off the diagonal of the confident joint. It needs models that were not trained on these
-    pictures. A finding is a picture to look at, not a proof.
+    Confident learning (Northcutt, Jiang & Chuang 2021, eq. 1 and 2, ranked by self-confidence), on
+    the mean of the models: a class is likely for a picture where its probability reaches the mean
+    that it has on the pictures labelled so; a picture whose likeliest such class is another than
+    its label is off the diagonal of the confident joint. It needs models that were not trained on
+    these pictures. A finding is a picture to look at, not a proof.
     """
     check_models(probabilities, labels)
     labels = np.asarray(labels)

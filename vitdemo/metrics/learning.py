@@ -222,7 +222,7 @@ def reasons(run: Run) -> list[str]:
     ]
     if harder:
         found.append(
-            f"Training pictures are {_listed(harder)}; validation pictures are as they are."
+            f"Training pictures are {listed(harder)}; validation pictures are as they are."
         )
     options = run.spec.options
     if options.get("drop_rate") or options.get("drop_path_rate"):
@@ -252,6 +252,6 @@ def below_validation(run: Run) -> int:
     return sum(points < 0 for points in gap(run))
 
 
-def _listed(words: Sequence[str]) -> str:
+def listed(words: Sequence[str]) -> str:
     """ "a", "a and b", "a, b and c"."""
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

@@ -35,10 +35,10 @@ KINDS = {  # label, and what it shows in words
     "all_wrong": ("All models are wrong", "{run} is wrong, and so {others}."),
     "label_errors": (
         "Doubtful labels",
-        "The models together contradict the given label: confident learning (Northcutt et al. "
-        "2021) on the mean of {count}. Doubtful, not wrong: of 41 that models shipped before "
-        "flagged in CIFAR-10, people had checked 19 for that paper and upheld the given label of "
-        "12.",
+        "The models together contradict the given label: confident learning (Northcutt, "
+        "Jiang & Chuang 2021) on the mean of {count}. Doubtful, not wrong: of 41 that models "
+        "shipped before flagged in CIFAR-10, people had checked 19 (Northcutt, Athalye & Mueller "
+        "2021), and upheld the given label of 12.",
     ),
 }
 ORDERS = {

@@ -1,6 +1,7 @@
 // Runs once; the template has no value in it, so what is drawn here stays.
 const place = element.querySelector(".groups");
 const chosen = () => new Set(props.value ?? []);
+let drawn = ""; // the groups that are; an answer may bring the same ones
 
 function make(tag, words = "", options = {}) {
   const made = Object.assign(document.createElement(tag), options);
@@ -71,6 +72,9 @@ function draw() {
     if (one.querySelector("details").open) opened.push(one.dataset.title);
   }
   const groups = props.groups ?? [];
+  const asked = JSON.stringify(groups);
+  if (asked === drawn) return mark();
+  drawn = asked;
   place.replaceChildren(
     ...groups.map((one, i) => {
       const made = group(one, titles.length ? opened.includes(one[0]) : i === 0);

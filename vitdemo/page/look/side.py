@@ -14,6 +14,9 @@ from vitdemo.errors import RunError, VitdemoError
 from vitdemo.metrics import top_k
 from vitdemo.models import CONVOLUTIONAL
 from vitdemo.page.components.maps import MapRow, Maps, Panel
+from vitdemo.page.components.run_choice import grouped
+from vitdemo.page.components.run_list import RunList
+from vitdemo.page.kit import FreeDropdown, renewed
 from vitdemo.page.look.tab import Look
 from vitdemo.runs import Run
 from vitdemo.workbench import Answer, Workbench
@@ -37,12 +40,8 @@ def build(look: Look) -> None:
     """Lay out and wire the section."""
     found = look.workbench.explained_runs()
     gr.Markdown(INTRO)
-    chosen = gr.CheckboxGroup(
-        [run.name for run in found],
-        value=[run.name for run in one_of_each_family(found)],
-        label="Models",
-        elem_id="side-models",
-    )
+    first = [run.name for run in one_of_each_family(found)]
+    chosen = RunList(grouped(found), first, label="Models", elem_id="side-models")
     with gr.Row():
         kind = gr.Radio(
             [(title, name) for name, title in KINDS.items()],
@@ -51,7 +50,7 @@ def build(look: Look) -> None:
             min_width=300,
         )
         depth = gr.Slider(0, 100, 100, step=5, label="Depth, % of the layers", min_width=300)
-        target = gr.Dropdown(
+        target = FreeDropdown(
             [OWN_ANSWER, *class_names(found)],
             value=OWN_ANSWER,
             label="Class, for relevance and Grad-CAM",
@@ -60,22 +59,34 @@ def build(look: Look) -> None:
         )
     view = Maps(elem_id="side-by-side")
 
+    def offer(_image, _model, names, target):
+        """The models and classes that there are by now. What was chosen is named only where it is
+        no more: an answer must not undo a click made meanwhile."""
+        found = look.workbench.explained_runs()
+        kept = [name for name in names if name in {run.name for run in found}]
+        gone = {} if kept == names else {"value": kept}
+        classes, _ = renewed([OWN_ANSWER, *class_names(found)], target)
+        return gr.update(groups=grouped(found), **gone), classes
+
     def draw(image, _, names, kind, depth, target):
-        known = [run.name for run in look.workbench.explained_runs()]
+        found = look.workbench.explained_runs()
+        known = [run.name for run in found]
         panels, problems = side_by_side(
             look.workbench,
             [name for name in known if name in names],
             image,
             depth=depth / 100,
             kind=kind,
-            target=None if target == OWN_ANSWER else target,
+            target=target if target in class_names(found) else None,
         )
         if not panels:
             return " ".join(problems) or "Choose a model above."
         return MapRow(panels, sentence=" ".join(problems))
 
     look.linked |= {"map": kind, "depth": depth, "class": target}
-    look.add("side", draw, [chosen, kind, depth, target], [view])
+    asked = [chosen, kind, depth, target]
+    look.add("side", offer, [chosen, target], [chosen, target], by=[])
+    look.add("side", draw, asked, [view], by=asked)
 
 
 def class_names(runs: Sequence[Run]) -> list[str]:

@@ -137,7 +137,7 @@ def meter(answer: ClassMaps, known: Reading | None) -> list[Piece]:
 
 def legend(answer: ClassMaps, known: Reading) -> Legend:
     lines = [Line(title(answer, name), COLOURS[name], name == CENTRE) for name in known.deletion]
-    return Legend({"": [*lines, Line("grey band: nine of ten random orders")]})
+    return Legend({"": [*lines, Line("grey band: the middle nine of ten random orders")]})
 
 
 def words(answer: ClassMaps, known: Reading, kind: int) -> str:
@@ -186,7 +186,7 @@ def table(answer: ClassMaps, known: Reading) -> Table:
     low, high = 100 * np.quantile(random[1] - random[0], [0.05, 0.95])
     heights = [f"{height:.1f}" for height in 100 * random.mean(axis=1)]
     span = f"{low:+.1f} to {high:+.1f}"
-    foot = [f"{random.shape[1]} random orders", *heights, span, "", "", "nine of ten"]
+    foot = [f"{random.shape[1]} random orders", *heights, span, "", "", "the middle nine of ten"]
     return Table(head, rows, feet=[foot])
 
 
