@@ -368,3 +368,25 @@ def test_pictures_that_cannot_be_laid_down_leave_nothing(jobs):
     with pytest.raises(DataError, match="Too few"):
         jobs.start_on("own", ["first-steps"], lay_down)
     assert not jobs.all() and not list(jobs.root.glob("own*"))
+
+
+def test_what_was_made_without_a_training_is_kept_among_them(jobs):
+    made = jobs.keep("own", lambda folder: (folder / "it").write_text("is here"))
+    assert (made.name, made.state, made.words) == ("own-1", "finished", "")
+    begun = jobs.start("first-steps", LONG)
+    assert [job.name for job in jobs.all()] == [begun.name, made.name]
+    wait_for(jobs, begun.name, "training")  # it does not wait behind what is no training
+    for action in (jobs.pause, jobs.resume, jobs.stop):
+        with pytest.raises(JobError, match="own-1 is finished"):
+            action(made.name)
+    jobs.limits = replace(jobs.limits, kept=2, waiting=0)
+    with pytest.raises(JobError, match="2 trainings are kept already"):
+        jobs.keep("own", lambda folder: None)
+    jobs.discard(made.name)
+    assert not made.path.exists()
+    assert jobs.keep("own", lambda folder: None).name == "own-1"  # none need wait for it
+    jobs.discard("own-1")
+    with pytest.raises(ZeroDivisionError):
+        jobs.keep("own", lambda folder: 1 / 0)
+    assert [job.name for job in jobs.all()] == [begun.name]
+    assert not (jobs.root / "own-1").exists()

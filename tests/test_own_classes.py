@@ -282,9 +282,11 @@ def test_what_is_done_meanwhile_is_not_lost(workbench, monkeypatch, tmp_path):
     def shown():
         return sorted(path.name for path in tmp_path.glob("own-*"))
 
+    jobs = Jobs(tmp_path, None, "cpu")
+
     async def visit():
         with Page() as page, gr.Tab("Your classes") as own:
-            tab.build(own, workbench, Jobs(tmp_path, None, "cpu"))
+            tab.build(own, workbench, jobs)
         handlers = {fn.name: fn for fn in page.fns.values()}
         state, request = SessionState(page), SimpleNamespace(session_hash="me")
         going, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -323,6 +325,14 @@ def test_what_is_done_meanwhile_is_not_lost(workbench, monkeypatch, tmp_path):
             assert shown() == [f"own-a-b-{number}"]
         await do("take_back", None)
         assert shown() == []
+        await do("share", None)
+        jobs.discard("own-a-b-1")  # in Train here; somebody else shows a model of that name
+        jobs.keep("own-a-b", lambda folder: None)
+        await do("share", None)
+        assert shown() == ["own-a-b-1", "own-a-b-2"]
+        jobs.discard("own-a-b-2")
+        await do("take_back", None)
+        assert shown() == ["own-a-b-1"]
 
     with ThreadPoolExecutor(1) as thread:  # this one may have a loop, of tests in a browser
         thread.submit(asyncio.run, visit()).result()

@@ -149,6 +149,14 @@ class Jobs:
         """
         return self._queue(stem, words, {"own_pictures": True}, lay_down)
 
+    def keep(self, stem: str, make: Callable[[Path], None]) -> Job:
+        """A run that `make(folder)` writes without a training: it counts among those that are kept,
+        and is discarded like one. Raises `VitdemoError`."""
+        with self.locked():
+            self._check_room()
+            name = self._made(stem, make, {"arguments": [], "process": None, "made": True})
+        return self.job(name)
+
     def _queue(
         self,
         stem: str,
@@ -159,18 +167,24 @@ class Jobs:
         if not processes.ABLE:
             raise JobError("Trainings in the page need Linux or macOS: use train.py here.")
         with self.locked():
+            self._check_waiting()
             self._check_room()
-            name = self.new_folder(stem)
-            try:
-                if lay_down:
-                    lay_down(self.root / name / PICTURES)
-            except BaseException:
-                shutil.rmtree(self.root / name, ignore_errors=True)
-                raise
-            asked = {"at": time.time(), "arguments": words, "process": None} | asked
-            write_job(self.root / name, asked)
+            asked = {"arguments": words, "process": None} | asked
+            prepare = lay_down or (lambda pictures: None)
+            name = self._made(stem, lambda folder: prepare(folder / PICTURES), asked)
             self._advance()
         return self.job(name)
+
+    def _made(self, stem: str, make: Callable[[Path], None], asked: dict) -> str:
+        """The name of a folder with what `make(folder)` writes, and a job of it; else nothing."""
+        name = self._new_folder(stem)
+        try:
+            make(self.root / name)
+            write_job(self.root / name, {"at": time.time()} | asked)
+        except BaseException:
+            shutil.rmtree(self.root / name, ignore_errors=True)
+            raise
+        return name
 
     def pause(self, name: object) -> None:
         with self.locked():
@@ -234,9 +248,12 @@ class Jobs:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Nobody else changes a job meanwhile, of this page or another."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        if not processes.ABLE:  # so nothing trains
+            yield
+            return
         import fcntl  # not on every system that can show the page
 
-        self.root.mkdir(parents=True, exist_ok=True)
         with open(self.root / LOCK, "ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
@@ -261,11 +278,15 @@ class Jobs:
         write_job(job.path, job.asked | told)
         processes.release(process)
 
+    def _check_waiting(self) -> None:
+        """Raises `JobError` where one more would wait than may."""
+        most = self.limits.waiting
+        if sum(job.state == QUEUED for job in self.all()) >= most:
+            raise JobError(f"{most} trainings wait already: start it when one has begun.")
+
     def _check_room(self) -> None:
-        """Raises `JobError` where one more training would be one too many."""
+        """Raises `JobError` where one more run would be one too many."""
         every, limits = self.all(), self.limits
-        if sum(job.state == QUEUED for job in every) >= limits.waiting:
-            raise JobError(f"{limits.waiting} trainings wait already: start it when one has begun.")
         if len(every) >= limits.kept:
             raise JobError(f"{limits.kept} trainings are kept already: discard one of them first.")
         files = (path for job in every for path in job.path.rglob("*") if path.is_file())
@@ -278,7 +299,7 @@ class Jobs:
         if shutil.disk_usage(self.root).free < limits.free_mib * MIB:
             raise JobError(f"The disk has less than {limits.free_mib:,} MB left: make room first.")
 
-    def new_folder(self, stem: str) -> str:
+    def _new_folder(self, stem: str) -> str:
         """The name of a run folder that is made now, and was not there. Raises `JobError`."""
         for number in range(1, 10_000):
             name = f"{stem}-{number}"

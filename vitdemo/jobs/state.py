@@ -67,7 +67,7 @@ def look(folder: Path) -> Job | None:
         return None
     known = asked.get("process")
     if not known:
-        return Job(folder.name, folder, asked, QUEUED)
+        return Job(folder.name, folder, asked, FINISHED if asked.get("made") else QUEUED)
     process = processes.state(known)  # first: what it writes before it goes is there afterwards
     tested = (folder / runs.EVALUATION).is_file()
     config = _config(folder)

@@ -8,6 +8,7 @@ page may write runs, in every tab for everyone who opens the page.
 import re
 import shutil
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from vitdemo import data, metrics
 from vitdemo.errors import DataError, JobError, Stopped, VitdemoError
 from vitdemo.inputs import visible_square
 from vitdemo.jobs import Jobs
+from vitdemo.jobs.state import Job
 from vitdemo.own_classes import (
     MOST_CLASSES,
     MOST_PICTURES,
@@ -65,7 +67,10 @@ CLUE = (
 )
 EMPTY = Collection()
 OWN = "'{name}' is now among the models of every tab, for you alone."
-SHARED = "'{name}' is now in every tab, for everyone who opens this page, until it is taken back."
+SHARED = (
+    "'{name}' is now in every tab, for everyone who opens this page, until it is taken back here, "
+    "or discarded in Training progress, under Train here."
+)
 QUEUED = (
     "'{name}' is queued, with your pictures in its folder: everyone who opens this page sees it in "
     "Training progress, under Train here, where it is also discarded."
@@ -76,7 +81,7 @@ STOPPED = "Stopped: nothing was learnt."
 @dataclass
 class Kept:
     """Of one person: what is collected, the collection before, what was learnt, the run of it that
-    they alone see, and the name under which it is shown to all.
+    they alone see, and what is shown to all.
 
     Each handler changes in place what it is about: what ends later then takes nothing back of what
     was done meanwhile.
@@ -86,7 +91,7 @@ class Kept:
     before: Collection | None = None
     learnt: Learnt | None = None
     own: Path | None = None
-    shared: str = ""
+    shared: Job | None = None
 
     def forget(self) -> None:
         """Remove the run that they alone see."""
@@ -153,17 +158,18 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
     def share(request: gr.Request, kept: Kept) -> tuple:
         check_who(jobs, request)
         found = needed(kept)
-        shown = jobs.new_folder(run_name(found))
-        write(workbench, found, jobs.root / shown)
-        words = SHARED.format(name=shown)
+        shown = jobs.keep(run_name(found), lambda folder: write(workbench, found, folder))
+        words = SHARED.format(name=shown.name)
         if kept.shared:
             remove(kept.shared)
-            words += f" It is there in place of '{kept.shared}'."
+            words += f" It is there in place of '{kept.shared.name}'."
         kept.shared = shown
         return kept, words
 
-    def remove(shown: str) -> None:
-        shutil.rmtree(jobs.root / shown, ignore_errors=True)
+    def remove(shown: Job) -> None:
+        with suppress(JobError):  # discarded in Train here; its name may be another's by now
+            if jobs.job(shown.name).asked == shown.asked:
+                jobs.discard(shown.name)
 
     def train_whole(request: gr.Request, kept: Kept, name) -> str:
         check_who(jobs, request)
@@ -178,8 +184,8 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
         if not kept.shared:
             raise JobError("None of your models is shown in the other tabs.")
         remove(kept.shared)
-        words = f"'{kept.shared}' is in the other tabs no more."
-        kept.shared = ""
+        words = f"'{kept.shared.name}' is in the other tabs no more."
+        kept.shared = None
         return kept, words
 
     def renew(name):

@@ -70,6 +70,9 @@ def words(job: Job, run: Run | None) -> str:
         kept = f"after {job.epoch} of {counted(job.epochs, 'epoch')}. " if job.epochs else ""
         return kept + job.words
     test = final_accuracy(run) if run else None
+    if job.asked.get("made"):
+        right = "" if test is None else f": {100 * test:.1f} %, cross-validated"
+        return f"of Your classes, shown to everyone{right}"
     right = "" if test is None else f", {100 * test:.1f} % of the test pictures"
     last = run.history[-1]["val_accuracy"] if run and run.history else None
     held = "" if last is None else f", {100 * last:.1f} % of the validation pictures"
