@@ -11,8 +11,10 @@ from tests.making import VIT, make_run, noise, random_model, timm_spec
 from vitdemo import attention, runs
 from vitdemo.attention import ablation, statistics
 from vitdemo.errors import DataError, RunError
+from vitdemo.inputs import load_image, visible_square
 from vitdemo.inside import attention_distance, epochs, head_ablation, learned, logit_lens
 from vitdemo.metrics.paired import mcnemar
+from vitdemo.photos import example_files
 from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
@@ -69,15 +71,26 @@ def test_the_effect_of_a_head_is_the_answer_without_it(shown, name, shape):
     assert np.allclose(moved - moved[0], logits, atol=1e-3)
 
 
-def test_heads_hand_on_their_mean_over_test_pictures_or_tokens(shown, with_pictures):
+def test_heads_hand_on_their_mean_over_test_pictures_or_photos(shown, with_pictures):
     run = with_pictures.run("vit")
     sampled, zero = (
         head_ablation.head_effects(with_pictures, run, noise(1), instead)
         for instead in ("mean", "zero")
     )
-    tokens = head_ablation.head_effects(shown, shown.run("vit"), noise(1))
-    counts = (sampled.pictures, tokens.pictures, zero.pictures)
-    assert counts == (head_ablation.MEAN_PICTURES, 0, None)
+    photos = [visible_square(load_image(file)) for file in example_files()]
+    known = shown.run("vit")
+    found = [head_ablation.head_effects(shown, known, each) for each in (noise(1), photos[0])]
+    of = (f"{head_ablation.MEAN_PICTURES} test pictures:", "zeros:")
+    of += tuple(f"{n} photos, for want of" for n in (len(photos), len(photos) - 1))
+    for effects, words in zip((sampled, zero, *found), of, strict=True):
+        assert words in effects.instead
+    inputs = torch.cat([shown.input(known.preprocessing, each)[1] for each in photos])
+    beside = [(noise(1), inputs), (photos[0], inputs[1:])]
+    for effects, (image, others) in zip(found, beside, strict=True):
+        means = ablation.mean_outputs(shown.model(known), others)
+        _, pixels = shown.input(known.preprocessing, image)
+        expected = ablation.logits_without(shown.model(known), pixels, {(2, 1)}, means)[0].detach()
+        assert np.allclose(effects.without[2, 1], expected, atol=1e-5)
     sample = with_pictures.sample(run, head_ablation.MEAN_PICTURES).images
     model = with_pictures.model(run)
     means = ablation.mean_outputs(model, run.preprocessing(sample))
@@ -85,7 +98,6 @@ def test_heads_hand_on_their_mean_over_test_pictures_or_tokens(shown, with_pictu
     expected = ablation.logits_without(model, pixels, {(2, 1)}, means)[0].detach()
     assert np.allclose(sampled.without[2, 1], expected, atol=1e-5)
     assert not np.allclose(sampled.without, zero.without, atol=1e-3)
-    assert not np.allclose(tokens.without, zero.without, atol=1e-3)
     with pytest.raises(RunError, match="'noise': choose one of mean, zero"):
         head_ablation.head_effects(with_pictures, run, noise(1), "noise")
 

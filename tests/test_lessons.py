@@ -174,8 +174,9 @@ def test_where_heads_look_near_and_far_is_counted_on_their_distances(shipped, ro
     patches = patches / patches.sum(-1, keepdims=True)
     share = (patches * apart).sum(-1).mean(-1) / apart.mean()  # (L, H)
     near = [str(layer) for layer, heads in enumerate(share, 1) if (heads < 0.5).any()]
-    words = f"in layers {', '.join(near[:-1])} and {near[-1]}" if near[1:] else NOWHERE
-    assert fact(shipped, role, "near_layers") == words
+    words = {0: NOWHERE, 1: f"in layer {near[-1:]}"}
+    several = f"in layers {', '.join(near[:-1])} and {''.join(near[-1:])}"
+    assert fact(shipped, role, "near_layers") == words.get(len(near), several)
     far = [layer for layer in range(1, len(share) + 1) if (share[layer - 1 :] >= 0.85).all()]
     assert fact(shipped, role, "far_layers") == (f"from layer {far[0]} on" if far else NOWHERE)
 

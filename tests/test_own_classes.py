@@ -6,6 +6,7 @@ import re
 import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import SimpleNamespace
 
 import gradio as gr
@@ -293,7 +294,10 @@ def test_what_is_done_meanwhile_is_not_lost(workbench, monkeypatch, tmp_path):
 
         async def do(handler, /, *inputs, **data):
             asked, event = (handlers[handler], [*inputs], state), gr.EventData(None, data)
-            await page.process_api(*asked, request=request, event_data=event)
+            return await page.process_api(*asked, request=request, event_data=event)
+
+        def told(answer):
+            return str(answer["data"][1])
 
         def slow(work):
             def waits(*arguments, **options):
@@ -328,11 +332,18 @@ def test_what_is_done_meanwhile_is_not_lost(workbench, monkeypatch, tmp_path):
         await do("share", None)
         jobs.discard("own-a-b-1")  # in Train here; somebody else shows a model of that name
         jobs.keep("own-a-b", lambda folder: None)
-        await do("share", None)
+        assert "in place of" not in told(await do("share", None))
         assert shown() == ["own-a-b-1", "own-a-b-2"]
-        jobs.discard("own-a-b-2")
-        await do("take_back", None)
-        assert shown() == ["own-a-b-1"]
+        jobs.limits = replace(jobs.limits, kept=2)
+        assert "It is there in place of" in told(await do("share", None))
+        assert shown() == ["own-a-b-1", "own-a-b-3"]
+        jobs.discard("own-a-b-3")
+        jobs.keep("own-a-b", lambda folder: None)
+        with pytest.raises(gr.Error, match="'own-a-b-3' had been discarded"):
+            await do("take_back", None)
+        with pytest.raises(gr.Error, match="None of your models"):
+            await do("take_back", None)
+        assert shown() == ["own-a-b-1", "own-a-b-2"]
 
     with ThreadPoolExecutor(1) as thread:  # this one may have a loop, of tests in a browser
         thread.submit(asyncio.run, visit()).result()

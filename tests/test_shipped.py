@@ -16,7 +16,7 @@ from vitdemo.metrics.learning import setting
 from vitdemo.metrics.recipe_ablation import gain_rows
 from vitdemo.models import count_macs, count_parameters
 from vitdemo.page.compare.ablation import ablation
-from vitdemo.page.look.picture import example_files
+from vitdemo.photos import example_files
 from vitdemo.recipes import RECIPES
 from vitdemo.training import predict
 from vitdemo.workbench import final_accuracy

@@ -20,21 +20,19 @@ from torch import Tensor, nn
 from vitdemo.attention import _answer, _embed, _heads, _step
 
 Head = tuple[int, int]  # (layer, head), both from 0
-Means = Sequence[Tensor]  # of each of the L layers, (H, N or 1, D/H)
+Means = Sequence[Tensor]  # of each of the L layers, (H, N, D/H)
 
 
-def mean_outputs(model: nn.Module, images: Tensor, *, tokens: bool = False) -> Means:
+def mean_outputs(model: nn.Module, images: Tensor) -> Means:
     """What each head hands on to each token, mean over normalised `images` (B, 3, height, width).
 
-    With `tokens` the mean over the tokens too, (H, 1, D/H), for want of other pictures: over one
-    picture alone it would be what the head hands on itself.
+    They are to be other ones than those that are asked about: over one picture alone it is what the
+    head hands on itself.
     """
     x, means = _embed(model, images), []
-    over = (0, 2) if tokens else (0,)
     for block in model.blocks:
         handed, _ = _heads(block.attn, block.norm1(x))  # (B, H, N, D/H)
-        mean = handed.mean(dim=over, keepdim=True)[0]
-        means.append(mean)
+        means.append(handed.mean(dim=0))
         x, *_ = _step(block, x)
     return means
 

@@ -10,19 +10,26 @@ import numpy as np
 import scipy
 import torch
 from PIL import Image
+from torch import Tensor
 
 from vitdemo.attention import ablation
 from vitdemo.attention.ablation import Head, Means
 from vitdemo.data import Pictures
 from vitdemo.errors import DataError, RunError
+from vitdemo.inputs import load_image, visible_square
 from vitdemo.inside import check_attention, check_finite, numpy
 from vitdemo.metrics.paired import McNemar, mcnemar
+from vitdemo.photos import example_files
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 
 ACCURACY_PICTURES = 1000
 MEAN_PICTURES = 32  # over which the mean of what a head hands on is taken
 INSTEAD = ("mean", "zero")  # what a head that is off hands on
+ZEROS = "A head that is off hands on zeros: what it adds to every picture alike goes too."
+MEAN = (
+    "A head that is off hands on its mean over {of}: what is lost is what it tells of this picture."
+)
 BATCH = 50  # pictures that are answered at a time
 
 
@@ -30,14 +37,13 @@ BATCH = 50  # pictures that are answered at a time
 class Effects:
     """What the model answers to one picture, `logits` (C,), and `without` (L, H, C) each one head.
 
-    A head that is off hands on its mean over `pictures` test pictures, with 0 of them over the
-    tokens of the picture, or with None nothing.
+    A head that is off hands on what `instead` says.
     """
 
     run: Run
     logits: np.ndarray
     without: np.ndarray
-    pictures: int | None = None
+    instead: str
 
     @property
     def target(self) -> int:
@@ -72,15 +78,15 @@ def head_effects(
 ) -> Effects:
     """Every single head of `run` switched off in its turn. Raises `RunError` as `logit_lens`.
 
-    `instead` is one of `INSTEAD`; the mean is over test pictures, or over the picture's own tokens
-    where there are none that the run knows.
+    `instead` is one of `INSTEAD`; the mean is over test pictures, or over the example photos where
+    there are none that the run knows.
     """
     run.check_classes()
     look = workbench.look(run, image)
-    means, pictures = head_means(workbench, run, image, instead)
+    means, words = head_means(workbench, run, image, instead)
     without = ablation.logits_without_each(workbench.model(run), look.tokens[:, None], means)
     check_finite(run, numpy(look.logits))
-    return Effects(run, numpy(look.logits), numpy(without[:, :, 0]), pictures)
+    return Effects(run, numpy(look.logits), numpy(without[:, :, 0]), words)
 
 
 @torch.inference_mode()
@@ -103,30 +109,48 @@ def answer_without(
 @torch.inference_mode()
 def head_means(
     workbench: Workbench, run: Run, image: Image.Image | None, instead: str = "mean"
-) -> tuple[Means | None, int | None]:
-    """What heads that are off hand on, and over how many pictures the mean is: see `Effects`.
+) -> tuple[Means | None, str]:
+    """What heads that are off hand on, also in words.
 
-    `image` is for want of test pictures.
+    For want of test pictures the mean is over the example photos but for `image`: a head that is
+    off would else hand on a part of what it tells of this one.
 
     Raises `RunError` for something that is not in `INSTEAD`.
     """
     if instead not in INSTEAD:
         raise RunError(f"A head cannot hand on '{instead}': choose one of {', '.join(INSTEAD)}.")
     if instead == "zero":
-        return None, None
+        return None, ZEROS
     model = workbench.model(run)
     try:
         sample = workbench.sample(run, MEAN_PICTURES)
     except DataError:  # absent, or of other classes
-        _, pixels = workbench.input(run.preprocessing, image)
-        return ablation.mean_outputs(model, pixels, tokens=True), 0
+        photos = workbench.cache.of(_photos)
+        of = tuple(i for i, photo in enumerate(photos) if not _same(photo, image))
+        if not of:
+            return None, ZEROS
 
-    def means() -> Means:
-        pixels = run.preprocessing(sample.images.to(workbench.device))
-        return ablation.mean_outputs(model, pixels)
+        def pixels() -> Tensor:
+            return torch.cat([workbench.input(run.preprocessing, photos[i])[1] for i in of])
 
-    key = (ablation.mean_outputs, run, workbench.source())
-    return workbench.cache.get_or_make(key, means), len(sample)
+        words = f"{len(of)} photos, for want of test pictures"
+    else:
+
+        def pixels() -> Tensor:
+            return run.preprocessing(sample.images.to(workbench.device))
+
+        of, words = workbench.source(), f"{len(sample)} test pictures"
+    key = (ablation.mean_outputs, run, of)
+    means = workbench.cache.get_or_make(key, lambda: ablation.mean_outputs(model, pixels()))
+    return means, MEAN.format(of=words)
+
+
+def _photos() -> list[Image.Image]:
+    return [visible_square(load_image(file)) for file in example_files()]
+
+
+def _same(one: Image.Image, other: Image.Image | None) -> bool:
+    return other is not None and one.size == other.size and one.tobytes() == other.tobytes()
 
 
 def accuracy_without(

@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -61,7 +62,8 @@ class Limits:
     def words(self) -> str:
         return (
             f"One trains, up to {self.waiting} wait; each ends after {self.minutes} minutes of "
-            f"work, and {self.kept} of them, or {self.mib / 1024:g} GB, are kept."
+            f"work. {self.kept} of them, or {self.mib / 1024:g} GB, are kept, with those models of "
+            "Your classes that are shown to everyone."
         )
 
 
@@ -149,12 +151,20 @@ class Jobs:
         """
         return self._queue(stem, words, {"own_pictures": True}, lay_down)
 
-    def keep(self, stem: str, make: Callable[[Path], None]) -> Job:
+    def keep(self, stem: str, make: Callable[[Path], None], instead: Job | None = None) -> Job:
         """A run that `make(folder)` writes without a training: it counts among those that are kept,
-        and is discarded like one. Raises `VitdemoError`."""
+        and is discarded like one. One that is to go afterwards, `instead`, does not count.
+
+        Raises `VitdemoError`.
+        """
         with self.locked():
-            self._check_room()
-            name = self._made(stem, make, {"arguments": [], "process": None, "made": True})
+            self._check_room(instead)
+            name = self._begin(stem, {"arguments": [], "process": None, "made": True})
+        try:
+            make(self.root / name)
+        except BaseException:
+            shutil.rmtree(self.root / name, ignore_errors=True)
+            raise
         return self.job(name)
 
     def _queue(
@@ -166,24 +176,24 @@ class Jobs:
     ) -> Job:
         if not processes.ABLE:
             raise JobError("Trainings in the page need Linux or macOS: use train.py here.")
-        with self.locked():
-            self._check_waiting()
-            self._check_room()
-            asked = {"arguments": words, "process": None} | asked
-            prepare = lay_down or (lambda pictures: None)
-            name = self._made(stem, lambda folder: prepare(folder / PICTURES), asked)
-            self._advance()
+        asked = {"arguments": words, "process": None} | asked
+        self.root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".pictures-", dir=self.root) as place:
+            if lay_down:  # beforehand, where nobody waits for it or sees a part of it
+                lay_down(Path(place) / PICTURES)
+            with self.locked():
+                self._check_waiting()
+                self._check_room()
+                name = self._begin(stem, asked, *Path(place).iterdir())
+                self._advance()
         return self.job(name)
 
-    def _made(self, stem: str, make: Callable[[Path], None], asked: dict) -> str:
-        """The name of a folder with what `make(folder)` writes, and a job of it; else nothing."""
+    def _begin(self, stem: str, asked: dict, *content: Path) -> str:
+        """The name of a new folder, which is a job, with `content` in it."""
         name = self._new_folder(stem)
-        try:
-            make(self.root / name)
-            write_job(self.root / name, {"at": time.time()} | asked)
-        except BaseException:
-            shutil.rmtree(self.root / name, ignore_errors=True)
-            raise
+        for part in content:
+            os.rename(part, self.root / name / part.name)
+        write_job(self.root / name, {"at": time.time()} | asked)
         return name
 
     def pause(self, name: object) -> None:
@@ -215,10 +225,13 @@ class Jobs:
             processes.send(job.asked["process"], KEEP)
             processes.send(job.asked["process"], signal.SIGCONT)
 
-    def discard(self, name: object) -> None:
-        """End it and take its folder away."""
+    def discard(self, name: object, asked: dict | None = None) -> None:
+        """End it and take its folder away; with `asked` only if the job of this name is that one,
+        and not a later one. Raises `JobError`."""
         with self.locked():
             job = self.job(name)
+            if asked is not None and asked != job.asked:
+                raise JobError(f"{job.name} is another one by now.")
             if job.asked.get("process"):
                 processes.end(job.asked["process"])
             away = self.root / f".discarded-{job.name}-{time.time_ns()}"
@@ -284,9 +297,10 @@ class Jobs:
         if sum(job.state == QUEUED for job in self.all()) >= most:
             raise JobError(f"{most} trainings wait already: start it when one has begun.")
 
-    def _check_room(self) -> None:
-        """Raises `JobError` where one more run would be one too many."""
-        every, limits = self.all(), self.limits
+    def _check_room(self, instead: Job | None = None) -> None:
+        """Raises `JobError` where one more run would be one too many, but for `instead`."""
+        left = instead.asked if instead else None
+        every, limits = [job for job in self.all() if job.asked != left], self.limits
         if len(every) >= limits.kept:
             raise JobError(f"{limits.kept} trainings are kept already: discard one of them first.")
         files = (path for job in every for path in job.path.rglob("*") if path.is_file())

@@ -66,6 +66,8 @@ def fact(workbench: Workbench, of: str, name: str) -> str:
 def looked_up(workbench: Workbench, run: Run, name: str) -> str:
     """The fact `name` of `run`, which may take seconds at first. Raises `MissingFact`."""
     try:
+        if name in OF_PICTURES:  # which may come meanwhile; who works it out keeps it
+            return FACTS[name](workbench, run)
         return workbench.cache.get_or_make(
             (looked_up, run, name), lambda: FACTS[name](workbench, run)
         )
@@ -141,8 +143,8 @@ def _pair_share(model, run: Run) -> str:
 
 
 def _far(workbench: Workbench, run: Run) -> np.ndarray:
-    """How far each head looks on the lessons' picture beside one that looks everywhere alike,
-    (L, H)."""
+    """How far each head looks beside one that looks everywhere alike, (L, H): on test pictures,
+    or for want of them on the lessons' picture, as Inside draws it."""
     found = distances_of(workbench, run, visible_square(load_image(PICTURE)))
     return found.heads / found.even
 
@@ -185,6 +187,7 @@ def _trained_on(workbench: Workbench, run: Run) -> str:
     return percent((run.record_of_weights or {})["train_accuracy"])
 
 
+OF_PICTURES = ("near_layers", "far_layers")
 FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "name": lambda workbench, run: run.name,
     "image": lambda workbench, run: str(run.spec.image_size),

@@ -8,7 +8,6 @@ page may write runs, in every tab for everyone who opens the page.
 import re
 import shutil
 import tempfile
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -158,18 +157,22 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
     def share(request: gr.Request, kept: Kept) -> tuple:
         check_who(jobs, request)
         found = needed(kept)
-        shown = jobs.keep(run_name(found), lambda folder: write(workbench, found, folder))
-        words = SHARED.format(name=shown.name)
-        if kept.shared:
-            remove(kept.shared)
-            words += f" It is there in place of '{kept.shared.name}'."
-        kept.shared = shown
+        before = kept.shared
+        kept.shared = jobs.keep(
+            run_name(found), lambda folder: write(workbench, found, folder), before
+        )
+        words = SHARED.format(name=kept.shared.name)
+        if before and remove(before):
+            words += f" It is there in place of '{before.name}'."
         return kept, words
 
-    def remove(shown: Job) -> None:
-        with suppress(JobError):  # discarded in Train here; its name may be another's by now
-            if jobs.job(shown.name).asked == shown.asked:
-                jobs.discard(shown.name)
+    def remove(shown: Job) -> bool:
+        """Whether it was still there: it may have been discarded in Train here."""
+        try:
+            jobs.discard(shown.name, shown.asked)
+        except JobError:
+            return False
+        return True
 
     def train_whole(request: gr.Request, kept: Kept, name) -> str:
         check_who(jobs, request)
@@ -183,10 +186,10 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
     def take_back(kept: Kept) -> tuple:
         if not kept.shared:
             raise JobError("None of your models is shown in the other tabs.")
-        remove(kept.shared)
-        words = f"'{kept.shared.name}' is in the other tabs no more."
-        kept.shared = None
-        return kept, words
+        shown, kept.shared = kept.shared, None
+        if not remove(shown):
+            raise JobError(f"'{shown.name}' had been discarded in Train here already.")
+        return kept, f"'{shown.name}' is in the other tabs no more."
 
     def renew(name):
         return renewed_runs(transformers(workbench), name)[0]

@@ -95,6 +95,10 @@ _VIT_SMALL = Reported("98.4 to 98.8", "ViT-S/16 at 224 px, 3 epochs", "model car
 _VIT_CIFAR = Reported(
     "90.92", "6.3 M parameters, AutoAugment, 2 h 14 on a V100", "omihub777/ViT-CIFAR"
 )
+_CCT = (
+    Reported("91.45", "CCT-4/3x2, 0.48 M, 200 epochs", "SHI-Labs/Compact-Transformers"),
+    Reported("95.04", "CCT-7/3x2, 300 epochs", "SHI-Labs/Compact-Transformers"),
+)
 REPORTED: dict[str, tuple[Reported, ...]] = {  # by recipe
     "vit-plain": (Reported("76.23", "width 256, depth 6, 8 heads, 50 epochs", _STUDENTS),),
     "vit-deit-tiny": (Reported("90.9", "192/12/3 with DeiT's recipe, 300 epochs", _STUDENTS),),
@@ -115,14 +119,8 @@ REPORTED: dict[str, tuple[Reported, ...]] = {  # by recipe
         ),
         _VIT_CIFAR,
     ),
-    "vit-conv-stem": (
-        Reported("95.04", "CCT-7/3x2, 300 epochs", "SHI-Labs/Compact-Transformers"),
-        Reported("96.53", "CCT-7/3x1, 300 epochs", "SHI-Labs/Compact-Transformers"),
-    ),
-    "vit-conv-stem-cpu": (
-        Reported("91.45", "CCT-4/3x2, 0.48 M, 200 epochs", "SHI-Labs/Compact-Transformers"),
-        Reported("95.04", "CCT-7/3x2, 300 epochs", "SHI-Labs/Compact-Transformers"),
-    ),
+    "vit-conv-stem": _CCT,
+    "vit-conv-stem-cpu": _CCT,
     "conv-baseline": (_AIRBENCH, _RESNET),
     "conv-wide": (_AIRBENCH_WIDE, _RESNET),
     "conv-augmented": (_AIRBENCH_WIDE, _RESNET),

@@ -7,7 +7,6 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import fields as fields_of
-from pathlib import Path
 
 import gradio as gr
 import numpy as np
@@ -23,9 +22,9 @@ from vitdemo.metrics import counted
 from vitdemo.page.components.article import Article, Heading, Piece, Text
 from vitdemo.page.components.pictures import Item, Pictures, strip
 from vitdemo.page.kit import HIDDEN
-from vitdemo.page.look.picture import example_files
 from vitdemo.page.look.tab import Look
 from vitdemo.page.sections import Sections
+from vitdemo.photos import example_files, name_of
 from vitdemo.recipes import RECIPES, Recipe, get_recipe
 from vitdemo.runs import Run
 from vitdemo.training import augment
@@ -125,8 +124,7 @@ def shown(
 
 def photos() -> list[tuple[str, Image.Image]]:
     """gradio's own photos with their names, small."""
-    files = map(Path, example_files())
-    return [(file.stem.rstrip("1"), visible_square(load_image(file), 256)) for file in files]
+    return [(name_of(file), visible_square(load_image(file), 256)) for file in example_files()]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,6 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-import gradio as gr
 import numpy as np
 from PIL import Image
 
@@ -14,18 +13,8 @@ from vitdemo.errors import ImageError, VitdemoError
 from vitdemo.inputs import load_image, square_crop, visible_square
 from vitdemo.page.components.offers import Group, Offered
 from vitdemo.page.components.picture import OWN, Asked, Shown
+from vitdemo.photos import example_files, name_of
 
-# Ours and gradio's own pictures: examples that need no network. The first one is a class of
-# CIFAR-10, so that a newcomer begins with something that the models know.
-OURS = Path(__file__).parents[3] / "assets" / "photos"
-GRADIOS = Path(gr.__file__).parent / "media_assets" / "images"
-EXAMPLES = (
-    OURS / "cat.jpg",
-    GRADIOS / "bus.png",
-    GRADIOS / "lion.jpg",
-    GRADIOS / "cheetah1.jpg",
-    GRADIOS / "tower.jpg",
-)
 KEPT_SECONDS = 6 * 3600  # after it was chosen; a lesson is shorter
 PHOTO, TEST = "photo:", "test:"
 TRUE_CLASS = "true class"  # in the `info` of what models see of a test picture
@@ -60,18 +49,9 @@ def test_number(source: str | None) -> int | None:
     return int(number) if source and is_number else None
 
 
-def example_files() -> list[str]:
-    """Paths of the example photos that are here: gradio's differ from version to version."""
-    return [str(file) for file in EXAMPLES if file.is_file()]
-
-
 def photos() -> dict[str, str]:
     """The example photos by what an address calls them, "photo:cat"."""
     return {PHOTO + Path(file).stem: file for file in example_files()}
-
-
-def name_of(file: str) -> str:
-    return Path(file).stem.rstrip("1")
 
 
 @functools.cache  # the files are the same while the page runs

@@ -34,15 +34,6 @@ INSTEAD = {
     "mean": "its mean (mean ablation)",
     "zero": "zeros (zero ablation)",
 }
-MEAN_OF = {
-    None: "A head that is off hands on zeros: what it adds to every picture alike goes too.",
-    0: "A head that is off hands on its mean over the tokens of this picture, for want of test "
-    "pictures.",
-}
-MEAN = (
-    "A head that is off hands on its mean over {count} test pictures: what is lost is what it "
-    "tells of this one."
-)
 NO_CANCEL = gr.update(interactive=False)
 CHOOSE = "Choose heads to switch them off, all at the same time, and on again."
 
@@ -155,8 +146,7 @@ def written(heads: Collection[Head]) -> str:
 
 def words_of(found: Effects) -> str:
     """What the wall shows, and what a head that is off hands on."""
-    mean = MEAN_OF.get(found.pictures) or MEAN.format(count=found.pictures)
-    return f"{WALL.format(name=found.run.classes[found.target])} {mean}"
+    return f"{WALL.format(name=found.run.classes[found.target])} {found.instead}"
 
 
 def comparison(
