@@ -44,7 +44,8 @@ def main() -> None:
     print("| users | answers | median | p95 | slowest | errors | memory |")
     print("|---|---|---|---|---|---|---|")
     for users in args.users:
-        with serve("--runs", str(args.runs.resolve())) as address:
+        # As a person starts it: a child of this process, whose memory is counted.
+        with serve("--runs", str(args.runs.resolve()), by_variable=True) as address:
             row, errors = asyncio.run(measure(address, users, args.seconds, args.same))
         memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**10  # of any page yet
         print(f"| {row} | {memory:.0f} MB |", flush=True)
