@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 ORDER = (
     "errors < downloads < inputs < perturb < cifar10 < data < models < augment < recipes < training"
     " < runs < metrics < attention < attributions < faithfulness < figures < timm_models"
-    " < tsne < cache < traced < workbench < class_maps < features < inside < export"
+    " < photos < tsne < cache < traced < workbench < class_maps < features < inside < export"
     " < own_classes < robustness < predictions < film < jobs < report < lessons < page < app"
 )
 LAYERS = ORDER.split(" < ")
