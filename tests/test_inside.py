@@ -80,10 +80,11 @@ def test_heads_hand_on_their_mean_over_test_pictures_or_photos(shown, with_pictu
     photos = [visible_square(load_image(file)) for file in example_files()]
     known = shown.run("vit")
     found = [head_ablation.head_effects(shown, known, each) for each in (noise(1), photos[0])]
-    of = (f"{head_ablation.MEAN_PICTURES} test pictures:", "zeros:")
-    of += tuple(f"{n} photos, for want of" for n in (len(photos), len(photos) - 1))
-    for effects, words in zip((sampled, zero, *found), of, strict=True):
-        assert words in effects.instead
+    assert [each.mean_of for each in (sampled, zero, *found)] == [
+        f"{head_ablation.MEAN_PICTURES} test pictures",
+        None,
+        *(f"{n} photos, for want of test pictures" for n in (len(photos), len(photos) - 1)),
+    ]
     inputs = torch.cat([shown.input(known.preprocessing, each)[1] for each in photos])
     beside = [(noise(1), inputs), (photos[0], inputs[1:])]
     for effects, (image, others) in zip(found, beside, strict=True):
@@ -98,6 +99,7 @@ def test_heads_hand_on_their_mean_over_test_pictures_or_photos(shown, with_pictu
     expected = ablation.logits_without(model, pixels, {(2, 1)}, means)[0].detach()
     assert np.allclose(sampled.without[2, 1], expected, atol=1e-5)
     assert not np.allclose(sampled.without, zero.without, atol=1e-3)
+    assert not np.allclose(found[0].without, zero.without, atol=1e-3)
     with pytest.raises(RunError, match="'noise': choose one of mean, zero"):
         head_ablation.head_effects(with_pictures, run, noise(1), "noise")
 

@@ -390,3 +390,14 @@ def test_what_was_made_without_a_training_is_kept_among_them(jobs):
         jobs.keep("own", lambda folder: 1 / 0)
     assert [job.name for job in jobs.all()] == [begun.name]
     assert not (jobs.root / "own-1").exists()
+
+
+def test_a_full_disk_leaves_no_folder_that_is_no_job(jobs, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("vitdemo.jobs.write_job", full)
+    for ask in (lambda: jobs.start("first-steps", LONG), lambda: jobs.keep("own", lambda _: None)):
+        with pytest.raises(OSError, match="No space left"):
+            ask()
+    assert list(jobs.root.glob("[!.]*")) == []

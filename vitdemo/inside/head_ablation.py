@@ -26,10 +26,6 @@ from vitdemo.workbench import Workbench
 ACCURACY_PICTURES = 1000
 MEAN_PICTURES = 32  # over which the mean of what a head hands on is taken
 INSTEAD = ("mean", "zero")  # what a head that is off hands on
-ZEROS = "A head that is off hands on zeros: what it adds to every picture alike goes too."
-MEAN = (
-    "A head that is off hands on its mean over {of}: what is lost is what it tells of this picture."
-)
 BATCH = 50  # pictures that are answered at a time
 
 
@@ -37,13 +33,13 @@ BATCH = 50  # pictures that are answered at a time
 class Effects:
     """What the model answers to one picture, `logits` (C,), and `without` (L, H, C) each one head.
 
-    A head that is off hands on what `instead` says.
+    A head that is off hands on its mean over `mean_of`, "32 test pictures", or with None nothing.
     """
 
     run: Run
     logits: np.ndarray
     without: np.ndarray
-    instead: str
+    mean_of: str | None = None
 
     @property
     def target(self) -> int:
@@ -83,10 +79,10 @@ def head_effects(
     """
     run.check_classes()
     look = workbench.look(run, image)
-    means, words = head_means(workbench, run, image, instead)
+    means, mean_of = head_means(workbench, run, image, instead)
     without = ablation.logits_without_each(workbench.model(run), look.tokens[:, None], means)
     check_finite(run, numpy(look.logits))
-    return Effects(run, numpy(look.logits), numpy(without[:, :, 0]), words)
+    return Effects(run, numpy(look.logits), numpy(without[:, :, 0]), mean_of)
 
 
 @torch.inference_mode()
@@ -109,8 +105,8 @@ def answer_without(
 @torch.inference_mode()
 def head_means(
     workbench: Workbench, run: Run, image: Image.Image | None, instead: str = "mean"
-) -> tuple[Means | None, str]:
-    """What heads that are off hand on, also in words.
+) -> tuple[Means | None, str | None]:
+    """What heads that are off hand on, and over what the mean is: see `Effects`.
 
     For want of test pictures the mean is over the example photos but for `image`: a head that is
     off would else hand on a part of what it tells of this one.
@@ -120,7 +116,7 @@ def head_means(
     if instead not in INSTEAD:
         raise RunError(f"A head cannot hand on '{instead}': choose one of {', '.join(INSTEAD)}.")
     if instead == "zero":
-        return None, ZEROS
+        return None, None
     model = workbench.model(run)
     try:
         sample = workbench.sample(run, MEAN_PICTURES)
@@ -128,21 +124,21 @@ def head_means(
         photos = workbench.cache.of(_photos)
         of = tuple(i for i, photo in enumerate(photos) if not _same(photo, image))
         if not of:
-            return None, ZEROS
+            return None, None
 
         def pixels() -> Tensor:
             return torch.cat([workbench.input(run.preprocessing, photos[i])[1] for i in of])
 
-        words = f"{len(of)} photos, for want of test pictures"
+        mean_of = f"{len(of)} photos, for want of test pictures"
     else:
 
         def pixels() -> Tensor:
             return run.preprocessing(sample.images.to(workbench.device))
 
-        of, words = workbench.source(), f"{len(sample)} test pictures"
+        of, mean_of = workbench.source(), f"{len(sample)} test pictures"
     key = (ablation.mean_outputs, run, of)
     means = workbench.cache.get_or_make(key, lambda: ablation.mean_outputs(model, pixels()))
-    return means, MEAN.format(of=words)
+    return means, mean_of
 
 
 def _photos() -> list[Image.Image]:

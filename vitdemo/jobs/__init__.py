@@ -160,11 +160,8 @@ class Jobs:
         with self.locked():
             self._check_room(instead)
             name = self._begin(stem, {"arguments": [], "process": None, "made": True})
-        try:
+        with _or_nothing(self.root / name):
             make(self.root / name)
-        except BaseException:
-            shutil.rmtree(self.root / name, ignore_errors=True)
-            raise
         return self.job(name)
 
     def _queue(
@@ -191,9 +188,10 @@ class Jobs:
     def _begin(self, stem: str, asked: dict, *content: Path) -> str:
         """The name of a new folder, which is a job, with `content` in it."""
         name = self._new_folder(stem)
-        for part in content:
-            os.rename(part, self.root / name / part.name)
-        write_job(self.root / name, {"at": time.time()} | asked)
+        with _or_nothing(self.root / name):
+            for part in content:
+                os.rename(part, self.root / name / part.name)
+            write_job(self.root / name, {"at": time.time()} | asked)
         return name
 
     def pause(self, name: object) -> None:
@@ -323,6 +321,16 @@ class Jobs:
                 continue
             return name
         raise JobError(f"There are too many runs named {stem} in '{self.root}'.")
+
+
+@contextmanager
+def _or_nothing(folder: Path) -> Iterator[None]:
+    """Where the block fails, nothing of `folder` stays."""
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 ACTIONS: dict[str, Callable[[Jobs, object], None]] = {

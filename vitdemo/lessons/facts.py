@@ -20,10 +20,11 @@ from vitdemo.metrics.recipe_ablation import ablation_of, ablations
 from vitdemo.metrics.tested_runs import sound_evaluation
 from vitdemo.models import CONVOLUTIONAL, count_macs, count_parameters, prefix_token_names
 from vitdemo.models.cost import pair_macs
+from vitdemo.photos import OURS
 from vitdemo.runs import Run, pretraining
 from vitdemo.workbench import Workbench
 
-PICTURE = Path(__file__).parents[2] / "assets" / "photos" / "cat.jpg"  # of all lessons
+PICTURE = OURS / "cat.jpg"  # of all lessons
 NEAR, FAR = 0.5, 0.85  # of the distance of a head that looks at every patch alike
 NAMED = re.compile(r"\{([^{}\s.]+)\.([a-z_]+)\}")
 ROLES = {

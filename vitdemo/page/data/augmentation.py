@@ -123,7 +123,7 @@ def shown(
 
 
 def photos() -> list[tuple[str, Image.Image]]:
-    """gradio's own photos with their names, small."""
+    """The example photos with their names, small."""
     return [(name_of(file), visible_square(load_image(file), 256)) for file in example_files()]
 
 

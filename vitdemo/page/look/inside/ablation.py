@@ -34,6 +34,10 @@ INSTEAD = {
     "mean": "its mean (mean ablation)",
     "zero": "zeros (zero ablation)",
 }
+ZEROS = "A head that is off hands on zeros: what it adds to every picture alike goes too."
+MEAN = (
+    "A head that is off hands on its mean over {of}: what is lost is what it tells of this picture."
+)
 NO_CANCEL = gr.update(interactive=False)
 CHOOSE = "Choose heads to switch them off, all at the same time, and on again."
 
@@ -146,7 +150,8 @@ def written(heads: Collection[Head]) -> str:
 
 def words_of(found: Effects) -> str:
     """What the wall shows, and what a head that is off hands on."""
-    return f"{WALL.format(name=found.run.classes[found.target])} {found.instead}"
+    off = MEAN.format(of=found.mean_of) if found.mean_of else ZEROS
+    return f"{WALL.format(name=found.run.classes[found.target])} {off}"
 
 
 def comparison(
