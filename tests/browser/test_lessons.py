@@ -173,6 +173,25 @@ def test_a_lesson_is_walked(walker, lessons, name):
     assert fits(page)
 
 
+def test_who_walks_faster_than_the_server_answers_sees_the_last_view(open_page, address, lessons):
+    page, lesson = open_page(f"{address}?tab=lessons", stranger=True), lessons["3-heads"]
+    page.evaluate(
+        """() => {
+          const [fetch, late] = [window.fetch, () => new Promise((go) => setTimeout(go, 600))];
+          window.fetch = async (...asked) => {
+            if (String(asked[0]).includes("queue/join")) await late();
+            return fetch(...asked);
+          };
+        }"""
+    )
+    page.locator("#lessons").get_by_role("button", name=f"Start: {lesson.title}").click()
+    expect(panel(page).locator(".title")).to_have_text(lesson.steps[0].title)
+    for step in lesson.steps[1:3]:
+        panel(page).locator(".on").click()
+        expect(panel(page).locator(".title")).to_have_text(step.title)
+    check_view(page, step.opens)
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     """A page over one model, with a folder of lessons of which one is broken."""

@@ -256,7 +256,8 @@ class Look(Sections):
 
     def answer_again_on(self, listen: Callable) -> None:
         """On the event `listen` ask all models of the same picture again."""
-        listen(self.answer_again, self.asking, self.everything, **HIDDEN, **MODEL_QUEUE)
+        last = {"trigger_mode": "always_last", **HIDDEN, **MODEL_QUEUE}
+        listen(self.answer_again, self.asking, self.everything, **last)
 
     def visit_on(self, listen: Callable) -> None:
         """On the event `listen` show the view that a script visits."""
@@ -268,8 +269,9 @@ class Look(Sections):
         restored = [self.model, self.section, self.sections, *linked, *self.drawn_from]
         asking = [self.section, *self.asking]
         first = f"(...values) => [{search}, ...values.slice(1)]"
-        read = listen(restore, self.section, restored, js=first, **HIDDEN)
-        return read.success(answer, asking, self.everything, js=first, **HIDDEN, **MODEL_QUEUE)
+        last = {"js": first, "trigger_mode": "always_last", **HIDDEN}  # of views in a hurry
+        read = listen(restore, self.section, restored, **last)
+        return read.success(answer, asking, self.everything, **last, **MODEL_QUEUE)
 
     def renewed(self, name: str | None) -> dict:
         """The models that there are by now."""
