@@ -9,10 +9,12 @@ import pytest
 import torch
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from safetensors.torch import load_file
 
 from tests.browser.doing import LISTEN, wait_until_drawn
 from tests.making import KINDS, RESNET, make_run, timm_spec
 from tests.serving import serve
+from vitdemo import runs
 from vitdemo.inputs import load_image, visible_square
 from vitdemo.workbench import Workbench
 
@@ -117,14 +119,18 @@ def page(open_page, page_url) -> Page:
 
 @pytest.fixture(scope="session")
 def kinds(tmp_path_factory):
-    """A folder with a run of each kind of model, one of 14 x 14 patches, one of far more
-    registers than patches, and a ResNet."""
+    """A folder with a run of each kind of model, two of 14 x 14 patches, of which one looks at few
+    of them, one of far more registers than patches, and a ResNet."""
     root = tmp_path_factory.mktemp("kinds")
     specs = {name.replace(" ", "-"): spec for name, spec in KINDS.items()}
     specs |= {"fourteen": timm_spec(image_size=112), "resnet": RESNET}
     specs |= {"crowded": timm_spec(reg_tokens=90, no_embed_class=True)}
+    specs |= {"sinks": timm_spec(image_size=112)}
     for seed, (name, spec) in enumerate(specs.items()):
         make_run(root / name, spec, seed=seed)
+    weights = load_file(root / "sinks" / runs.WEIGHTS)
+    weights["blocks.0.attn.qkv.weight"] *= 8
+    runs.write_weights(root / "sinks", weights)
     return root
 
 

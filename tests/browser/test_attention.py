@@ -393,6 +393,22 @@ def test_another_model_keeps_the_nearest_patch_and_says_where_patches_get_little
     expect(page.locator("#attention .sentence")).to_be_hidden()
 
 
+def test_it_is_said_where_few_patches_get_most(open_page, kinds_url, look_of):
+    page = opened(open_page, kinds_url, "model=fourteen&of=mean&layer=1")
+    words = page.locator("#attention .little")
+    for model, few in (("fourteen", False), ("sinks", True)):
+        choose_model(page, model)
+        wait_until_drawn(page, run=model, layer=1, source="mean", token="t0")
+        look = look_of(model, "assets/photos/cat.jpg")
+        patches = look.attention[0, :, 0, look.num_prefix_tokens :].mean(0)
+        share = float(patches.topk(3).values.sum() / patches.sum())
+        assert (share >= 1 / 3) == few
+        told = f"Three of 196 patches get {100 * share:.1f} % of it. Are they worth as much?"
+        expect(words).to_contain_text(told) if few else expect(words).to_have_text("")
+    page.locator("#attention .large").press("ArrowRight")  # of a patch it is nothing strange
+    expect(words).to_have_text("")
+
+
 @pytest.mark.parametrize(
     ("query", "shown"),
     [

@@ -2,7 +2,7 @@
 // again (another patch, head, layer, direction, colour) is answered here, without a request.
 // `element` stays while `received(props)` (see attention.py) changes.
 const { address, headWall, largest, lineOf, make, matrices, paint, patchOf, percent, ramp, received, saveOver, tokenNamed, tokensOf } = vitdemo;
-const { mapTables, mapTitle, mapWords, patchesOf, shareOfPatches } = vitdemo;
+const { mapTables, mapTitle, mapWords, patchesOf, shareOfPatches, wordsOnFew } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [where, large, wall] = [part("where"), part("large"), part("wall")];
 const SOURCES = { mean: "mean of heads", rollout: "rollout", similar: "similar tokens" };
@@ -87,7 +87,8 @@ const title = (token) => mapTitle(look, view(), token);
 function say(token, values) {
   const share = values ? shareOfPatches(look, view(), values) : 1;
   part("title").textContent = title(token);
-  part("little").textContent = share < 0.2 ? `All patches together get only ${percent(share)}.` : "";
+  const little = share < 0.2 ? `All patches together get only ${percent(share)}.` : "";
+  part("little").textContent = [little, values ? wordsOnFew(look, view(), token, values) : ""].join(" ").trim();
   large.setAttribute("aria-label", `Large map. ${title(token)}`);
   for (const button of part("tokens").children) {
     const found = look.tokens.found.find((each) => each.code === button.dataset.code);

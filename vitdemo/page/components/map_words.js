@@ -22,6 +22,15 @@ Object.assign(window.vitdemo, (() => {
     return of === "similar" || incoming || !look.prefix.length ? 1 : total(patchesOf(look, values));
   }
 
+  // Where three patches of many get as much as a third: what shines need not be worth as much.
+  function wordsOnFew(look, { of, incoming }, token, values) {
+    const [map, few] = [patchesOf(look, values), 3];
+    if (of !== "mean" || incoming || token !== look.tokens.answering || map.length < 20 * few) return "";
+    const share = total([...map].sort((a, b) => b - a).slice(0, few)) / total(map);
+    if (share < 1 / 3) return "";
+    return `Three of ${map.length} patches get ${percent(share)} of it. Are they worth as much? Take them away in Hands on.`;
+  }
+
   function place(look, map) {
     const best = map.indexOf(Math.max(...map));
     return `row ${Math.floor(best / look.grid[1]) + 1}, column ${(best % look.grid[1]) + 1}`;
@@ -67,5 +76,5 @@ Object.assign(window.vitdemo, (() => {
     ];
   }
 
-  return { mapTables, mapTitle, mapWords, patchesOf, shareOfPatches };
+  return { mapTables, mapTitle, mapWords, patchesOf, shareOfPatches, wordsOnFew };
 })());
