@@ -120,13 +120,13 @@ def test_a_folder_of_ones_own_adds_and_replaces(tmp_path, shipped):
         ((missing, words),) = each.missing
         assert (missing.name, words) == ("own", "the run 'nobody'")
     titles = [[(lesson.title, lesson.goal) for lesson in s.lessons] for s in (at_once, shelf)]
-    assert titles[0] == titles[1] and len(titles[0]) == 8
+    assert titles[0] == titles[1] and len(titles[0]) == 9
     assert "…" in repr(at_once) and "…" not in repr(shelf)
 
 
 def test_the_shipped_lessons_are_whole(shipped):
     found, problems = read_lessons(FOLDER / LANGUAGE)
-    assert not problems and len(found) == 8
+    assert not problems and len(found) == 9
     for lesson in found:
         filled = with_facts(lesson, shipped)
         assert 10 <= lesson.minutes <= 20
@@ -179,6 +179,14 @@ def test_where_heads_look_near_and_far_is_counted_on_their_distances(shipped, ro
     assert fact(shipped, role, "near_layers") == words.get(len(near), several)
     far = [layer for layer in range(1, len(share) + 1) if (share[layer - 1 :] >= 0.85).all()]
     assert fact(shipped, role, "far_layers") == (f"from layer {far[0]} on" if far else NOWHERE)
+
+
+def test_what_three_patches_get_is_counted_on_the_last_layers_attention(shipped):
+    look = shipped.look(shipped.run("vit-scratch"), visible_square(load_image(PICTURE)))
+    taken = np.asarray(look.attention)[-1, :, 0, 1:].mean(0)
+    first = sorted(taken, reverse=True)[:3]
+    assert fact(shipped, "vit", "few_share") == f"{100 * sum(first) / sum(taken):.1f}"
+    assert fact(shipped, "vit", "even_share") == f"{100 * 3 / 64:.1f}"
 
 
 def test_what_is_not_here_is_said_and_another_model_has_other_facts(tmp_path):

@@ -403,7 +403,7 @@ def test_it_is_said_where_few_patches_get_most(open_page, kinds_url, look_of):
         patches = look.attention[0, :, 0, look.num_prefix_tokens :].mean(0)
         share = float(patches.topk(3).values.sum() / patches.sum())
         assert (share >= 1 / 3) == few
-        told = f"Three of 196 patches get {100 * share:.1f} % of it. Are they worth as much?"
+        told = f"Three of 196 patches get {100 * share:.1f} % of what all get."
         expect(words).to_contain_text(told) if few else expect(words).to_have_text("")
     page.locator("#attention .large").press("ArrowRight")  # of a patch it is nothing strange
     expect(words).to_have_text("")

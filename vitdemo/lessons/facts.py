@@ -26,6 +26,7 @@ from vitdemo.workbench import Workbench
 
 PICTURE = OURS / "cat.jpg"  # of all lessons
 NEAR, FAR = 0.5, 0.85  # of the distance of a head that looks at every patch alike
+FEW = 3  # patches
 NAMED = re.compile(r"\{([^{}\s.]+)\.([a-z_]+)\}")
 ROLES = {
     "vit": "a plain Vision Transformer trained from scratch",
@@ -165,6 +166,13 @@ def _far_layers(workbench: Workbench, run: Run) -> str:
     return f"from layer {first} on" if first <= len(_far(workbench, run)) else "in no layer"
 
 
+def _few_share(workbench: Workbench, run: Run) -> str:
+    """Of what the last layer takes from the lessons' picture, the share of its first patches."""
+    look = workbench.look(run, visible_square(load_image(PICTURE)))
+    shares = np.sort(look.head_maps(look.layers).mean(0), axis=None)
+    return percent(shares[-FEW:].sum() / shares.sum())
+
+
 def _gain(workbench: Workbench, run: Run):
     """Of `run` beside the base of its ablation, of the largest one that it is in."""
     tested = workbench.evaluated_runs()
@@ -213,6 +221,8 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "near_layers": _near_layers,
     "far_layers": _far_layers,
     "pair_share": _of_model(_pair_share),  # of all multiply-adds, in percent
+    "few_share": _few_share,
+    "even_share": _of_model(lambda model, run: percent(FEW / model.patch_embed.num_patches)),
     # Of tested runs; shares in percent
     "tests": _evaluated(lambda p, labels, run: str(len(labels))),
     "accuracy": _evaluated(lambda p, labels, run: percent(accuracy(p, labels))),

@@ -28,7 +28,7 @@ Object.assign(window.vitdemo, (() => {
     if (of !== "mean" || incoming || token !== look.tokens.answering || map.length < 20 * few) return "";
     const share = total([...map].sort((a, b) => b - a).slice(0, few)) / total(map);
     if (share < 1 / 3) return "";
-    return `Three of ${map.length} patches get ${percent(share)} of it. Are they worth as much? Take them away in Hands on.`;
+    return `Three of ${map.length} patches get ${percent(share)} of what all get. Are they worth as much? Take them away in Hands on.`;
   }
 
   function place(look, map) {
