@@ -32,12 +32,13 @@ from torch import Tensor, nn
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from vitdemo import attributions, data, faithfulness, runs  # noqa: E402
+from vitdemo import attention, attributions, data, faithfulness, runs  # noqa: E402
 from vitdemo.faithfulness import CENTRE  # noqa: E402
 from vitdemo.faithfulness.measured import fingerprint, summed_up, write_measured  # noqa: E402
 from vitdemo.faithfulness.saco import saco  # noqa: E402
 from vitdemo.faithfulness.sanity import randomised_head, rank_correlation  # noqa: E402
 from vitdemo.metrics.intervals import mean_interval  # noqa: E402
+from vitdemo.models import is_vision_transformer  # noqa: E402
 from vitdemo.training import pick_device  # noqa: E402
 from vitdemo.training.devices import autocast_helps  # noqa: E402
 
@@ -116,7 +117,14 @@ class Subject:
             print(table(self.rows, fill))
         print(f"\n**{self.run.name}: what a map depends on, {len(self.rows)} pictures**\n")
         print(dependence_table(self.rows), flush=True)
-        by_fill = {fill: summed_up(scores(self.rows, fill)) for fill in self.fills}
+        by_fill = {
+            fill: summed_up(scores(self.rows, fill), layer_scores(self.rows, fill))
+            for fill in self.fills
+        }
+        for fill, found in by_fill.items():
+            means = ", ".join(f"{score:+.3f}" for score in found.layers)
+            if means:
+                print(f"\nMean of the heads, layer by layer, fill: {fill}: {means}")
         gaps = [row["gap"] for row in self.rows]
         words = {"steps": self.steps, "machine": machine(device)}
         words |= {"date": f"{datetime.date.today()}", "completeness_gap_median": np.median(gaps)}
@@ -156,6 +164,7 @@ def measured(model: nn.Module, image: Tensor, fills: list[str], steps: int, seed
             row[fill] = areas(model, image, target, own, **settings)
             if fill != ROAD:
                 row[f"laid {fill}"] = laid(model, image, target, own, **settings)
+                row[f"layers {fill}"] = by_layer(model, image, target, **settings)
         row["saco"] = saco(model, image, target, own, fill=fills[0], seed=seed)
     return row
 
@@ -183,6 +192,19 @@ def laid(model: nn.Module, image: Tensor, target: int, maps: dict, **settings) -
     return {name: score(values) for name, values in maps.items()}
 
 
+def by_layer(model: nn.Module, image: Tensor, target: int, **settings) -> list[float]:
+    """Score of the mean of the heads of each layer, where it gathers the answer from (L,)."""
+    if not is_vision_transformer(model):
+        return []
+    with torch.no_grad():
+        means = attention.trace(model, image).attention[:, 0].mean(1)  # (L, N, N)
+    maps = attention.answer_map(means, model.num_prefix_tokens, attention.answer_rows(model))
+    by_place = maps.float().unflatten(1, model.patch_embed.grid_size)  # (L, rows, columns)
+    named = {str(layer): own for layer, own in enumerate(by_place, 1)}
+    found = faithfulness.measure(model, image, target, named, random_orders=1, **settings)
+    return [found.scores[name] for name in named]
+
+
 def dependence(
     model: nn.Module, image: Tensor, names: list[str], target: int, runner_up: int
 ) -> dict[str, tuple[float, float]]:
@@ -193,6 +215,11 @@ def dependence(
         name: tuple(rank_correlation(own[name], found[name]) for found in (other, random))
         for name in names
     }
+
+
+def layer_scores(rows: list[dict], fill: str) -> np.ndarray:
+    """(N, L)."""
+    return np.array([row[f"layers {fill}"] for row in rows])
 
 
 def scores(rows: list[dict], fill: str) -> dict[str, np.ndarray]:

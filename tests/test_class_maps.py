@@ -8,7 +8,7 @@ import torch
 
 from tests.making import CLASSES, VIT, make_run, noise
 from vitdemo import attributions, class_maps, faithfulness, runs
-from vitdemo.class_maps import class_index, first_source, maps, truth
+from vitdemo.class_maps import class_index, first_map, maps, truth
 from vitdemo.errors import RunError, Stopped
 from vitdemo.faithfulness.measured import Measured, write_measured
 from vitdemo.faithfulness.sanity import randomised_head, rank_correlation
@@ -210,18 +210,20 @@ def test_badges_come_from_the_runs_own_file_by_fill(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("scores", "source"),
+    ("by_fill", "first"),
     [
-        ({"drop": (0.3, 0.1), "mean": (0.1, 0.2)}, "mean"),
-        ({"drop": (0.1, 0.3)}, "rollout"),
-        ({}, "rollout"),
+        ({"drop": (0.1, (0.1, 0.3, 0.2)), "mean": (0.2, (0.3, 0.2, 0.2))}, ("mean", 2)),
+        ({"drop": (0.1, (0.4, 0.3, 0.2)), "mean": (0.2, (0.1, 0.0, 0.2))}, ("mean", 1)),
+        ({"drop": (0.4, (0.1, 0.3, 0.2)), "mean": (0.2, (0.3, 0.2, 0.2))}, ("rollout", 3)),
+        ({"drop": (0.1, (0.1, 0.3, 0.2)), "mean": (0.2, ())}, ("rollout", 3)),  # an older file
+        ({"drop": (0.1, (0.1, 0.3))}, ("rollout", 3)),  # of another model
+        ({}, ("rollout", 3)),
     ],
 )
-def test_the_first_map_is_the_one_that_measured_truer(tmp_path, scores, source):
-    names = ("attention", "rollout")
-    scores = {fill: (dict(zip(names, pair, strict=True)), ()) for fill, pair in scores.items()}
-    bench = measured_run(tmp_path, **scores)
-    assert first_source(bench, bench.run("vit")) == source
+def test_the_first_map_is_the_one_that_measured_truest(tmp_path, by_fill, first):
+    found = {fill: ({"rollout": rolled}, (), means) for fill, (rolled, means) in by_fill.items()}
+    bench = measured_run(tmp_path, **found)
+    assert first_map(bench, bench.run("vit")) == first
 
 
 def test_truth_is_known_afterwards_for_its_own_question_alone(shown, ask):

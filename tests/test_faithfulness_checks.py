@@ -118,7 +118,9 @@ def test_best_are_all_that_are_not_told_apart_from_the_best():
 def test_what_was_measured_travels_with_its_weights(tmp_path):
     run = make_run(tmp_path / "run")
     assert read_measured(run.path) == {}
-    written = {"drop": summed_up(scores())}
+    layers = np.array([[0.1, 0.5, -0.2], [0.3, 0.5, 0.0]])
+    written = {"drop": summed_up(scores(), layers)}
+    assert written["drop"].layers == (0.2, 0.5, -0.1)
     write_measured(run.path, written, steps=4)
     assert read_measured(run.path) == written and written["drop"].pictures == 200
     other = make_run(tmp_path / "other", seed=1)
@@ -131,7 +133,7 @@ def test_a_damaged_file_measures_nothing(tmp_path, text):
     run = make_run(tmp_path / "run")
     (run.path / FILE).write_text(text)
     assert read_measured(run.path) == {}
-    write_measured(run.path, {"mean": summed_up(scores())})
+    write_measured(run.path, {"mean": summed_up(scores(), np.zeros((2, 0)))})
     content = json.loads((run.path / FILE).read_text())
     content["fills"] = {"mean": {"pictures": "many", "scores": {}, "best": []}}
     (run.path / FILE).write_text(json.dumps(content))

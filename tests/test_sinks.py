@@ -1,11 +1,12 @@
-"""What benchmarks/sinks.py tells of a last layer's brightest patches, against a plain account."""
+"""What benchmarks tell of layers and their brightest patches, against a plain account."""
 
 import pytest
 import torch
 
+from benchmarks.faithfulness import by_layer
 from benchmarks.sinks import measured
-from tests.making import TIMM, VIT
-from vitdemo import attention
+from tests.making import RESNET, TIMM, VIT
+from vitdemo import attention, faithfulness
 from vitdemo.models import build_model
 
 
@@ -40,3 +41,21 @@ def test_the_first_three_patches_are_told_of(spec):
     assert abs(lost) > 1e-4  # else nothing is tested
     assert found["without"] == pytest.approx(lost, abs=1e-5)
     assert found["without_any"] != pytest.approx(found["without"], abs=1e-5)
+
+
+@pytest.mark.parametrize("spec", [VIT, TIMM], ids=lambda spec: spec.family)
+def test_layers_are_scored_by_the_mean_of_their_heads(spec):
+    torch.manual_seed(0)
+    model = build_model(spec, 10).eval().requires_grad_(False)
+    image = torch.randn(1, 3, spec.image_size, spec.image_size)
+    settings = {"fill": "mean", "steps": 4, "seed": 3}
+    scores = by_layer(model, image, 5, **settings)
+    layers = attention.trace(model, image).attention[:, 0]
+    assert len(scores) == len(layers)
+    for score, heads in zip(scores, layers, strict=True):
+        own = heads[:, 0, 1:].mean(0).view(model.patch_embed.grid_size)
+        found = faithfulness.measure(model, image, 5, {"own": own}, random_orders=1, **settings)
+        assert score == pytest.approx(found.scores["own"], abs=1e-6)
+    assert len({round(score, 6) for score in scores}) > 1
+    network = build_model(RESNET, 10).eval()
+    assert by_layer(network, torch.randn(1, 3, 16, 16), 5, **settings) == []

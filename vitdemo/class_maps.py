@@ -132,13 +132,16 @@ def measured_of(workbench: Workbench, run: Run) -> dict[str, Measured]:
     return workbench.cache.get_or_make(key, partial(read_measured, run.path))
 
 
-def first_source(workbench: Workbench, run: Run) -> str:
-    """Which of the two maps that need no class was measured truer over all fills: the "mean" of the
-    last layer's heads, or the "rollout", which it is where nothing was measured."""
+def first_map(workbench: Workbench, run: Run) -> tuple[str, int]:
+    """Which of the maps that need no class was measured truest over all fills: the "mean" of the
+    heads of a layer 1..L, or the "rollout" of all L, which it is where nothing was measured."""
     fills = measured_of(workbench, run).values()
-    pairs = [(found.scores.get("attention"), found.scores.get("rollout")) for found in fills]
-    ahead = sum(mean - rolled for mean, rolled in pairs if None not in (mean, rolled))
-    return "mean" if ahead > 0 else "rollout"
+    layers, last = [found.layers for found in fills], workbench.layers(run)
+    if not layers or any(len(each) != last for each in layers):
+        return "rollout", last
+    means = np.mean(layers, axis=0)  # (L,)
+    rolled = np.mean([found.scores.get("rollout", -np.inf) for found in fills])
+    return ("mean", int(means.argmax()) + 1) if means.max() > rolled else ("rollout", last)
 
 
 def class_index(run: Run, name: str) -> int:

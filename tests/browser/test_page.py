@@ -15,7 +15,10 @@ from tests.browser.doing import (
     wait_for_another,
     wait_until_drawn,
 )
-from tests.making import RESNET, TIMM, VIT, make_run
+from tests.making import RESNET, TIMM, VIT, bench, make_run
+from vitdemo.faithfulness.measured import Measured, write_measured
+from vitdemo.inputs import load_image, visible_square
+from vitdemo.photos import OURS
 
 TABS = (
     *("Training progress", "Per-class metrics", "Confusion matrix", "Errors"),
@@ -51,6 +54,40 @@ def test_the_first_look_needs_no_click_and_another_model_one_question(page):
     wait_until_drawn(page, run="timm")
     page.wait_for_timeout(1000)
     assert drawn(page)["run"] == "timm"
+
+
+def test_the_view_begins_with_the_map_that_measured_truest(open_page, serve_runs, tmp_path):
+    measured = {"vit": (0.1, 0.4, 0.2), "timm": (0.3, 0.2)}
+    for name, spec in (("vit", VIT), ("timm", TIMM)):
+        path = make_run(tmp_path / "runs" / name, spec).path
+        write_measured(path, {"drop": Measured(9, {"rollout": 0.15}, (), measured[name])})
+    url = serve_runs()
+    page = open_page(f"{url}?model=vit")
+    layer = page.locator("#layer input[type=number]")
+    for name, first in (("vit", 2), ("timm", 1), ("vit", 2)):
+        choose_model(page, name)
+        wait_until_drawn(page, run=name, layer=first, source="mean")
+        expect(layer).to_have_value(str(first))
+    page.locator("#layer input[type=range]").focus()
+    page.keyboard.press("ArrowRight")
+    wait_until_drawn(page, run="vit", layer=3)
+    choose_model(page, "timm")  # what a person chose stays, as near as there is
+    wait_until_drawn(page, run="timm", layer=2)
+    choose_model(page, "vit")
+    wait_until_drawn(page, run="vit", layer=2)
+    page.locator("#attention .wall").get_by_role("button", name="Layer 3, head 1:").click()
+    expect(layer).to_have_value("3")
+    # Sections are drawn for the same layer.
+    page = open_page(f"{url}?model=vit&section=inside&inside=one_head")
+    expect(page.locator("#one-head")).to_contain_text("Softmax")
+    choose_model(page, "timm")
+    expect(page.locator("#layer input[type=number]")).to_have_value("1")
+    workbench = bench(tmp_path / "runs")
+    cat = visible_square(load_image(OURS / "cat.jpg"), at=0.5)
+    rows = workbench.look(workbench.run("timm"), cat).attention[:, 0, 0]  # (L, N)
+    strongest = [f"{100 * float(row.max()):.1f} %" for row in rows]
+    assert strongest[0] != strongest[1]
+    expect(page.locator("#one-head")).to_contain_text(strongest[0])
 
 
 def test_the_first_screen_holds_what_one_came_for(open_page, serve_runs, page_url, tmp_path):

@@ -1,9 +1,10 @@
 """What was measured of a model's maps on many pictures, as a file that travels with its run.
 
 `benchmarks/faithfulness.py` writes `faithfulness.json` into a run folder: by fill, the mean score
-of each map and the names of the best. It says of which weights it speaks, and is silent of others.
+of each map and the names of the best, and of a model with attention that of each layer's. It says
+of which weights it speaks, and is silent of others.
 
-Letters: N pictures.
+Letters: N pictures, L layers.
 """
 
 import hashlib
@@ -22,11 +23,13 @@ from vitdemo.runs import WEIGHTS
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one fill: mean scores by the map's name, and the `best` (see `best_of`)."""
+    """Of one fill: mean scores by the map's name, the `best` (see `best_of`), and the scores of the
+    mean of the heads of each layer, (L,); () where there are none."""
 
     pictures: int
     scores: dict[str, float]
     best: tuple[str, ...]
+    layers: tuple[float, ...] = ()
 
 
 def best_of(scores: Mapping[str, np.ndarray]) -> tuple[str, ...]:
@@ -42,10 +45,11 @@ def best_of(scores: Mapping[str, np.ndarray]) -> tuple[str, ...]:
     return tuple(name for name in ties if mean_interval(scores[name] - scores[CENTRE])[1] > 0)
 
 
-def summed_up(scores: Mapping[str, np.ndarray]) -> Measured:
-    """`scores` hold (N,) for each map and for `CENTRE`."""
+def summed_up(scores: Mapping[str, np.ndarray], layers: np.ndarray) -> Measured:
+    """`scores` hold (N,) for each map and for `CENTRE`; `layers` are (N, L), L perhaps 0."""
     means = {name: round(float(own.mean()), 4) for name, own in scores.items()}
-    return Measured(len(scores[CENTRE]), means, best_of(scores))
+    by_layer = tuple(round(float(score), 4) for score in layers.mean(0))
+    return Measured(len(scores[CENTRE]), means, best_of(scores), by_layer)
 
 
 def write_measured(folder: Path, by_fill: Mapping[str, Measured], **words: object) -> None:
@@ -68,6 +72,7 @@ def read_measured(folder: Path) -> dict[str, Measured]:
                 int(found["pictures"]),
                 {str(name): float(score) for name, score in found["scores"].items()},
                 tuple(map(str, found["best"])),
+                tuple(map(float, found.get("layers", ()))),
             )
             for fill, found in content["fills"].items()
         }

@@ -12,6 +12,7 @@ const START = { of: "rollout", head: 1, token: "", direction: "outgoing", order:
 const state = { ...START, layer: null };
 let look = null; // what is drawn: the value, its matrices and its tokens
 let own = false; // whether a person chose the source; else it is the one that measured truest
+let slider = null; // the layer that the page's own slider stands at, perhaps of a model on its way
 let newest = 0; // of several values on their way, the last one counts
 let pointed = null; // number of the patch under the pointer
 let other = "rollout"; // what the wall shows behind the heads: the source that was chosen last
@@ -125,7 +126,7 @@ function choose(changes, { quietly = false } = {}) {
   Object.assign(state, changes);
   own ||= "of" in changes && !quietly;
   if (look) {
-    state.layer = within(state.layer ?? look.layers, look.layers);
+    state.layer = within(state.layer ?? look.layer, look.layers);
     state.head = within(state.head, look.heads);
     needed();
   }
@@ -136,8 +137,8 @@ function choose(changes, { quietly = false } = {}) {
     address(written);
   }
   show();
-  if (state.layer !== layer) {
-    vitdemo.layer = state.layer;
+  if (state.layer !== layer && !quietly) {
+    vitdemo.layer = slider = state.layer;
     trigger("layer");
   }
   const behind = other;
@@ -223,7 +224,8 @@ part("source").addEventListener("change", (event) => {
   choose(head ? { of: "head", head: Number(head[1]) } : { of: event.target.value });
 });
 document.addEventListener("vitdemo:layer", (event) => {
-  if (Number(event.detail) !== state.layer) choose({ layer: Number(event.detail) });
+  slider = Number(event.detail);
+  if (slider !== state.layer) choose({ layer: slider }, { quietly: true });
 });
 
 // --- numbers as tables, and pictures to keep ---
@@ -307,7 +309,7 @@ function take(found) {
     return button;
   }));
   part("hint").textContent = "Point at a patch to see what it attends to; click to keep it. Attention shows where a model mixes information, not why it chose a class.";
-  choose(own ? {} : { of: found.source }, { quietly: true });
+  choose({ layer: slider ?? found.layer, ...(own ? {} : { of: found.source }) }, { quietly: true });
   build();
   draw();
 }

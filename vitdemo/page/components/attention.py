@@ -1,7 +1,7 @@
 """The attention of one picture, drawn in the browser: a large map beside the wall of all heads.
 
     view = AttentionView(elem_id="attention")
-    view.layer(None, None, slider, js=LAYER)     # a click on the wall chose another layer
+    view.layer(None, None, [slider, chosen], js=LAYER)  # a click on the wall chose another layer
 
 A handler returns a `Drawn` for it, a sentence where there is nothing to draw, or None. The value
 that reaches the script:
@@ -9,6 +9,7 @@ that reaches the script:
     {"run": str, "layers": L, "heads": H, "grid": [rows, columns], "source": "mean" | "rollout",
      "prefix": [names of the tokens before the patches],
      "answer": [first, stop | None],             # the tokens that the answer is read from
+     "layer": 1..L that the view begins with,
      "distances": (L, H), "entropies": (L, H),
      "seen": file, "attention": [file, ...], "rows": file | None,
      "rollout": {"first": 1..L, "words": str, "file": file}, "similar": file}
@@ -33,7 +34,7 @@ from vitdemo.traced import Traced
 MOST_BYTES = 3_000_000  # of attention in one file
 HALF = 2  # bytes of a float16
 SET_LAYER = "(layer) => document.dispatchEvent(new CustomEvent('vitdemo:layer', {detail: layer}))"
-LAYER = "() => window.vitdemo.layer"
+LAYER = "() => [window.vitdemo.layer, true]"  # and that it was chosen
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class Drawn:
     """A look, and the rollout of it with the settings that a person chose.
 
     `rollout` (S, N, N) after each layer from `first` (1..L) on; `words` say the settings, nothing
-    where they are the usual ones. The view begins with `source`, "mean" or "rollout", and stays
-    with what a person chose since.
+    where they are the usual ones. The view begins with `source`, "mean" or "rollout", at `layer`
+    (None: the last one), and stays with what a person chose since.
     """
 
     look: Traced
@@ -50,6 +51,7 @@ class Drawn:
     first: int = 1
     words: str = ""
     source: str = "rollout"
+    layer: int | None = None
 
 
 class AttentionView(Drawing):
@@ -78,6 +80,7 @@ class AttentionView(Drawing):
             "heads": look.attention.shape[1],
             "grid": list(look.grid),
             "source": value.source,
+            "layer": value.layer or look.layers,
             "prefix": list(look.prefix_names),
             "answer": [look.answer_rows.start, look.answer_rows.stop],
             "distances": look.distances.round(4).tolist(),

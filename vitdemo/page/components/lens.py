@@ -1,7 +1,7 @@
 """The logit lens: the answer after each layer, and the class of each patch after a chosen one.
 
     view = LensView(elem_id="lens")
-    view.layer(None, None, slider, js=LAYER)     # another layer was chosen
+    view.layer(None, None, [slider, chosen], js=LAYER)  # another layer was chosen
 
 A handler returns a `Drawn`, or a sentence that says why there is none. All layers travel at once;
 the script chooses among them, and follows the tab's slider. The value that reaches it:

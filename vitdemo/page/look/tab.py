@@ -8,7 +8,7 @@ import gradio as gr
 from gradio.components import Component
 from PIL import Image
 
-from vitdemo.class_maps import first_source
+from vitdemo.class_maps import first_map
 from vitdemo.errors import ImageError, VitdemoError
 from vitdemo.page.components.answers import Answers, PictureAnswers
 from vitdemo.page.components.attention import LAYER, SET_LAYER, AttentionView, Drawn
@@ -52,9 +52,10 @@ class Look(Sections):
     """The tab's own components, and its answers; sections come in with `add`.
 
     Sections read `workbench`, `picture` (what models can see of this user's picture: an RGB
-    square), `model` (the name of the chosen run) and `layer` (1..L of it; the nearest one counts),
-    and put what the page's address is to hold into `linked`, and into `drawn_from` what a person
-    changes by hand and an address holds in other words: it is emptied where a view is visited.
+    square), `model` (the name of the chosen run) and `layer` (1..L of it; the nearest one counts,
+    and until a person or an address chooses one, that whose map was measured truest), and put what
+    the page's address is to hold into `linked`, and into `drawn_from` what a person changes by hand
+    and an address holds in other words: it is emptied where a view is visited.
     """
 
     def __init__(self, workbench: Workbench, page_tabs: gr.Tabs):
@@ -75,9 +76,11 @@ class Look(Sections):
             runs = grouped(self.workbench.explained_runs())
             self.model = RunChoice(runs, label="Model", elem_id="model", min_width=220)
             depth = self.depth(self.model.value) or COMMON_DEPTH
+            layer = self.first_layer(self.model.value) or depth
             self.layer = LayerSlider(
-                1, depth, depth, step=1, label="Layer", elem_id="layer", min_width=220, buttons=[]
+                1, depth, layer, step=1, label="Layer", elem_id="layer", min_width=220, buttons=[]
             )
+            self.layer_is_chosen = gr.Checkbox(False, visible="hidden", label="layer is chosen")
         super().__init__([self.section], [self.picture, self.model])
         self.linked = {"model": self.model, "layer": self.layer, "section": self.section}
         self.drawn_from: list[Component] = []
@@ -104,6 +107,10 @@ class Look(Sections):
         except VitdemoError:  # whoever asks this model for more says why
             return 0
 
+    def first_layer(self, name: str | None) -> int:
+        """The layer that the run `name` begins with; 0 where it has none."""
+        return first_map(self.workbench, self.workbench.run(name))[1] if self.depth(name) else 0
+
     def traced(self, name: str, image: Image.Image) -> Traced:
         """The way of `image` through the run `name`. Raises `RunError`."""
         return self.workbench.look(self.workbench.run(name), image)
@@ -111,7 +118,12 @@ class Look(Sections):
     @property
     def asking(self) -> list[Component]:
         """What a question takes the values of: see `answer_of_model`."""
-        return [self.layer, *self.settings, *self.inputs_of(self.all)]
+        return [self.layer_is_chosen, self.layer, *self.settings, *self.inputs_of(self.all)]
+
+    @property
+    def image_at(self) -> int:
+        """The place of the picture in `asking`."""
+        return 2 + len(self.settings)
 
     @property
     def of_model(self) -> list[Component]:
@@ -121,22 +133,28 @@ class Look(Sections):
     def everything(self) -> list[Component]:
         return [self.given, self.picture, self.answered, *self.of_model]
 
-    def answer_of_model(self, image, layer, *values) -> list:
-        """The values of `of_model` for `image`; `values` are those of `asking`."""
+    def answer_of_model(self, image, chosen, layer, *values) -> list:
+        """The values of `of_model` for `image`; `chosen`, `layer` and `values` are of `asking`."""
         settings, (_, name, *rest) = split(values, len(self.settings))
         found = self.view_of(image, name, *settings)
-        depth = gr.update(interactive=False)
+        slider = gr.update(interactive=False)
         if isinstance(found, Drawn):
-            depth = limited(layer, found.look.layers) | {"interactive": True}
-        return [found, depth, *self.drawn(self.all, [image, name, *rest])]
+            begins = layer if chosen else found.layer
+            slider = limited(begins, found.look.layers) | {"interactive": True}
+            if begins != layer:  # the sections that read it are drawn for it at once
+                slider = gr.update(maximum=found.look.layers, value=begins, interactive=True)
+                read = self.inputs_of(self.all)[2:]
+                rest = [begins if c is self.layer else v for c, v in zip(read, rest, strict=True)]
+        return [found, slider, *self.drawn(self.all, [image, name, *rest])]
 
     def view_of(self, image, name, *settings) -> Drawn | str | None:
         """What the attention view draws, or why it has nothing to draw."""
         if image is None or name is None:
             return None
         try:
-            source = first_source(self.workbench, self.workbench.run(name))
-            return replace(rollout.rolled(self.traced(name, image), *settings), source=source)
+            source, layer = first_map(self.workbench, self.workbench.run(name))
+            drawn = rollout.rolled(self.traced(name, image), *settings)
+            return replace(drawn, source=source, layer=layer)
         except VitdemoError as error:
             return str(error)
 
@@ -145,7 +163,7 @@ class Look(Sections):
         try:
             shown = picture.opened(wish, self.workbench.test_picture)
         except VitdemoError as error:
-            before = values[1 + len(self.settings)]
+            before = values[self.image_at]
             still = "" if before is None else " Still shown: the picture before."
             return self.refused(f"That picture could not be shown. {error}{still}")
         image = picture.square_of(shown)
@@ -156,7 +174,7 @@ class Look(Sections):
     @for_people
     def answer_again(self, *values) -> list:
         """The values of `everything` for the same picture: the models are others."""
-        image = values[1 + len(self.settings)]
+        image = values[self.image_at]
         if image is None:
             return [gr.skip()] * len(self.everything)
         chosen = self.answer_of_model(image, *values)
@@ -193,7 +211,7 @@ class Look(Sections):
 
     @for_people
     def change_model(self, *values) -> list:
-        image = values[1 + len(self.settings)]
+        image = values[self.image_at]
         if image is None:
             return [gr.skip()] * len(self.of_model)
         return self.answer_of_model(image, *values)
@@ -201,7 +219,7 @@ class Look(Sections):
     @for_people
     def look_again(self, search: str, *values) -> list:
         """Answer what the address now names, with the picture that is there where it names none."""
-        if values[1 + len(self.settings)] is None or "picture" in permalink.parse(search):
+        if values[self.image_at] is None or "picture" in permalink.parse(search):
             return self.begin(search, *values)
         still = [gr.skip()] * (len(self.everything) - len(self.of_model))
         return [*still, *self.change_model(*values)]
@@ -223,13 +241,16 @@ class Look(Sections):
         if anew:
             starts = {name: self.linked[name].value for name in values if name != "layer"}
             values |= {name: start for name, start in starts.items() if values[name] is None}
-        if depth := self.depth(model.get("value", self.model.value)):  # of another than at first
-            layer = nearest(depth if values["layer"] is None else values["layer"], depth)
+        name, chosen = model.get("value", self.model.value), False
+        if depth := self.depth(name):  # of another than at first
+            first = self.first_layer(name)
+            layer = nearest(first if values["layer"] is None else values["layer"], depth)
+            chosen = layer != first
             values["layer"] = gr.update(maximum=depth, value=layer)
         values = [gr.skip() if value is None else value for value in values.values()]
         section = found.get("section") if found.get("section") in self.tabs else FIRST_SECTION
         by_hand = [None if anew else gr.skip()] * len(self.drawn_from)
-        return model, section, gr.Tabs(selected=section), *values, *by_hand
+        return model, section, gr.Tabs(selected=section), chosen, *values, *by_hand
 
     def connect_all(self, page: gr.Blocks) -> None:
         """Connect the events; called once, when all is laid out."""
@@ -243,7 +264,8 @@ class Look(Sections):
         gr.on(chosen, self.change_model, self.asking, self.of_model, **last)
         settings = [component.input for component in self.settings]
         gr.on(settings, self.view_of, [*self.always, *self.settings], self.view, **last)
-        self.view.layer(None, None, self.layer, js=LAYER, **HIDDEN)
+        self.choose_layer_on(self.view.layer)
+        self.layer.input(None, None, self.layer_is_chosen, js="() => [true]", **HIDDEN)
         self.layer.change(None, self.layer, None, js=SET_LAYER, **HIDDEN)
         for where, moves in self.moves.items():
             moved = MOVED.replace("WHERE", str(list(where)))
@@ -253,6 +275,10 @@ class Look(Sections):
         for event in (page.load, self.offers.others):
             event(self.offered, None, self.offers, **HIDDEN, **LIGHT_QUEUE)
         permalink.write_when_changed(self.linked)
+
+    def choose_layer_on(self, listen: Callable) -> None:
+        """On the event `listen` the layer is the one that was chosen in a view."""
+        listen(None, None, [self.layer, self.layer_is_chosen], js=LAYER, **HIDDEN)
 
     def answer_again_on(self, listen: Callable) -> None:
         """On the event `listen` ask all models of the same picture again."""
@@ -266,7 +292,8 @@ class Look(Sections):
     def follow(self, search: str, listen: Callable, restore: Callable, answer: Callable):
         """Restore and answer what `search`, read in the browser, asks for."""
         linked = [c for name, c in self.linked.items() if name not in ("model", "section")]
-        restored = [self.model, self.section, self.sections, *linked, *self.drawn_from]
+        restored = [self.model, self.section, self.sections, self.layer_is_chosen]
+        restored += [*linked, *self.drawn_from]
         asking = [self.section, *self.asking]
         first = f"(...values) => [{search}, ...values.slice(1)]"
         last = {"js": first, "trigger_mode": "always_last", **HIDDEN}  # of views in a hurry
@@ -307,7 +334,7 @@ class Look(Sections):
     def opened(self, number: int, name: str | None, *values) -> list:
         """The whole tab for test picture `number` and, where its weights are here, run `name`."""
         known = name in [run.name for run in self.workbench.explained_runs()]
-        before, (image, current, _, *rest) = split(values, 1 + len(self.settings))
+        before, (image, current, _, *rest) = split(values, self.image_at)
         model = name if known else current
         wish = Asked(f"{picture.TEST}{number}")
         found = self.answer(wish, *before, image, model, FIRST_SECTION, *rest)

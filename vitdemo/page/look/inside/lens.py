@@ -9,9 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from vitdemo.inside.logit_lens import Lens, logit_lens
-from vitdemo.page.components.attention import LAYER
 from vitdemo.page.components.lens import Drawn, LensView
-from vitdemo.page.kit import PRIVATE, nearest
+from vitdemo.page.kit import nearest
 from vitdemo.page.look.tab import Look
 
 ALL_NAMED = 12  # classes; of more, the strip names the strongest
@@ -43,7 +42,7 @@ def build(look: Look) -> None:
         return drawn(found, nearest(layer, len(found.answers) - 1))
 
     look.add("inside/lens", draw, [look.layer], [view], by=[])
-    view.layer(None, None, look.layer, js=LAYER, **PRIVATE)
+    look.choose_layer_on(view.layer)
 
 
 def drawn(found: Lens, layer: int) -> Drawn:
