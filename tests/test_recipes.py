@@ -50,7 +50,7 @@ def test_an_ablation_changes_one_part_of_its_base(base, ablation):
 def test_the_best_scratch_models_stay_small_and_end_unmixed(name):
     recipe = RECIPES[name]
     assert count_parameters(build_model(recipe.model, 10)) <= 5.5e6
-    assert recipe.unmixed_epochs * 5 == recipe.epochs
+    assert recipe.epochs / 10 <= recipe.unmixed_epochs <= recipe.epochs / 4
     assert recipe.pretrained == (recipe.model.options.get("stem", "patch") == "patch")
 
 

@@ -240,7 +240,7 @@ def test_what_cannot_be_shown_is_said_and_progress_is_kept(open_page, small):
     page = open_page(f"{small}?tab=lessons")
     shelf = page.locator("#lessons")
     expect(shelf).to_contain_text("9-broken.md, line 8: an answer needs an 'ask'.")
-    expect(shelf).to_contain_text("'Is the map true?' are not shown: it needs a fine-tuned")
+    expect(shelf).to_contain_text("worth little' are not shown: it needs a fine-tuned")
     expect(shelf).to_contain_text("See <b>it</b>.")
     shelf.get_by_role("button", name="Start: Our own").click()
     on = panel(page).locator(".on")

@@ -312,6 +312,8 @@ function take(found) {
   choose({ layer: slider ?? found.layer, ...(own ? {} : { of: found.source }) }, { quietly: true });
   build();
   draw();
+  vitdemo.begins = found.layer;
+  trigger("begins");
 }
 
 // The page's address may name how the view begins; what cannot be is left as it starts.

@@ -2,6 +2,7 @@
 
     view = AttentionView(elem_id="attention")
     view.layer(None, None, [slider, chosen], js=LAYER)  # a click on the wall chose another layer
+    view.begins(None, [slider, chosen], slider, js=BEGINS)  # a model begins with a layer of its own
 
 A handler returns a `Drawn` for it, a sentence where there is nothing to draw, or None. The value
 that reaches the script:
@@ -35,6 +36,7 @@ MOST_BYTES = 3_000_000  # of attention in one file
 HALF = 2  # bytes of a float16
 SET_LAYER = "(layer) => document.dispatchEvent(new CustomEvent('vitdemo:layer', {detail: layer}))"
 LAYER = "() => [window.vitdemo.layer, true]"  # and that it was chosen
+BEGINS = "(layer, chosen) => [chosen ? layer : window.vitdemo.begins]"
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ class Drawn:
 
 
 class AttentionView(Drawing):
-    """See the module. Its events: `layer`, when another layer was chosen on the wall."""
+    """See the module. Its events: `layer`, when another layer was chosen on the wall, and `begins`,
+    when a look has come."""
 
     def drawn(self, value: Drawn) -> dict:
         look = value.look

@@ -11,7 +11,7 @@ from PIL import Image
 from vitdemo.class_maps import first_map
 from vitdemo.errors import ImageError, VitdemoError
 from vitdemo.page.components.answers import Answers, PictureAnswers
-from vitdemo.page.components.attention import LAYER, SET_LAYER, AttentionView, Drawn
+from vitdemo.page.components.attention import BEGINS, LAYER, SET_LAYER, AttentionView, Drawn
 from vitdemo.page.components.offers import Offered, Offers
 from vitdemo.page.components.picture import Asked, Picture, Shown, asked
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
@@ -137,15 +137,14 @@ class Look(Sections):
         """The values of `of_model` for `image`; `chosen`, `layer` and `values` are of `asking`."""
         settings, (_, name, *rest) = split(values, len(self.settings))
         found = self.view_of(image, name, *settings)
-        slider = gr.update(interactive=False)
+        depth = gr.update(interactive=False)
         if isinstance(found, Drawn):
-            begins = layer if chosen else found.layer
-            slider = limited(begins, found.look.layers) | {"interactive": True}
-            if begins != layer:  # the sections that read it are drawn for it at once
-                slider = gr.update(maximum=found.look.layers, value=begins, interactive=True)
+            depth = limited(layer, found.look.layers) | {"interactive": True}
+            if not chosen:  # the slider follows, unless it was moved meanwhile: see `BEGINS`
                 read = self.inputs_of(self.all)[2:]
-                rest = [begins if c is self.layer else v for c, v in zip(read, rest, strict=True)]
-        return [found, slider, *self.drawn(self.all, [image, name, *rest])]
+                layers = (found.layer if each is self.layer else None for each in read)
+                rest = [layer or value for layer, value in zip(layers, rest, strict=True)]
+        return [found, depth, *self.drawn(self.all, [image, name, *rest])]
 
     def view_of(self, image, name, *settings) -> Drawn | str | None:
         """What the attention view draws, or why it has nothing to draw."""
@@ -265,6 +264,8 @@ class Look(Sections):
         settings = [component.input for component in self.settings]
         gr.on(settings, self.view_of, [*self.always, *self.settings], self.view, **last)
         self.choose_layer_on(self.view.layer)
+        begins = [self.layer, self.layer_is_chosen]
+        self.view.begins(None, begins, self.layer, js=BEGINS, **HIDDEN)
         self.layer.input(None, None, self.layer_is_chosen, js="() => [true]", **HIDDEN)
         self.layer.change(None, self.layer, None, js=SET_LAYER, **HIDDEN)
         for where, moves in self.moves.items():
