@@ -31,6 +31,8 @@ from vitdemo.workbench import Workbench
 
 # The browser holds which patches are gone, so of many clicks the last one knows all of them.
 LAST = {"trigger_mode": "always_last", **HIDDEN}
+# What sets changes comes after the answers that are on their way, which would set older ones again.
+IN_TURN = LAST | MODEL_QUEUE
 STEPS = {"rotate": 5, "brightness": 0.05, "blur": 0.5, "noise": 1, "jpeg": 1}
 MOST = 32  # patches removed with one click
 OWN = "own"
@@ -152,8 +154,8 @@ def build(look: Look) -> None:
     look.draw_on(parts.picture.toggle, section)
     for button, choose in ((parts.most, most_attended), (parts.some, at_random)):
         settings = [parts.count, parts.by, *inputs]
-        button.click(ask.without(choose), [*look.always, *settings], drawn, **LAST, **MODEL_QUEUE)
-    back = parts.back.click(lambda: (None, ""), None, [parts.picture, parts.code], **LAST)
+        button.click(ask.without(choose), [*look.always, *settings], drawn, **IN_TURN)
+    back = parts.back.click(lambda: (None, ""), None, [parts.picture, parts.code], **IN_TURN)
     look.draw_on(back.success, section)
     wire_presets(parts, lambda event: look.draw_on(event.success, section))
 
@@ -163,10 +165,10 @@ def wire_presets(parts: Parts, draw: Callable) -> None:
     outputs = [parts.pieces, *parts.sliders, parts.picture, parts.code, parts.grid, parts.note]
     for button in parts.presets:
         values = partial(values_of, PRESETS[button.value].changes, PRESETS[button.value].sentence)
-        draw(button.click(values, None, outputs, **LAST))
+        draw(button.click(values, None, outputs, **IN_TURN))
     draw(
         parts.reset.click(
-            lambda: [*values_of(Changes(), ""), 0], None, [*outputs, parts.seed], **LAST
+            lambda: [*values_of(Changes(), ""), 0], None, [*outputs, parts.seed], **IN_TURN
         )
     )
     draw(parts.draw_again.click(another_seed, None, parts.seed, **LAST))
