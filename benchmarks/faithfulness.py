@@ -117,10 +117,8 @@ class Subject:
             print(table(self.rows, fill))
         print(f"\n**{self.run.name}: what a map depends on, {len(self.rows)} pictures**\n")
         print(dependence_table(self.rows), flush=True)
-        by_fill = {
-            fill: summed_up(scores(self.rows, fill), layer_scores(self.rows, fill))
-            for fill in self.fills
-        }
+        layers = {f: np.array([row[f"layers {f}"] for row in self.rows]) for f in self.fills}
+        by_fill = {f: summed_up(scores(self.rows, f), layers[f]) for f in self.fills}
         for fill, found in by_fill.items():
             means = ", ".join(f"{score:+.3f}" for score in found.layers)
             if means:
@@ -215,11 +213,6 @@ def dependence(
         name: tuple(rank_correlation(own[name], found[name]) for found in (other, random))
         for name in names
     }
-
-
-def layer_scores(rows: list[dict], fill: str) -> np.ndarray:
-    """(N, L)."""
-    return np.array([row[f"layers {fill}"] for row in rows])
 
 
 def scores(rows: list[dict], fill: str) -> dict[str, np.ndarray]:

@@ -76,12 +76,12 @@ def measured(model: nn.Module, image: Tensor, seed: int) -> dict[str, float]:
     heads = trace.attention[-1][0, :, 0, skipped:].float()  # (H, P) of the class token
     mean = heads.mean(0)
     order = mean.argsort(descending=True)
-    first = order[:FIRST]
+    first, following = order.split(FIRST)[:2]
     lengths = trace.tokens[-2][0, skipped:].float().norm(dim=-1)  # what the last layer reads
     any_three = torch.randperm(len(mean), generator=torch.Generator().manual_seed(seed))[:FIRST]
     stays = torch.ones(4, len(mean), dtype=torch.bool)
-    for row, gone in enumerate((first, order[FIRST : 2 * FIRST], any_three.to(first.device)), 1):
-        stays[row, gone.cpu()] = False
+    for row, gone in enumerate((first.cpu(), following.cpu(), any_three), 1):
+        stays[row, gone] = False
     grid = model.patch_embed.grid_size
     probabilities = answers(model, image, stays, grid, "drop").softmax(1)  # (4, C)
     own = probabilities[:, probabilities[0].argmax()]

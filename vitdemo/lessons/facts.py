@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from vitdemo.errors import LessonError, VitdemoError
 from vitdemo.inputs import load_image, visible_square
@@ -144,10 +145,15 @@ def _pair_share(model, run: Run) -> str:
     return percent(pairs / count_macs(model, run.spec.image_size))
 
 
+def _picture() -> Image.Image:
+    """The lessons' picture, as the page shows it to models."""
+    return visible_square(load_image(PICTURE))
+
+
 def _far(workbench: Workbench, run: Run) -> np.ndarray:
     """How far each head looks beside one that looks everywhere alike, (L, H): on test pictures,
     or for want of them on the lessons' picture, as Inside draws it."""
-    found = distances_of(workbench, run, visible_square(load_image(PICTURE)))
+    found = distances_of(workbench, run, _picture())
     return found.heads / found.even
 
 
@@ -168,7 +174,7 @@ def _far_layers(workbench: Workbench, run: Run) -> str:
 
 def _few_share(workbench: Workbench, run: Run) -> str:
     """Of what the last layer takes from the lessons' picture, the share of its first patches."""
-    look = workbench.look(run, visible_square(load_image(PICTURE)))
+    look = workbench.look(run, _picture())
     shares = np.sort(look.head_maps(look.layers).mean(0), axis=None)
     return percent(shares[-FEW:].sum() / shares.sum())
 

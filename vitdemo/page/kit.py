@@ -42,6 +42,8 @@ PRIVATE = {"api_visibility": "private"}  # no endpoint for scripts
 HIDDEN = {**PRIVATE, "show_progress": "hidden"}
 # A tab that redraws itself: nobody else's business, and of many clicks the last one counts.
 QUIET = {**HIDDEN, "trigger_mode": "always_last", **LIGHT_QUEUE}
+# A question to models: of several the last one counts.
+ASKED = {"trigger_mode": "always_last", **HIDDEN, **MODEL_QUEUE}
 KEPT_SECONDS = 6 * 3600  # what a person has chosen, in a State
 KEPT_EVENTS = 2000  # more than may wait (app.py) or run
 

@@ -16,6 +16,7 @@ from vitdemo.page.components.offers import Offered, Offers
 from vitdemo.page.components.picture import Asked, Picture, Shown, asked
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.page.kit import (
+    ASKED,
     HIDDEN,
     LIGHT_QUEUE,
     MODEL_QUEUE,
@@ -141,9 +142,8 @@ class Look(Sections):
         if isinstance(found, Drawn):
             depth = limited(layer, found.look.layers) | {"interactive": True}
             if not chosen:  # the slider follows, unless it was moved meanwhile: see `BEGINS`
-                read = self.inputs_of(self.all)[2:]
-                layers = (found.layer if each is self.layer else None for each in read)
-                rest = [layer or value for layer, value in zip(layers, rest, strict=True)]
+                places = zip(self.inputs_of(self.all)[len(self.always) :], rest, strict=True)
+                rest = [found.layer if c is self.layer else value for c, value in places]
         return [found, depth, *self.drawn(self.all, [image, name, *rest])]
 
     def view_of(self, image, name, *settings) -> Drawn | str | None:
@@ -254,15 +254,14 @@ class Look(Sections):
     def connect_all(self, page: gr.Blocks) -> None:
         """Connect the events; called once, when all is laid out."""
         self.wire(self.tabs)
-        last = {"trigger_mode": "always_last", **HIDDEN, **MODEL_QUEUE}
         sources = [self.given.ask, self.offers.ask]  # one event: the last wish is answered last
-        gr.on(sources, self.ask, self.asking, self.everything, **last)
+        gr.on(sources, self.ask, self.asking, self.everything, **ASKED)
         seen = [self.view, self.model, self.behind]
         self.view.change(None, seen, self.behind, js=BEHIND, **HIDDEN)
         chosen = [self.model.input, self.behind.change]
-        gr.on(chosen, self.change_model, self.asking, self.of_model, **last)
+        gr.on(chosen, self.change_model, self.asking, self.of_model, **ASKED)
         settings = [component.input for component in self.settings]
-        gr.on(settings, self.view_of, [*self.always, *self.settings], self.view, **last)
+        gr.on(settings, self.view_of, [*self.always, *self.settings], self.view, **ASKED)
         self.choose_layer_on(self.view.layer)
         begins = [self.layer, self.layer_is_chosen]
         self.view.begins(None, begins, self.layer, js=BEGINS, **HIDDEN)
@@ -283,8 +282,7 @@ class Look(Sections):
 
     def answer_again_on(self, listen: Callable) -> None:
         """On the event `listen` ask all models of the same picture again."""
-        last = {"trigger_mode": "always_last", **HIDDEN, **MODEL_QUEUE}
-        listen(self.answer_again, self.asking, self.everything, **last)
+        listen(self.answer_again, self.asking, self.everything, **ASKED)
 
     def visit_on(self, listen: Callable) -> None:
         """On the event `listen` show the view that a script visits."""
@@ -297,9 +295,9 @@ class Look(Sections):
         restored += [*linked, *self.drawn_from]
         asking = [self.section, *self.asking]
         first = f"(...values) => [{search}, ...values.slice(1)]"
-        last = {"js": first, "trigger_mode": "always_last", **HIDDEN}  # of views in a hurry
-        read = listen(restore, self.section, restored, **last)
-        return read.success(answer, asking, self.everything, **last, **MODEL_QUEUE)
+        last = {"trigger_mode": "always_last", **HIDDEN}  # of views in a hurry
+        read = listen(restore, self.section, restored, js=first, **last)
+        return read.success(answer, asking, self.everything, js=first, **ASKED)
 
     def renewed(self, name: str | None) -> dict:
         """The models that there are by now."""

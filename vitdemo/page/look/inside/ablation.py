@@ -19,7 +19,7 @@ from vitdemo.metrics import percent, signed, top_k
 from vitdemo.metrics.paired import McNemar
 from vitdemo.page.components.article import Article, Moved, Piece, Text
 from vitdemo.page.components.head_wall import HEADS_OFF, SET_HEADS, WITH_HEADS, Drawn, HeadWall
-from vitdemo.page.kit import HIDDEN, KEPT_SECONDS, MODEL_QUEUE, PRIVATE, QUIET, Stops, for_people
+from vitdemo.page.kit import ASKED, KEPT_SECONDS, PRIVATE, QUIET, Stops, for_people
 from vitdemo.page.look.tab import Look
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
@@ -123,14 +123,13 @@ def build(look: Look) -> None:
     look.linked |= {"off": off, "instead": instead}
     drawn = [wall, compared, off, owner, accuracy]
     look.add("inside/ablation", ask.draw, [off, owner, instead], drawn, by=[instead])
-    quick = {"trigger_mode": "always_last", **HIDDEN, **MODEL_QUEUE}
     asked = [off, *look.always, owner, instead]
     for listen, text, values in (
         (wall.toggle, HEADS_OFF, WITH_HEADS),
         (all_on.click, "() => ''", "(_, ...values) => ['', ...values]"),
     ):
         listen(None, None, off, js=text, **PRIVATE)
-        listen(for_people(ask.compare), asked, compared, js=values, **quick)
+        listen(for_people(ask.compare), asked, compared, js=values, **ASKED)
     off.change(None, off, None, js=SET_HEADS, **PRIVATE)
     asked, measured = [look.model, off, owner, instead], [accuracy, cancel]
     ask.stops.button(count, ask.measure, asked, measured)

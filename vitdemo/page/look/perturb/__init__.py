@@ -13,7 +13,7 @@ from vitdemo.errors import VitdemoError
 from vitdemo.page.components.article import Article
 from vitdemo.page.components.canvas import Canvas, Changed
 from vitdemo.page.components.maps import Maps
-from vitdemo.page.kit import HIDDEN, MODEL_QUEUE, LayerSlider, for_people, nearest
+from vitdemo.page.kit import ASKED, HIDDEN, LayerSlider, for_people, nearest
 from vitdemo.page.look.perturb import answers
 from vitdemo.page.look.tab import Look
 from vitdemo.perturb import PERTURBATIONS
@@ -31,8 +31,6 @@ from vitdemo.workbench import Workbench
 
 # The browser holds which patches are gone, so of many clicks the last one knows all of them.
 LAST = {"trigger_mode": "always_last", **HIDDEN}
-# What sets changes comes after the answers that are on their way, which would set older ones again.
-IN_TURN = LAST | MODEL_QUEUE
 STEPS = {"rotate": 5, "brightness": 0.05, "blur": 0.5, "noise": 1, "jpeg": 1}
 MOST = 32  # patches removed with one click
 OWN = "own"
@@ -154,8 +152,9 @@ def build(look: Look) -> None:
     look.draw_on(parts.picture.toggle, section)
     for button, choose in ((parts.most, most_attended), (parts.some, at_random)):
         settings = [parts.count, parts.by, *inputs]
-        button.click(ask.without(choose), [*look.always, *settings], drawn, **IN_TURN)
-    back = parts.back.click(lambda: (None, ""), None, [parts.picture, parts.code], **IN_TURN)
+        button.click(ask.without(choose), [*look.always, *settings], drawn, **ASKED)
+    # What sets changes comes after the answers on their way, which would set older ones again.
+    back = parts.back.click(lambda: (None, ""), None, [parts.picture, parts.code], **ASKED)
     look.draw_on(back.success, section)
     wire_presets(parts, lambda event: look.draw_on(event.success, section))
 
@@ -165,10 +164,10 @@ def wire_presets(parts: Parts, draw: Callable) -> None:
     outputs = [parts.pieces, *parts.sliders, parts.picture, parts.code, parts.grid, parts.note]
     for button in parts.presets:
         values = partial(values_of, PRESETS[button.value].changes, PRESETS[button.value].sentence)
-        draw(button.click(values, None, outputs, **IN_TURN))
+        draw(button.click(values, None, outputs, **ASKED))
     draw(
         parts.reset.click(
-            lambda: [*values_of(Changes(), ""), 0], None, [*outputs, parts.seed], **IN_TURN
+            lambda: [*values_of(Changes(), ""), 0], None, [*outputs, parts.seed], **ASKED
         )
     )
     draw(parts.draw_again.click(another_seed, None, parts.seed, **LAST))
