@@ -73,6 +73,17 @@ def test_evaluation_comes_back_in_its_types_and_validation_may_be_absent(tmp_pat
     assert read.validation_probabilities is read.validation_labels is None
 
 
+def test_probabilities_are_kept_to_sixteen_bits_and_what_is_none_stays_none(tmp_path):
+    shares = np.random.default_rng(0).dirichlet([0.1] * 10, 500).astype(np.float32)
+    shares[0] = np.nan
+    shares[1] = np.eye(10)[3]
+    runs.write_evaluation(tmp_path, runs.Evaluation(shares, np.zeros(500, int), "", 0.1))
+    read = runs.read_evaluation(tmp_path).probabilities
+    assert np.isnan(read[0]).all() and np.array_equal(read[1], shares[1])
+    assert np.abs(read[1:] / np.maximum(shares[1:], 1e-30) - 1)[shares[1:] > 1e-30].max() <= 2**-16
+    assert not (read[2:].view(np.uint32) % 256).any()  # the eight last bits of a float32's 24
+
+
 def test_validation_of_other_classes_is_refused(run_copy):
     held = {"validation_probabilities": np.full((2, 3), 1 / 3), "validation_labels": np.zeros(2)}
     runs.write_evaluation(run_copy, replace(runs.read_evaluation(run_copy), **held))
@@ -282,7 +293,7 @@ def test_the_loaded_model_is_the_trained_one_and_the_evaluation_is_its_own(tiny_
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, trained[name].half().float())
     logits = predict(model, synthetic(seed=1).images, run.preprocessing)
-    assert np.allclose(run.evaluation.probabilities, logits.softmax(1), atol=1e-6)
+    assert np.allclose(run.evaluation.probabilities, logits.softmax(1), rtol=2**-15, atol=1e-7)
     assert run.evaluation.labels.tolist() == synthetic(seed=1).labels.tolist()
 
 

@@ -48,6 +48,7 @@ RECORD_FIELDS = (
     "epoch_seconds",
     "images_per_second",
 )
+SIGNIFICANT_BITS = 16  # of a stored probability; what float32 adds is noise, and half of a file
 MOST_ORIGINS = 8  # trainings that a run is followed back through
 TRAINING_OPTIONS = ("drop_rate", "drop_path_rate", "init")  # of a model: no answer asks for them
 
@@ -248,18 +249,25 @@ def write_weights(folder: Path, weights: dict[str, Tensor], epoch: int | None = 
 
 
 def write_evaluation(folder: Path, evaluation: Evaluation) -> None:
+    """Probabilities are rounded to `SIGNIFICANT_BITS`, a relative error of at most 2^-16."""
     arrays = {
-        "probabilities": evaluation.probabilities.astype(np.float32),
+        "probabilities": _rounded(evaluation.probabilities),
         "labels": evaluation.labels.astype(np.int64),
         "fingerprint": np.array(evaluation.fingerprint),
         "seconds_per_image": np.array(evaluation.seconds_per_image),
     }
     if evaluation.validation_probabilities is not None:
         arrays |= {
-            "validation_probabilities": evaluation.validation_probabilities.astype(np.float32),
+            "validation_probabilities": _rounded(evaluation.validation_probabilities),
             "validation_labels": evaluation.validation_labels.astype(np.int64),
         }
     write_atomically(folder / EVALUATION, lambda file: np.savez_compressed(file, **arrays))
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    fraction, exponent = np.frexp(values.astype(np.float32))
+    scale = 2.0**SIGNIFICANT_BITS
+    return np.ldexp(np.round(fraction * scale) / scale, exponent).astype(np.float32)
 
 
 def read_config(folder: Path) -> dict:
