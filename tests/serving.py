@@ -65,6 +65,7 @@ def forked(options: list[str], port: int, cwd: Path, seconds: float) -> Iterator
         finally:
             process.terminate()
             process.join(timeout=30)
+        no_failure(log)
 
 
 def fork(
@@ -118,6 +119,15 @@ def started(
         finally:
             process.terminate()
             process.wait(timeout=30)
+        no_failure(log)
+
+
+def no_failure(log: BinaryIO) -> None:
+    """Raises `AssertionError` where `log` tells of an error that nobody caught: the page goes on
+    after one, and shows nothing of it but what it lacks."""
+    log.seek(0)
+    told = log.read().decode(errors="replace")
+    assert "Traceback" not in told, f"The server failed: {told[told.index('Traceback') :][:5000]}"
 
 
 def _wait(port: int, ended: Callable[[], int | None], seconds: float, log: BinaryIO) -> str:

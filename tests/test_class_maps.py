@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.making import CLASSES, VIT, make_run, noise
+from tests.making import CLASSES, RESNET, VIT, make_run, noise
 from vitdemo import attributions, class_maps, faithfulness, runs
 from vitdemo.class_maps import class_index, first_map, maps, truth
 from vitdemo.errors import RunError, Stopped
@@ -224,6 +224,13 @@ def test_the_first_map_is_the_one_that_measured_truest(tmp_path, by_fill, first)
     found = {fill: ({"rollout": rolled}, (), means) for fill, (rolled, means) in by_fill.items()}
     bench = measured_run(tmp_path, **found)
     assert first_map(bench, bench.run("vit")) == first
+
+
+def test_a_measured_network_without_attention_begins_with_no_layer(tmp_path):
+    run = make_run(tmp_path / "resnet", RESNET)
+    write_measured(run.path, {"mean": Measured(100, {"grad_cam": 0.3}, ())})
+    bench = Workbench([tmp_path], tmp_path / "none", CPU)
+    assert first_map(bench, bench.run("resnet")) == ("rollout", 0)
 
 
 def test_truth_is_known_afterwards_for_its_own_question_alone(shown, ask):

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from vitdemo import attributions, data, runs
+from vitdemo.class_maps import first_map
 from vitdemo.faithfulness.measured import read_measured
 from vitdemo.inputs import load_image
 from vitdemo.metrics.learning import setting
@@ -102,6 +103,12 @@ def test_what_the_scratch_model_goes_on_from_ships_beside_it(shipped):
     names = [training.name for _, training in runs.lineage(run)]
     assert names == ["vit-scratch-on-gpu", "vit-scratch"]
     assert [kept.epoch for kept in runs.kept_weights(run)] == [1, 10]
+
+
+def test_the_first_map_is_one_that_it_has(trained, shipped):
+    source, layer = first_map(shipped, trained)
+    layers = shipped.layers(trained)
+    assert (source, layer) == ("rollout", 0) if not layers else 1 <= layer <= layers
 
 
 def test_the_evaluation_is_of_the_whole_test_set(run):

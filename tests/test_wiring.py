@@ -59,7 +59,6 @@ WORK = {
 # Handlers that ask a model for an answer, by name: in every section of Look and of Data, and others
 ASKING = (
     "Sections._draw_on.<locals>.draw_open",
-    "Sections._draw_when_opened.<locals>.draw",
     *(f"Look.{name}" for name in ("ask", "change_model", "view_of", "begin", "answer_again")),
     "Look.look_again",
     "Look.connect.<locals>.show",

@@ -22,6 +22,14 @@ def test_a_slow_stream_loses_no_answer(open_page, slow_url):
     wait_until_drawn(page, run="vit")
 
 
+def test_a_model_that_is_chosen_while_a_section_opens_is_drawn_in_it(open_page, slow_url):
+    page = open_page(slow_url)
+    wait_until_drawn(page)
+    page.locator("#sections").get_by_role("tab", name="Inside").click()
+    choose_model(page, "resnet")
+    expect(page.locator("#lens .vd-notice")).to_contain_text("'resnet' is no Vision Transformer")
+
+
 def test_there_is_never_a_pile_of_streams(open_page, page_url):
     """A browser has six connections to a page; a stream that is left behind would keep one."""
     page, streams = open_page("about:blank"), []

@@ -13,6 +13,7 @@ answered in turn (`Page.process_api`): so no answer to an older question comes a
 one.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +25,8 @@ from vitdemo.errors import VitdemoError
 from vitdemo.page.components.run_choice import RunChoice
 from vitdemo.page.kit import MODEL_QUEUE, PRIVATE
 
+# What the address opened is noted already, and the answer to the address draws it.
+OPENED = "(open, openings = 0) => [NAME, open === NAME ? openings : openings + 1]"
 LAST = {"trigger_mode": "always_last", **PRIVATE}
 
 
@@ -132,13 +135,15 @@ class Sections:
         """The sections of the tab `name`."""
         return [section for section in self.all if section.where[:1] == [name]]
 
-    def _draw_on(self, listen: Callable, sections: Sequence[Section]) -> None:
+    def _draw_on(
+        self, listen: Callable, sections: Sequence[Section], show_progress: str = "hidden"
+    ) -> None:
         def draw_open(*values):
             found = self.drawn(sections, values)
             return found[0] if len(found) == 1 else found
 
         inputs, outputs = self.inputs_of(sections), self.outputs_of(sections)
-        listen(draw_open, inputs, outputs, show_progress="hidden", **LAST, **self.queue)
+        listen(draw_open, inputs, outputs, show_progress=show_progress, **LAST, **self.queue)
 
     def wire(self, tabs: Mapping[str, gr.Tab]) -> None:
         """Connect all sections, when all are laid out; `tabs` by their ids."""
@@ -148,15 +153,11 @@ class Sections:
             self._draw_when_opened(name, tab)
 
     def _draw_when_opened(self, name: str, tab: gr.Tab) -> None:
-        sections, place = self.within(name), len(self.always)
-        if not sections:
-            tab.select(None, None, self.choosers[0], js=f"() => [{name!r}]", **LAST)
-            return
-
-        def draw(*values):
-            if values[place] == name:  # opened by the address, whose answer draws it
-                return [gr.skip()] * len(outputs)
-            return [name, *self.drawn(sections, [*values[:place], name, *values[place + 1 :]])]
-
-        outputs = [self.choosers[0], *self.outputs_of(sections)]
-        tab.select(draw, self.inputs_of(sections), outputs, **LAST, **self.queue)
+        # The browser notes at once what is open: a model chosen meanwhile is drawn there, too.
+        noted = [self.choosers[0]]
+        if sections := self.within(name):
+            openings = gr.Number(0, visible="hidden", label=f"openings of {name}")
+            noted.append(openings)
+            self._draw_on(openings.change, sections, show_progress="full")
+        js = OPENED.replace("NAME", json.dumps(name))
+        tab.select(None, noted, noted, js=js, **LAST)
