@@ -31,7 +31,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 AT_LEAST = {
     "finetune-deit-tiny": 0.975,
     "conv-baseline": 0.945,
-    "vit-conv-stem": 0.93,
+    "vit-conv-stem": 0.935,
     "vit-scratch": 0.925,
 }
 
