@@ -154,6 +154,10 @@ def test_where_the_weights_came_from_is_said(untouched):
     assert of(started_from=early) == "weights of vit-masked after 8 epochs"
     assert of(started_from=early) != of(started_from=early | {"epochs": 16})
     assert of(command="python train.py vit --weights a.safetensors") == "weights of a file"
+    again = early | {"run": "vit-seed-3-masked"}  # the start of this seed is no other ingredient
+    recipe = untouched.config["recipe"] | {"seed": 3}
+    assert of(started_from=again, recipe=recipe) == of(started_from=early)
+    assert of(started_from=again) == "weights of vit-seed-3-masked after 8 epochs"
     assert settings(with_recipe(untouched, pretrained=True))["start"] == "pretrained weights"
 
 

@@ -412,6 +412,8 @@ def _option(run: Run, name: str) -> str:
 def _start(run: Run) -> str:
     if run.origin:
         name, epochs = (run.origin.get(word, "?") for word in ("run", "epochs"))
+        # A start that was made with this run's seed, too, is the same ingredient.
+        name = str(name).replace(f"-seed-{setting(run, 'seed')}", "")
         return f"weights of {name} after {epochs} epochs"
     if setting(run, "pretrained"):
         return "pretrained weights"
