@@ -48,7 +48,7 @@ RECORD_FIELDS = (
     "epoch_seconds",
     "images_per_second",
 )
-SIGNIFICANT_BITS = 16  # of a stored probability; what float32 adds is noise, and half of a file
+SIGNIFICANT_BITS = 16  # of a stored probability; what float32 adds is noise, a fifth of a file
 MOST_ORIGINS = 8  # trainings that a run is followed back through
 TRAINING_OPTIONS = ("drop_rate", "drop_path_rate", "init")  # of a model: no answer asks for them
 
