@@ -137,7 +137,7 @@ def first_map(workbench: Workbench, run: Run) -> tuple[str, int]:
     heads of a layer 1..L, or the "rollout" of all L, which it is where nothing was measured."""
     fills = measured_of(workbench, run).values()
     layers, last = [found.layers for found in fills], workbench.layers(run)
-    if not last or not layers or any(len(each) != last for each in layers):
+    if not last or {*map(len, layers)} != {last}:
         return "rollout", last
     means = np.mean(layers, axis=0)  # (L,)
     rolled = np.mean([found.scores.get("rollout", -np.inf) for found in fills])
