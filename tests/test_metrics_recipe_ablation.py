@@ -290,17 +290,19 @@ def test_nothing_learnt_is_hardly_better_than_a_guess_however_many_classes(tmp_p
         assert is_at_chance(run) != learnt
 
 
-def test_the_largest_ablation_comes_first(base):
-    add(base, "another", cats=1, epochs=100)
-    add(base, "another a", cats=1, epochs=100, cutout=8)
-    add(base, "another b", cats=1, epochs=100, policy="trivial")
+def test_the_ablation_with_the_most_ingredients_comes_first_whatever_the_seeds(base):
+    for seed, again in ((0, ""), (1, " again")):
+        add(base, f"another{again}", cats=1, epochs=100, seed=seed)
+        add(base, f"another a{again}", cats=1, epochs=100, cutout=8, seed=seed)
+        add(base, f"another b{again}", cats=1, epochs=100, policy="trivial", seed=seed)
     add(base, "c", cats=1, policy="trivial")
     add(base, "d", cats=1, flip=False)
     add(base, "e", cats=1, ema_decay=0.9)
     found = ablations(Workbench([base.path.parent], None, CPU).runs()[0])
+    several = ["another", "another a", "another a again", "another again", "another b"]
     assert found == {
-        "base": ["base", "another", "c", "d", "e"],
-        "another": ["another", "another a", "another b", "base"],
+        "base": ["base", "another", "another again", "c", "d", "e"],
+        "another": [*several, "another b again", "base"],
     }
     assert next(iter(found)) == "base"
 

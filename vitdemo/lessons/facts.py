@@ -180,7 +180,7 @@ def _few_share(workbench: Workbench, run: Run) -> str:
 
 
 def _gain(workbench: Workbench, run: Run):
-    """Of `run` beside the base of its ablation, of the largest one that it is in."""
+    """Of `run` beside the base of its ablation, the first of `ablations` that it is in."""
     tested = workbench.evaluated_runs()
     for base, names in workbench.cache.of(ablations, tested).items():
         if run.name in names and run.name != base:

@@ -280,7 +280,8 @@ def _by_validation(gain: Gain) -> tuple:
 def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
     """The ablations there are among runs: base -> the base itself and the runs near it, by name.
 
-    The largest comes first; of as large ones, that of the first name.
+    That with the most ingredients of its base's seed comes first, however many seeds others have;
+    of as large ones, that of the first name.
 
     A base is a run with at least `LEAST` ingredients in which alone others differ from it (two
     other optimizers are one); near it is what differs in one of them (`is_near`), or in the seed
@@ -304,7 +305,7 @@ def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
             groups[base.name], ranks[base.name] = [base.name, *near], (-len(own), base.name)
     return {
         base: names
-        for base, names in sorted(groups.items(), key=lambda group: -len(group[1]))
+        for base, names in sorted(groups.items(), key=lambda group: ranks[group[0]])
         if ranks[base] == min(ranks[name] for name in (base, *repeats[base]) if name in ranks)
     }
 
