@@ -46,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
     give_back_memory()
     workbench = Workbench(roots, args.data, device, timm_models, visitor=visitor)
     page = build_page(workbench, jobs, [FOLDER / LANGUAGE, *args.lessons], alone=alone)
-    page.queue(max_size=MOST_WAITING)
+    page.queue(max_size=MOST_WAITING, api_open=False)  # nothing passes the queue by
     try:
         page.launch(
             theme=THEME,

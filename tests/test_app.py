@@ -5,6 +5,7 @@ import gc
 import json
 import struct
 
+import httpx
 import numpy as np
 import pytest
 from gradio_client import Client, handle_file
@@ -56,6 +57,16 @@ def test_why_gives_several_at_once_the_maps_of_their_model_and_class(page_url, p
             assert np.allclose(found["maps"][drawn.method.name], drawn.values, atol=1e-4)
     with pytest.raises(AppError, match="'vit' has no class 'unicorn'"):
         client.predict(photo, "vit", "unicorn", "", api_name="/why")
+
+
+def test_nothing_passes_the_queue_by(client, page_url):
+    """Neither what has a name, nor what only the page itself asks for."""
+    functions = [each for each in client.config["dependencies"] if each["backend_fn"]]
+    assert len(functions) > 50
+    for name, number in (("runs", None), *(("predict", each["id"]) for each in functions)):
+        body = {"data": [], "fn_index": number}
+        told = httpx.post(f"{page_url}gradio_api/run/{name}", json=body)
+        assert told.status_code == 404 and "join the queue" in told.text
 
 
 @pytest.mark.parametrize(

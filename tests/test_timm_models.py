@@ -179,6 +179,12 @@ def test_a_model_is_added_for_all_or_for_one_visit():
     workbench.add(two, for_all=True)
     who[0] = "a"
     assert workbench.timm_models == (two,)  # once
+    who[0] = None  # nobody in particular: neither all, nor anybody
+    assert not workbench.is_removable(two.name, for_all=False)
+    for change in (workbench.add, workbench.remove):
+        with pytest.raises(RunError, match="Nobody is here"):
+            change(two if change == workbench.add else two.name, for_all=False)
+    assert workbench.timm_models == (two,)
 
 
 def test_a_model_that_timm_lacks_is_told_where_it_was_named(monkeypatch, capsys):

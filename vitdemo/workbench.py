@@ -99,9 +99,7 @@ class Workbench:
 
         Raises `RunError` where nobody in particular asks.
         """
-        visitor = self._visitor()
-        if not visitor:
-            raise RunError("Nobody is here whose own it could be.")
+        visitor = self._asking()
         if visitor not in self._own_roots:
             folder = tempfile.mkdtemp(prefix="vitdemo-")
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
@@ -118,21 +116,34 @@ class Workbench:
 
     def add(self, model: TimmRun, *, for_all: bool) -> None:
         """Show `model` beside the runs: to all, or to who is asking now, as long as this process
-        runs. One that is there already stays."""
+        runs. One that is there already stays.
+
+        Raises `RunError`, as `remove` does, where nobody in particular asks and it is not for all.
+        """
+        who = self._whose(for_all)
         if model.name not in [known.name for known in self.timm_models]:
-            who = None if for_all else self._visitor()
             self._added[who] = (*self._added.get(who, ()), model)
 
     def remove(self, name: str, *, for_all: bool) -> None:
         """Show the model `name` of timm's no longer."""
-        who = None if for_all else self._visitor()
+        who = self._whose(for_all)
         kept = self._added.get(who, ())
         self._added[who] = tuple(model for model in kept if model.name != name)
 
     def is_removable(self, name: str, *, for_all: bool) -> bool:
         """Whether `remove` would take it away: who is asking takes back only what is theirs."""
-        who = None if for_all else self._visitor()
+        who = None if for_all else self._visitor() or ""
         return name in [model.name for model in self._added.get(who, ())]
+
+    def _whose(self, for_all: bool) -> str | None:
+        """A key of `_added`. Raises `RunError` where nobody in particular asks."""
+        return None if for_all else self._asking()
+
+    def _asking(self) -> str:
+        """Raises `RunError` where nobody in particular asks."""
+        if not (visitor := self._visitor()):
+            raise RunError("Nobody is here whose own it could be.")
+        return visitor
 
     def everything(self) -> tuple[list[Run], list[str]]:
         """`runs`, and timm's models."""
@@ -222,12 +233,12 @@ class Workbench:
         with self._passes_lock:
             self._passes += 1
             share = max(1, self._cores // self._passes)
-        before = torch.get_num_threads()
-        torch.set_num_threads(share)  # of this thread alone
+        torch.set_num_threads(share)  # of this thread, and of those that are new to torch
         try:
             yield
         finally:
-            torch.set_num_threads(before)
+            # Not what it was before: a thread that was new meanwhile had begun with a share.
+            torch.set_num_threads(self._cores)
             with self._passes_lock:
                 self._passes -= 1
 
