@@ -1,5 +1,7 @@
 """The models against timm's, and against numbers worked by hand."""
 
+import threading
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -217,3 +219,29 @@ def test_sincos_positions_are_all_different_and_of_one_length():
     assert torch.allclose(positions.norm(dim=1), torch.tensor(8.0).sqrt())
     assert torch.cdist(positions, positions).fill_diagonal_(9).min() > 0.1
     assert torch.equal(positions[0, :4], positions[18, :4])  # x is the same, y is not
+
+
+def test_two_that_count_at_once_leave_fused_attention_as_it_was():
+    ways = "flash_sdp_enabled", "mem_efficient_sdp_enabled", "math_sdp_enabled"
+    together, left, entered = threading.Barrier(2), threading.Event(), []
+
+    class Slow(torch.nn.Linear):
+        def forward(self, images):
+            entered.append(self)
+            with suppress(threading.BrokenBarrierError):  # the other one waits its turn
+                together.wait(0.2)
+                if entered[1] is self:  # who came last leaves last
+                    left.wait(1)
+            return super().forward(images)
+
+    def count():
+        count_macs(Slow(16, 5), 16)
+        left.set()
+
+    before = [getattr(torch.backends.cuda, way)() for way in ways]
+    threads = [threading.Thread(target=count) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [getattr(torch.backends.cuda, way)() for way in ways] == before

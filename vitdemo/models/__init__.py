@@ -1,5 +1,6 @@
 """The models by family: ours from scratch, two convolutional ones, and timm's pretrained ones."""
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,8 @@ from vitdemo.models.vit import VisionTransformer
 
 CONVOLUTIONAL = ("convnet", "resnet18")  # the families without attention
 FAMILIES = ("vit", *CONVOLUTIONAL, "timm")
+# `sdpa_kernel` sets the kernels of the whole process, and puts back those that it found.
+_KERNELS = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -147,8 +150,8 @@ def macs_by_part(model: nn.Module, image_size: int) -> dict[str, int]:
     was_training = model.training
     model.eval()
     # Attention written out: some versions of torch (2.11) do not count the CPU's fused kernel.
-    written_out = sdpa_kernel(SDPBackend.MATH)
-    with written_out, FlopCounterMode(display=False) as counter, torch.no_grad():
+    written_out, counted = sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False)
+    with _KERNELS, written_out, counted as counter, torch.no_grad():
         model(torch.zeros(1, 3, image_size, image_size, device=device))
     model.train(was_training)
     found = {"": counter.get_total_flops() // 2}
