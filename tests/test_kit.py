@@ -12,6 +12,7 @@ from gradio import route_utils
 from gradio.state_holder import SessionState
 
 from vitdemo.errors import VitdemoError
+from vitdemo.page import kit
 from vitdemo.page.kit import KEPT_EVENTS, MODEL_QUEUE, Page, limited, picked_numbers, renewed
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -111,8 +112,9 @@ def test_a_component_that_is_built_anew_takes_the_place_of_the_one_before(kind, 
     ],
 )
 def test_of_two_questions_of_a_visit_to_models_the_older_is_answered_first(
-    queue, visits, ended, run
+    queue, visits, ended, run, monkeypatch
 ):
+    monkeypatch.setattr(kit, "AT_ONCE", 2)
     found = []
 
     async def answer(name):
@@ -135,6 +137,34 @@ def test_of_two_questions_of_a_visit_to_models_the_older_is_answered_first(
 
     run(both())
     assert found == ended
+
+
+def test_a_question_that_waits_for_its_own_visits_takes_nobody_elses_turn(run, monkeypatch):
+    monkeypatch.setattr(kit, "AT_ONCE", 2)
+    at_work, most, found = [], [], []
+
+    async def answer(name):
+        at_work.append(name)
+        most.append(len(at_work))
+        await asyncio.sleep(0.05 if name == "quick" else 0.2)
+        at_work.remove(name)
+        found.append(name)
+        return name
+
+    with Page() as page:
+        text = gr.Textbox()
+        text.change(answer, text, text, **MODEL_QUEUE)
+    (event,) = page.fns.values()
+    first, others = SessionState(page), [SessionState(page) for _ in range(2)]
+
+    async def all_of_them():
+        asked = [("one", first), ("two", first), ("quick", others[0]), ("last", others[1])]
+        await asyncio.gather(
+            *(page.process_api(event, [name], state=state) for name, state in asked)
+        )
+
+    run(all_of_them())
+    assert found[:2] == ["quick", "one"] and max(most) == 2
 
 
 def test_the_queue_keeps_the_latest_events_alone(run):

@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from html import escape
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -29,8 +29,10 @@ from vitdemo.cache import as_key
 from vitdemo.errors import Stopped, VitdemoError
 from vitdemo.inputs import MAX_BYTES
 
-# As many questions at a time as there are cores, which their passes share (see `Workbench`).
-MODEL_QUEUE = {"concurrency_id": "model", "concurrency_limit": min(4, torch.get_num_threads())}
+# As many questions at a time as there are cores, which their passes share (see `Workbench`). gradio
+# hands out more: one that waits for another of its own visit (see `Page`) takes no other's turn.
+AT_ONCE = min(4, torch.get_num_threads())
+MODEL_QUEUE = {"concurrency_id": "model", "concurrency_limit": 100}
 # Curves, occlusion, t-SNE: what takes seconds waits for its like, and blocks nobody's clicks.
 LONG_QUEUE = {"concurrency_id": "long", "concurrency_limit": 1}
 # What changes what a person has collected: each of their steps begins with what the last one left.
@@ -79,6 +81,7 @@ class Page(gr.Blocks):
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
         self._turns = WeakKeyDictionary()  # locks by gradio's state of a visit, and by queue
+        self._at_once = asyncio.Semaphore(AT_ONCE)
 
     def __exit__(self, *raised):
         super().__exit__(*raised)
@@ -99,11 +102,13 @@ class Page(gr.Blocks):
         """As gradio's; but of two questions of one visit to models, the second begins when the
         first is answered, and so with `TURNS`. Else what the older one gives could come last, and
         stay."""
-        asked = self.fns[block_fn] if isinstance(block_fn, int) else block_fn
-        if state is None or asked.concurrency_id not in IN_TURN:
-            return await super().process_api(block_fn, inputs, state, *more, **options)
-        locks = self._turns.setdefault(state, defaultdict(asyncio.Lock))
-        async with locks[asked.concurrency_id]:
+        queue = (self.fns[block_fn] if isinstance(block_fn, int) else block_fn).concurrency_id
+        async with AsyncExitStack() as turns:
+            if state is not None and queue in IN_TURN:
+                locks = self._turns.setdefault(state, defaultdict(asyncio.Lock))
+                await turns.enter_async_context(locks[queue])
+            if queue == MODEL_QUEUE["concurrency_id"]:
+                await turns.enter_async_context(self._at_once)
             return await super().process_api(block_fn, inputs, state, *more, **options)
 
     async def preprocess_data(self, block_fn, inputs, state, *more, **options):
@@ -207,14 +212,18 @@ def visitor() -> str | None:
 
 
 def came_from_here(request: gr.Request | None) -> bool:
-    """Whether it came from this machine, by its own name and through no proxy."""
+    """Whether it came from this machine, by its own name and through no proxy.
+
+    Of a proxy that tells nothing of itself, a browser's visits tell by the page's own address.
+    """
     if request is None:
         return False
     headers = {name.lower(): value for name, value in request.headers.items()}
     forwarded = any(name.startswith(("x-forwarded", "forwarded")) for name in headers)
-    named = urlsplit(f"//{headers.get('host', '')}").hostname or ""
-    host = request.client.host if request.client else ""
-    return not forwarded and is_here(host) and is_here(named)
+    named = [f"//{headers.get('host', '')}", *filter(None, [headers.get("origin")])]
+    hosts = [urlsplit(address).hostname or "" for address in named]
+    client = request.client.host if request.client else ""
+    return not forwarded and all(map(is_here, [client, *hosts]))
 
 
 def is_here(host: str) -> bool:
