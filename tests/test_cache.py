@@ -1,5 +1,6 @@
 """What is worked out once for all who ask."""
 
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import Mock
@@ -29,6 +30,36 @@ def test_what_fails_is_tried_again():
     with pytest.raises(ValueError, match="no"):
         cache.of(answer)
     assert cache.of(answer) == cache.of(answer) == 5
+
+
+def test_who_waited_for_what_failed_and_who_comes_then_work_it_out_once():
+    cache, starts, running = Cache(LIMIT), [], []
+    first_fails, go_on = threading.Event(), threading.Event()
+
+    def make():
+        starts.append(1)
+        running.append(1)
+        if len(starts) == 1:
+            first_fails.wait(10)
+            running.pop()
+            raise ValueError("no")
+        go_on.wait(0.3)
+        together = len(running)
+        running.pop()
+        return [together]
+
+    with ThreadPoolExecutor(4) as pool:
+        first = pool.submit(cache.get_or_make, ("key",), make)
+        while not starts:
+            time.sleep(0.001)
+        later = [pool.submit(cache.get_or_make, ("key",), make) for _ in range(2)]
+        time.sleep(0.05)  # they wait
+        first_fails.set()
+        with pytest.raises(ValueError, match="no"):
+            first.result()
+        later.append(pool.submit(cache.get_or_make, ("key",), make))
+        assert [one.result() for one in later] == [[1]] * 3
+    assert len(starts) == 2
 
 
 def test_of_more_than_the_limit_what_was_asked_for_long_ago_goes():

@@ -46,16 +46,17 @@ class Cache:
     def get_or_make(self, key: tuple, make: Callable[[], T]) -> T:
         """What is kept under `key`, or else what `make` returns, kept from now on."""
         key = as_key(key)
-        with self._lock:
-            if key in self._kept:
-                return self._newest(key)
-            turn = self._turns.setdefault(key, threading.Lock())
-        with turn:
+        while True:
             with self._lock:
-                if key in self._kept:  # somebody else has worked it out meanwhile
+                if key in self._kept:
                     return self._newest(key)
-            with self._turn_ends(key):
-                return self.put(key, make())
+                turn = self._turns.setdefault(key, threading.Lock())
+            with turn:
+                with self._lock:
+                    if self._turns.get(key) is not turn:  # somebody else's try has ended meanwhile
+                        continue
+                with self._turn_ends(key):
+                    return self.put(key, make())
 
     def get(self, key: tuple):
         """What is kept under `key`; None without it."""

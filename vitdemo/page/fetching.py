@@ -47,10 +47,10 @@ class Fetching:
         Nothing where one of this key is under way. Raises `Stopped` after `stop`, and what the work
         raises; who asks for no more values ends it, too.
         """
-        if key in self._under_way:
-            return
         speed = Speed()
-        own = self._under_way[key] = _Download(DownloadProgress(0.0, speed.told(0, 0)))
+        own = _Download(DownloadProgress(0.0, speed.told(0, 0)))
+        if self._under_way.setdefault(key, own) is not own:
+            return
         try:
             for done, total in followed(work, own.stopped.is_set):
                 share = done / total if total else 0.0
