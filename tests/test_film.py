@@ -8,8 +8,9 @@ from PIL import Image
 from tests.making import CLASSES, VIT, gone_on_from, make_run, random_model
 from vitdemo import attention, runs
 from vitdemo.errors import RunError
-from vitdemo.film import film, filmed, when_learned
+from vitdemo.film import film, filmed, thinned, when_learned
 from vitdemo.page.components.film_view import FilmView, Screening
+from vitdemo.page.look.inside.epochs import row, with_epochs
 from vitdemo.workbench import Workbench
 
 
@@ -65,6 +66,27 @@ def test_a_film_begins_with_the_trainings_that_a_run_goes_on_from(tmp_path, imag
     assert np.array_equal(found.maps[0], film(alone, alone.run("first"), image).maps[0])
     other = gone_on_from(make_run(tmp_path / "other", classes=CLASSES[::-1]), first, 2)
     assert runs.kept_weights(other) == []  # it answers something else
+
+
+def test_many_epochs_are_thinned_evenly():
+    expected = {0: [], 1: [1], 5: [1, 2, 3, 4, 5], 10: [1, 3, 5, 8, 10]}
+    for count, shown in expected.items():
+        assert thinned(list(range(1, count + 1)), 5) == shown
+
+
+def test_inside_shows_a_layer_of_the_film(tmp_path, image):
+    run = make_run(tmp_path / "vit", epochs=40)
+    for epoch in range(1, 31):
+        runs.write_weights(run.path, random_model(VIT, epoch % 3).state_dict(), epoch)
+    bench = Workbench([tmp_path], None, torch.device("cpu"))
+    assert with_epochs(bench) == ["vit"]
+    found = film(bench, run, image, 5)
+    assert found.epochs == (1, 8, 15, 23, 30, 40)
+    panels = row(found, 2).panels
+    assert [each.title for each in panels] == [f"Epoch {epoch}" for epoch in found.epochs]
+    for e, each in enumerate(panels):
+        assert np.array_equal(each.values, found.maps[e, 1].reshape(4, 4))
+        assert CLASSES[found.predicted[e]] in each.lines[0]
 
 
 def test_a_film_reaches_the_browser_whole(bench, image, tmp_path, monkeypatch):

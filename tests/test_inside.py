@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from tests.conftest import write_pictures
-from tests.making import VIT, make_run, noise, random_model, timm_spec
-from vitdemo import attention, runs
+from tests.making import VIT, make_run, noise, timm_spec
+from vitdemo import runs
 from vitdemo.attention import ablation, statistics
 from vitdemo.errors import DataError, RunError
 from vitdemo.inputs import load_image, visible_square
-from vitdemo.inside import attention_distance, epochs, head_ablation, learned, logit_lens
+from vitdemo.inside import attention_distance, head_ablation, learned, logit_lens
 from vitdemo.metrics.paired import mcnemar
 from vitdemo.photos import example_files
 from vitdemo.workbench import Workbench
@@ -204,39 +204,3 @@ def test_filters_of_every_family(shown, name, count, drawn, side):
     assert found.principal.shape == (rank, 3, side, side) and found.shares.shape == (rank,)
     assert min(found.strongest.min(), found.principal.min()) >= 0
     assert max(found.strongest.max(), found.principal.max()) <= 1
-
-
-def keep_epoch(run: runs.Run, epoch: int) -> torch.nn.Module:
-    """Put weights of their own into the run's folder as those of `epoch`."""
-    model = random_model(run.spec, seed=epoch)
-    runs.write_weights(run.path, model.state_dict(), epoch)
-    return model
-
-
-@torch.no_grad()
-def test_epochs_are_shown_with_their_own_weights(tmp_path):
-    run = make_run(tmp_path / "vit")
-    shown = Workbench([tmp_path], None, CPU)
-    assert list(epochs.across_epochs(shown, run, noise(5), 0)) == []
-    models = {epoch: keep_epoch(run, epoch) for epoch in (1, 2)}
-    models[None] = shown.model(run)  # after the third epoch, its last
-    found = list(epochs.across_epochs(shown, run, noise(5), 1))
-    assert [each.epoch for each in found] == [1, 2, None]
-    _, pixels = shown.input(run.preprocessing, noise(5))
-    for each in found:
-        traced = attention.trace(models[each.epoch], pixels)
-        expected = traced.attention[1, 0, :, 0, 1:].mean(0).reshape(4, 4)
-        assert np.allclose(each.values, expected, atol=5e-3)  # weights are kept in float16
-        assert each.probabilities.sum() == pytest.approx(1, abs=1e-5)
-    assert not np.allclose(found[0].values, found[1].values, atol=1e-2)
-    keep_epoch(run, 3)
-    found = epochs.across_epochs(shown, run, noise(5), 1)
-    assert [each.epoch for each in found] == [1, 2, 3]
-    with pytest.raises(RunError, match="'vit' has no layer 4: choose 1 to 3"):
-        next(epochs.across_epochs(shown, run, noise(5), 3))
-
-
-def test_many_epochs_are_thinned_evenly():
-    expected = {0: [], 1: [1], 5: [1, 2, 3, 4, 5], 10: [1, 3, 5, 8, 10]}
-    for count, shown in expected.items():
-        assert epochs.thinned(list(range(1, count + 1)), 5) == shown

@@ -50,14 +50,16 @@ def filmed(workbench: Workbench) -> list[Run]:
     return [run for run in vits if runs.kept_epochs(run) or runs.kept_weights(run)]
 
 
-def film(workbench: Workbench, run: Run, image: Image.Image) -> Film:
-    """Each epoch is worked out once, so a run that grows costs one pass an epoch.
+def film(workbench: Workbench, run: Run, image: Image.Image, most: int | None = None) -> Film:
+    """Each epoch is worked out once, so a run that grows costs one pass an epoch; of the kept ones
+    `most` alone, where that is given (`thinned`).
 
     Raises `RunError` where it has kept no epoch, or weights cannot be loaded.
     """
     if not (kept := runs.kept_weights(run)):
         raise RunError(f"'{run.name}' has kept no weights yet: they come with its first epoch.")
     seen, pixels = workbench.input(run.preprocessing, image)
+    kept = thinned(kept, most) if most else kept
     epochs, frames = [each.epoch for each in kept], []
     for each in kept:
         written = runs.weights_path(each.run.path, each.own).stat().st_mtime_ns
@@ -72,6 +74,12 @@ def film(workbench: Workbench, run: Run, image: Image.Image) -> Film:
     maps, shares = (np.stack(parts) for parts in zip(*frames, strict=True))
     side = round(maps.shape[-1] ** 0.5)  # pictures and patches are square
     return Film(run, seen, (side, side), tuple(epochs), maps, shares)
+
+
+def thinned(kept: list, most: int) -> list:
+    """At most `most` of them: the first, the last, and those evenly between."""
+    places = np.linspace(0, len(kept) - 1, min(most, len(kept))).round().astype(int)
+    return [kept[place] for place in places]
 
 
 def _kept_frame(kept: runs.Kept, device: torch.device, pixels: Tensor) -> Frame:

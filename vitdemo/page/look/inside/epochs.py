@@ -1,13 +1,13 @@
 """The part "In training": what a layer looked at in one picture, epoch by epoch."""
 
-import numpy as np
-
-from vitdemo.inside.epochs import EpochMap, across_epochs, with_epochs
+from vitdemo import runs
+from vitdemo.film import Film, film, filmed
 from vitdemo.page.components.maps import MapRow, Maps, Panel, peak
 from vitdemo.page.kit import nearest
 from vitdemo.page.look.tab import Look
-from vitdemo.traced import Traced
+from vitdemo.workbench import Workbench
 
+MOST_EPOCHS = 12  # shown at once
 WORDS = (
     "What the answer takes from each patch in layer {layer}, mean of the heads, after the epochs "
     "whose weights were kept; each map is scaled to its own maximum. Attention that moves shows "
@@ -25,25 +25,37 @@ def build(look: Look) -> None:
 
     def draw(image, name, layer):
         found = look.traced(name, image)
-        layer = nearest(layer, found.layers)
-        maps = list(across_epochs(look.workbench, found.run, image, layer - 1))
-        return row(found, layer, maps, [] if maps else with_epochs(look.workbench))
+        if not runs.kept_weights(found.run):
+            return none_kept(name, with_epochs(look.workbench))
+        shown = film(look.workbench, found.run, image, MOST_EPOCHS)
+        return row(shown, nearest(layer, found.layers))
 
     look.add("inside/epochs", draw, [look.layer], [view])
 
 
-def row(found: Traced, layer: int, epochs: list[EpochMap], others: list[str]) -> MapRow | str:
-    """A strip of maps, or which `others` have one, and how to keep the weights for it."""
-    if not epochs:
-        words = f"; choose {' or '.join(others)} above, which kept more" if others else ""
-        return NONE_KEPT.format(name=found.run.name, others=words)
-    return MapRow([panel(found, each) for each in epochs], WORDS.format(layer=layer))
+def with_epochs(workbench: Workbench) -> list[str]:
+    """The runs that can be shown so."""
+    found = (run for run in filmed(workbench) if run.has_weights)
+    return [run.name for run in found if runs.kept_weights(run)]
 
 
-def panel(found: Traced, each: EpochMap) -> Panel:
-    predicted = int(np.argmax(each.probabilities))
-    when = "In the end" if each.epoch is None else f"Epoch {each.epoch}"
-    share = 100 * each.probabilities[predicted]
+def none_kept(name: str, others: list[str]) -> str:
+    """Which `others` have a strip, and how to keep the weights for one."""
+    words = f"; choose {' or '.join(others)} above, which kept more" if others else ""
+    return NONE_KEPT.format(name=name, others=words)
+
+
+def row(found: Film, layer: int) -> MapRow:
+    """A strip of maps of `layer`, from 1."""
+    panels = [panel(found, e, layer) for e in range(len(found.epochs))]
+    return MapRow(panels, WORDS.format(layer=layer))
+
+
+def panel(found: Film, e: int, layer: int) -> Panel:
+    """`e`, from 0, counts `found.epochs`."""
+    values = found.maps[e, layer - 1].reshape(found.grid)
+    predicted, when = int(found.predicted[e]), f"Epoch {found.epochs[e]}"
+    share = 100 * found.probabilities[e, predicted]
     answer = f"predicts {found.run.classes[predicted]}, {share:.1f} %"
-    words = f"{found.run.name}, {when.lower()}: {answer}, strongest in {peak(each.values)}"
-    return Panel(when, each.values, found.seen, words, lines=[answer])
+    words = f"{found.run.name}, {when.lower()}: {answer}, strongest in {peak(values)}"
+    return Panel(when, values, found.seen, words, lines=[answer])
