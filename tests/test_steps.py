@@ -101,7 +101,7 @@ def test_a_training_may_be_held_anywhere(where, monkeypatch):
 
 
 def test_a_signal_ends_the_epoch_and_keeps_what_there_is(tmp_path, monkeypatch):
-    folder, show = tmp_path / "run", bar.show
+    folder, show, seen = tmp_path / "run", bar.show, []
     monkeypatch.setattr(
         bar, "show", lambda *now: os.kill(os.getpid(), signal.SIGUSR1) or show(*now)
     )
@@ -113,8 +113,12 @@ def test_a_signal_ends_the_epoch_and_keeps_what_there_is(tmp_path, monkeypatch):
     assert (stopped["epoch"], stopped["step"]) == (last["epoch"], 1) and last["epoch"] <= 2
     assert last["share"] == pytest.approx(1 / stopped["steps"])
     assert [line["epoch"] for line in read_steps(folder)][-1] == last["epoch"]
-    monkeypatch.setattr(bar, "show", show)
+    monkeypatch.setattr(
+        bar, "show", lambda *now: seen.extend(path.name for path in folder.iterdir()) or show(*now)
+    )
     assert train_py("tiny", "--smoke", "--epochs", 4, "--out", folder, "--resume") == 0
+    # What it had learnt by then is not taken for what it learns now.
+    assert runs.CHECKPOINT in seen and not {runs.WEIGHTS, runs.EVALUATION} & {*seen}
     run = runs.read_run(folder)  # it went on, and to its end
     assert len(run.history) == 4 and "stopped" not in run.config
 

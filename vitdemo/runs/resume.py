@@ -81,6 +81,8 @@ def continue_folder(folder: Path, trainer: Trainer, argv: list[str]) -> None:
     runs.rewrite_history(folder, history)
     cut_steps(folder, trainer.epoch)
     if not trainer.finished:
+        for name in (runs.EVALUATION, runs.WEIGHTS):  # of the epoch at which it was ended before
+            (folder / name).unlink(missing_ok=True)
         config = runs.read_config(folder)
         before, epochs = config["recipe"]["epochs"], trainer.recipe.epochs
         changed = {"epochs_before": before} if before != epochs else {}
