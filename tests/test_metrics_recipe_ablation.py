@@ -298,13 +298,14 @@ def test_the_ablation_with_the_most_ingredients_comes_first_whatever_the_seeds(b
     add(base, "c", cats=1, policy="trivial")
     add(base, "d", cats=1, flip=False)
     add(base, "e", cats=1, ema_decay=0.9)
-    found = ablations(Workbench([base.path.parent], None, CPU).runs()[0])
+    workbench = Workbench([base.path.parent], None, CPU)
+    found = ablations(workbench.runs()[0])
     several = ["another", "another a", "another a again", "another again", "another b"]
     assert found == {
         "base": ["base", "another", "another again", "c", "d", "e"],
         "another": [*several, "another b again", "base"],
     }
-    assert next(iter(found)) == "base"
+    assert next(iter(found)) == bases(workbench)[0].name == "base"
 
 
 def test_seeds_make_no_ablation(base):

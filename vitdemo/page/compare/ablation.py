@@ -67,13 +67,13 @@ def ablation(workbench: Workbench, name: str) -> Ablation:
 def bases(workbench: Workbench) -> list[Run]:
     """The tested runs in the order in which another may stand beside them.
 
-    Bases of ablations come first, that of the largest before all; then the plainest run (the
-    lowest accuracy).
+    Bases of ablations come first, in the order of `ablations`; then the plainest run (the lowest
+    accuracy).
     """
     found = {run.name: run for run in workbench.evaluated_runs()}
-    groups = ablations(found.values())
+    places = {name: place for place, name in enumerate(ablations(found.values()))}
     plainest = [found[row.name] for row in reversed(model_rows(workbench)) if row.tested]
-    return sorted(plainest, key=lambda run: -len(groups.get(run.name, ())))
+    return sorted(plainest, key=lambda run: places.get(run.name, len(places)))
 
 
 def build(tab: gr.Tab, sections: Sections, workbench: Workbench, asked: Callable) -> None:
