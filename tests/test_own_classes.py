@@ -18,7 +18,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from tests.making import KINDS, VIT, make_run
-from vitdemo import data, runs
+from vitdemo import data, inputs, runs
 from vitdemo.errors import DataError, RunError
 from vitdemo.jobs import Jobs
 from vitdemo.own_classes import Collection, check, lay_down, learn, write
@@ -178,12 +178,22 @@ def test_a_damaged_zip_is_refused_however_it_is_packed(tmp_path, method):
         ({"a/..\\x.png": b"x"}, "leads out"),
         ({"/a/x.png": b"x"}, "leads out"),
         ({"x.png": b"x"}, "in no folder"),
-        ({f"a/{i}.png": b"" for i in range(5001)}, "more than a collection"),
+        ({f"a/{i}.png": b"" for i in range(1001)}, "more than a collection"),
     ],
 )
 def test_zips_that_want_something_else_are_refused(tmp_path, entries, words):
     with pytest.raises(DataError, match=words):
         Collection().with_zip(zipped(tmp_path / "z.zip", entries))
+
+
+def test_what_is_too_many_for_a_collection_is_not_even_decoded(tmp_path, monkeypatch):
+    monkeypatch.setattr("vitdemo.own_classes.MOST_PICTURES", 3)
+    read, load = [], inputs.load_image
+    monkeypatch.setattr(inputs, "load_image", lambda path: read.append(path) or load(path))
+    entries = {f"a/{i}.png": png(noise(i)) for i in range(9)}
+    found, problems = Collection().with_zip(zipped(tmp_path / "z.zip", entries))
+    assert len(found) == len(read) == 3
+    assert problems == ["3 pictures are the most: the others were left out."]
 
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked_and_what_is_no_zip_too(tmp_path, monkeypatch):
@@ -265,10 +275,17 @@ def test_what_a_browser_asks_is_followed_and_taken_back(workbench):
 
     kept, names = ask(tab.Kept(), what="class", name="mug")
     assert names == ["mug"]
-    kept, names = ask(kept, what="remove", index=0)
+    kept, names = ask(kept, what="remove", name="mug")
     assert names == [] and kept.collection == Collection()
     kept, names = ask(kept, what="undo")
     assert names == ["mug"]
+    ask(kept, what="class", name="cup")
+    ask(kept, what="remove", name="mug")
+    with pytest.raises(DataError, match="taken away meanwhile"):  # not into the cups
+        ask(kept, what="pictures", name="mug", paths=[])
+    ask(kept, what="undo")
+    ask(kept, what="remove", name="cup")
+    kept.before = None
     with pytest.raises(DataError, match="nothing to take back"):
         ask(kept, what="undo")
 
@@ -354,12 +371,12 @@ def test_what_is_done_meanwhile_is_not_lost(workbench, monkeypatch, tmp_path):
     [
         {"what": "format c:"},
         {"what": "class", "name": 3},
-        {"what": "pictures", "index": 9},
-        {"what": "pictures", "index": True, "paths": []},
-        {"what": "pictures", "index": 0, "paths": ["/etc/passwd"]},
-        {"what": "pictures", "index": 0, "paths": [7]},
-        {"what": "pictures", "index": 0, "paths": ["x"] * 501},
-        {"what": "remove", "index": 0, "picture": 0},
+        {"what": "pictures", "name": "gone"},
+        {"what": "pictures", "name": True, "paths": []},
+        {"what": "pictures", "name": "a", "paths": ["/etc/passwd"]},
+        {"what": "pictures", "name": "a", "paths": [7]},
+        {"what": "pictures", "name": "a", "paths": ["x"] * 501},
+        {"what": "remove", "name": "a", "picture": 0},
         {"what": "remove"},
         {"what": "zip", "paths": ["../z.zip"]},
         {"what": "folder", "paths": [], "names": ["a"]},
@@ -402,13 +419,13 @@ def test_the_component_sends_counts_and_sheets(tmp_path, monkeypatch):
 
 
 def test_pictures_are_laid_down_as_a_data_set_whatever_their_classes_are_called(tmp_path):
-    names = ("../up", "a/b", "a_b", "...", "mug & cup")
+    names = ("../up", "a/b", "A_b 4", "a_b", "...", "mug & cup")
     lay_down(filled(*names, each=12), tmp_path / "pictures")
     found = sorted(path.name for path in (tmp_path / "pictures" / "train").iterdir())
-    assert found == ["_up", "a_b", "a_b 3", "class 4", "mug _ cup"]
+    assert found == ["A_b 4", "_up", "a_b", "a_b 4 4", "class 5", "mug _ cup"]
     for part, count in (("train", 9), ("test", 3)):
         source = data.open_source(tmp_path / "pictures")
-        assert source.labels(part).bincount().tolist() == [count] * 5
+        assert source.labels(part).bincount().tolist() == [count] * 6
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pictures"]
 
 

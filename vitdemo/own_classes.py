@@ -46,7 +46,7 @@ LONGEST_NAME = 40
 KEPT_SIDE = 224  # pixels of a picture that is kept; 500 of them take 75 MB
 FOLDS, INNER_FOLDS = 5, 3
 STRENGTHS = np.logspace(-4, 2, 7)  # scikit-learn's C, the inverse of the penalty
-MOST_ENTRIES = 5_000  # of a zip file
+MOST_ENTRIES = 1_000  # of a zip file
 MOST_UNPACKED = 2 * 2**30  # bytes
 DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)  # what reading one raises
 
@@ -151,6 +151,9 @@ class Collection:
         """Files, each with its name and its class's; a class that got no picture is left out."""
         found, problems = self, []
         for path, shown, folder in files:
+            if len(found) == MOST_PICTURES:
+                problems.append(f"{MOST_PICTURES} pictures are the most: the others were left out.")
+                break
             name = " ".join(folder.split())  # as `with_class` has it
             known = [each.name.casefold() for each in found.classes]
             try:
@@ -261,11 +264,13 @@ def lay_down(collection: Collection, folder: Path) -> None:
             f"To train all of a model, give each class {FEWEST_TO_TRAIN} pictures or more: "
             f"'{few[0]}' has fewer."
         )
+    taken = set()
     for number, own in enumerate(collection.classes):
         # A person's words, as the name of a folder: letters, digits and little else.
         name = re.sub(r"[^\w .-]+", "_", own.name).strip(" .") or f"class {number + 1}"
-        if (folder / "train" / name).exists():
+        while name.casefold() in taken:
             name = f"{name} {number + 1}"
+        taken.add(name.casefold())
         for i, picture in enumerate(own.pictures):
             place = folder / ("train" if i % TESTED_OF else "test") / name / f"{i:03}.png"
             place.parent.mkdir(parents=True, exist_ok=True)

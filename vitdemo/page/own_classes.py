@@ -177,8 +177,10 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
     def train_whole(request: gr.Request, kept: Kept, name) -> str:
         check_who(jobs, request)
         base, collection = workbench.run(name), kept.collection
-        if base.spec != get_recipe(OWN_CLASSES).model:
-            raise JobError(f"All of '{base.name}' cannot be trained here: choose a DeiT-Tiny.")
+        # Its weights have to be there when its turn comes: a run of one's own goes before.
+        stays = (base.path / WEIGHTS).is_file() and base.path != kept.own
+        if base.spec != get_recipe(OWN_CLASSES).model or not stays:
+            raise JobError(f"All of '{base.name}' cannot be trained here: choose a DeiT-Tiny run.")
         words = [OWN_CLASSES, "--weights", str((base.path / WEIGHTS).resolve())]
         job = jobs.start_on(OWN_CLASSES, words, lambda folder: lay_down(collection, folder))
         return QUEUED.format(name=job.name)

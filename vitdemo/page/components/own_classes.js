@@ -6,7 +6,7 @@ const [screen, video] = [part("screen"), element.querySelector("video")];
 const MOST = 60e6; // bytes of a file, as the server's
 const MOST_FILES = 500; // of a folder, as many as a collection has
 const EACH = 250; // milliseconds between two pictures of the camera
-let taken = null; // class that the camera takes pictures for
+let taken = null; // name of the class that the camera takes pictures for
 let timer = null;
 
 const say = (text) => (part("say").textContent = text);
@@ -19,7 +19,8 @@ function chosen(input) {
   return files;
 }
 
-// `rest`: what else is asked, of the files that are sent.
+// `rest`: what else is asked, of the files that are sent. A class goes by its name, which stays its own while
+// others are taken away.
 async function send(files, what, rest = () => ({})) {
   const small = files.filter((file) => file.size <= MOST);
   if (small.length < files.length) say(`Files over ${MOST / 1e6} MB were left out.`);
@@ -54,10 +55,10 @@ function leave() {
   screen.hidden = true;
 }
 
-async function open(index) {
+async function open(name) {
   screen.hidden = false; // what is hidden does not play everywhere
   if (!(await live.open())) return leave();
-  taken = index;
+  taken = name;
   part("take").focus();
 }
 
@@ -79,24 +80,25 @@ async function release() {
   if (!timer) return;
   clearInterval(timer);
   timer = null;
-  await send(await Promise.all(shots), "pictures", () => ({ index: taken }));
+  const name = taken; // of these shots, whatever is opened while they are on their way
+  await send(await Promise.all(shots), "pictures", () => ({ name }));
 }
 
 // --- what is there ---
 
-function picture(own, index, i) {
-  const button = make("button", { type: "button", "data-pick": `${index}.${i}`, style: `--at: ${i}`, "aria-label": `Remove picture ${i + 1} of ${own.name}` });
-  button.addEventListener("click", () => ask("remove", { index, picture: i }));
+function picture({ name }, index, i) {
+  const button = make("button", { type: "button", "data-pick": `${index}.${i}`, style: `--at: ${i}`, "aria-label": `Remove picture ${i + 1} of ${name}` });
+  button.addEventListener("click", () => ask("remove", { name, picture: i }));
   return button;
 }
 
 function row(own, index) {
   const files = make("input", { type: "file", multiple: true, accept: "image/*,.avif,.heic,.heif,.tif,.tiff,.ppm", "aria-label": `Add pictures of ${own.name}` });
-  files.addEventListener("change", () => { send(chosen(files), "pictures", () => ({ index })); });
+  files.addEventListener("change", () => { send(chosen(files), "pictures", () => ({ name: own.name })); });
   const camera = make("button", { type: "button", text: "Camera", "data-pick": `camera ${index}` });
-  camera.addEventListener("click", () => open(index));
+  camera.addEventListener("click", () => open(own.name));
   const remove = make("button", { type: "button", text: "Remove the class", "data-pick": `remove ${index}` });
-  remove.addEventListener("click", () => ask("remove", { index }));
+  remove.addEventListener("click", () => ask("remove", { name: own.name }));
   const thumbs = make("div", { className: "thumbs" }, ...Array.from({ length: own.count }, (_, i) => picture(own, index, i)));
   if (own.sheet) thumbs.style.setProperty("--sheet", `url("${own.sheet.url}")`);
   const count = make("small", { text: `${own.count} picture${own.count === 1 ? "" : "s"}` });
@@ -107,7 +109,7 @@ function row(own, index) {
 function draw() {
   const value = received(props) || {};
   const classes = value.classes || [];
-  if (taken !== null && taken >= classes.length) leave();
+  if (taken !== null && !classes.some(({ name }) => name === taken)) leave();
   say(value.words ?? "");
   part("problems").replaceChildren(...(value.problems || []).map((text) => make("li", { text })));
   part("undo").disabled = !value.undo;

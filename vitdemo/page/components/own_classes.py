@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 import numpy as np
+from gradio.data_classes import FileData
 from gradio.events import EventListener
 from PIL import Image
 
@@ -67,7 +68,7 @@ class OwnClasses(Drawing):
             "undo": value.undo,
         }
 
-    def _sheet(self, own: OwnClass) -> dict | None:
+    def _sheet(self, own: OwnClass) -> FileData | None:
         if not own.pictures:
             return None
         return served_picture(self, strip(small(own)), exact=False)
@@ -84,20 +85,26 @@ def wish(event: gr.EventData, collection: Collection) -> Wish:
     """What a browser asks for, as hostile as a file. Raises `DataError`."""
     data = sent(event)
     what, name, paths = data.get("what"), data.get("name", ""), data.get("paths", [])
-    index, picture, names = data.get("index", -1), data.get("picture"), data.get("names", [])
+    index, picture, names = -1, data.get("picture"), data.get("names", [])
     known = what in WAYS and isinstance(name, str)
     if not known or not are_strings(paths) or not are_strings(names):
         raise DataError("There is nothing of this kind on the page.")
     if what == "folder" and len(names) != len(paths):
         raise DataError("There is not one class for each file.")
     if what in ("pictures", "remove"):
-        index = _number(index, len(collection.classes))
+        index = _named(name, collection)
         if picture is not None:
             picture = _number(picture, len(collection.classes[index].pictures))
     if not are_uploads(paths):
         raise DataError("Those files are no longer here: add them again.")
-    index = index if isinstance(index, int) else -1
     return Wish(what, name, tuple(paths), tuple(names), index, picture)
+
+
+def _named(name: str, collection: Collection) -> int:
+    for index, own in enumerate(collection.classes):
+        if own.name == name:
+            return index
+    raise DataError("That is no longer here: it was taken away meanwhile.")
 
 
 def are_strings(found: object) -> bool:
