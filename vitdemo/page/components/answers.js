@@ -1,15 +1,14 @@
 // What each model answers of the picture: its likeliest classes, the true class of a test picture
 // marked, and all of it in one sentence for those who listen.
-const { make, received } = vitdemo;
+const { make, probability, received } = vitdemo;
 const part = (name) => element.querySelector("." + name);
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
 
 function row(name, share, place, truth) {
   const mark = truth === null ? "" : name === truth ? " ✓" : place === 0 ? " ✗" : "";
   const kind = truth === null ? "" : name === truth ? " true" : place === 0 ? " wrong" : "";
   const bar = make("div", {}, make("i", { style: `width: ${100 * share}%` }));
   const words = make("span", { text: name + mark, title: name === truth ? `${name}: the true class` : name });
-  return make("li", { className: (place === 0 ? "first" : "") + kind }, words, bar, make("b", { text: percent(share) }));
+  return make("li", { className: (place === 0 ? "first" : "") + kind }, words, bar, make("b", { text: probability(share) }));
 }
 
 function card(model) {
@@ -23,7 +22,7 @@ function draw() {
   if (!value) return;
   const truth = value.label;
   part("cards").replaceChildren(...value.models.map(card));
-  const spoken = value.models.map(({ run, classes, probabilities }) => `${run}: ${classes[0]}, ${percent(probabilities[0])}`);
+  const spoken = value.models.map(({ run, classes, probabilities }) => `${run}: ${classes[0]}, ${probability(probabilities[0])}`);
   part("read").textContent = `${spoken.join("; ")}.${truth ? ` True class: ${truth}.` : ""}`;
   part("problems").replaceChildren(...value.problems.map((text) => make("p", { className: "vd-notice", text, role: "status" })));
   part("notes").lastElementChild.replaceChildren(...value.notes.map((text) => make("p", { text })));

@@ -1,6 +1,5 @@
 // Draws the pieces of article.py, each by the function of its kind. Buttons give the event "pick".
-const { csv, make, marked, newest, notice, pictures, received, redraw, saveText, table } = vitdemo;
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
+const { csv, make, marked, newest, notice, pictures, probability, received, redraw, saveText, table } = vitdemo;
 const place = element.querySelector(".article");
 const sorted = {}; // how each table was sorted, by its place among the tables: outlives a redraw
 const asked = newest();
@@ -34,7 +33,7 @@ function move([name, before, now]) {
   const points = still ? "±0.0" : (difference > 0 ? "+" : "−") + Math.abs(difference).toFixed(1);
   const bars = [before, now].map((share) => make("i", { style: `width: ${100 * share}%` }));
   return make("tr", {}, make("th", { scope: "row", text: name }), make("td", { className: "bars" }, ...bars),
-    ...[before, now].map((share) => make("td", { text: percent(share) })),
+    ...[before, now].map((share) => make("td", { text: probability(share) })),
     make("td", { className: still ? "points" : difference > 0 ? "points up" : "points down", text: points }));
 }
 

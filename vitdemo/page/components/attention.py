@@ -26,10 +26,11 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gradio.data_classes import FileData
 from torch import Tensor
 
 from vitdemo.attention.packed import pack
-from vitdemo.page.components import Drawing, served, served_picture
+from vitdemo.page.components import Drawing, served, served_numbers, served_picture
 from vitdemo.traced import Traced
 
 MOST_BYTES = 3_000_000  # of attention in one file
@@ -66,7 +67,6 @@ class AttentionView(Drawing):
         for part in (look.run.path, look.run.stamp, look.seen.tobytes()):
             key.update(part if isinstance(part, bytes) else repr(part).encode())
         name = key.hexdigest()
-        rollout = hashlib.blake2b(repr((value.first, value.words)).encode(), digest_size=6)
         attention = {
             "attention": [
                 self._file(f"{name}-{i}.bin", lambda layers=layers: pack(layers))
@@ -93,14 +93,12 @@ class AttentionView(Drawing):
             "rollout": {
                 "first": value.first,
                 "words": value.words,
-                "file": self._file(
-                    f"{name}-{rollout.hexdigest()}.bin", lambda: pack(value.rollout[:, None])
-                ),
+                "file": served_numbers(self, value.rollout[:, None]),
             },
             "similar": self._file(f"{name}-similar.bin", lambda: pack(look.similarity[:, None])),
         }
 
-    def _file(self, name: str, content: Callable[[], bytes]) -> dict:
+    def _file(self, name: str, content: Callable[[], bytes]) -> FileData:
         return served(self, "attention", name, content)
 
 

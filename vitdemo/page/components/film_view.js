@@ -1,5 +1,5 @@
 // The epochs of a film_view.py value, one at a time: nothing is asked of the server to play it.
-const { make, paint, received } = vitdemo;
+const { make, paint, probability, received } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [at, layer] = ["at", "layer"].map((name) => part(name).querySelector("input"));
 const canvas = element.querySelector("canvas");
@@ -7,13 +7,12 @@ const FRAME = 700; // milliseconds
 let film = null;
 let timer = null;
 
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
 
 function bar(name, share, predicted) {
   const mark = film.label === null ? "" : name === film.label ? " true" : " wrong";
   const words = name + (name === film.label ? " ✓" : "");
   return make("li", { className: (name === predicted ? "first" : "") + mark }, make("span", { text: words, title: name }),
-    make("div", {}, make("i", { style: `width: ${100 * share}%` })), make("b", { text: percent(share) }));
+    make("div", {}, make("i", { style: `width: ${100 * share}%` })), make("b", { text: probability(share) }));
 }
 
 function show() {

@@ -1,13 +1,12 @@
 // Test pictures as buttons with what the models answered of them; without the pictures, as a table.
 // A click gives the event "pick" with the picture's number, the two buttons below give "turn".
-const { make, newest, notice, received, rove, table } = vitdemo;
+const { make, newest, notice, probability, received, rove, table } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const place = part("pictures");
 const wanted = part("wanted").querySelector("input");
 const buttons = () => [...place.querySelectorAll("button")];
 const columns = () => getComputedStyle(place).gridTemplateColumns.split(" ").length;
 const settle = rove(place, buttons, columns, true);
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
 const number = new Intl.NumberFormat("en");
 
 // Which of how many pictures are shown; read out when it changes.
@@ -23,20 +22,20 @@ function button(picture, at, value, names) {
   const [predicted, confidence] = answers[value.models.indexOf(value.model)];
   const lines = names.map((name) => {
     const [said, share] = answers[value.models.indexOf(name)];
-    return `${name}: ${said}${said === truth ? " ✓" : ""} ${percent(share)}`;
+    return `${name}: ${said}${said === truth ? " ✓" : ""} ${probability(share)}`;
   });
   const rows = Math.ceil(value.pictures.length / value.columns);
   const along = (place, all) => (all > 1 ? (100 * place) / (all - 1) : 0);
   const [x, y] = [along(at % value.columns, value.columns), along(Math.floor(at / value.columns), rows)];
   const style = `background-image: url("${value.sheet.url}"); background-size: ${100 * value.columns}% ${100 * rows}%; background-position: ${x}% ${y}%`;
   const named = predicted === truth ? "classified correctly" : `called ${predicted}`;
-  const spoken = [`Test picture ${picture.number}: ${truth}, ${named} by ${value.model} with ${percent(confidence)}`, ...lines, "Open it in Look."];
+  const spoken = [`Test picture ${picture.number}: ${truth}, ${named} by ${value.model} with ${probability(confidence)}`, ...lines, "Open it in Look."];
   const made = make(
     "button",
     { type: "button", "aria-label": spoken.join(". "), "data-pick": picture.number },
     make("span", { className: "thumb", style, title: `Test picture ${picture.number}` }),
     make("b", { text: predicted === truth ? `${truth} ✓` : `${truth} → ${predicted}` }),
-    make("span", { text: percent(confidence) }),
+    make("span", { text: probability(confidence) }),
     ...lines.map((text) => make("small", { text })),
   );
   made.addEventListener("click", () => trigger("pick", { pick: String(picture.number) }));
@@ -45,7 +44,7 @@ function button(picture, at, value, names) {
 
 function listed({ model, models, pictures }) {
   const names = [model, ...models.filter((name) => name !== model)];
-  const words = ([predicted, share]) => `${predicted} ${percent(share)}`;
+  const words = ([predicted, share]) => `${predicted} ${probability(share)}`;
   const row = ({ number, true: truth, answers }) => [number, truth, ...names.map((name) => words(answers[models.indexOf(name)]))];
   return table({ columns: ["Test picture", "True class", ...names], rows: pictures.map(row) });
 }

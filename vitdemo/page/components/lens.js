@@ -1,8 +1,7 @@
 // The answer as it stands after each layer, and what each patch says by itself after the chosen one.
 // Choosing a layer asks nobody: it moves the tab's slider (event "layer"), and follows it.
-const { caption, folded, fromHex, grid, make, notice, painted, received, redraw, shade } = vitdemo;
+const { caption, folded, fromHex, grid, make, notice, painted, probability, received, redraw, shade } = vitdemo;
 const place = element.querySelector(".lens");
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
 const after = (layer) => (layer ? `After layer ${layer}` : "Before the first layer");
 let moved = null; // to this layer since the page opened; 0 has no place on the slider
 
@@ -16,7 +15,7 @@ function choose(layer) {
 
 function strip({ answers, classes }, layer) {
   const columns = answers.map((_, i) => ({ text: i, label: `${after(i)}: show what its patches say`, pick: String(i), pressed: i === layer }));
-  const cell = (share, name, i) => ({ text: (100 * share).toFixed(0), label: `${after(i)}: ${name} ${percent(share)}`, rgb: shade(share, false) });
+  const cell = (share, name, i) => ({ text: (100 * share).toFixed(0), label: `${after(i)}: ${name} ${probability(share)}`, rgb: shade(share, false) });
   const rows = classes.map((name, c) => ({ name, cells: answers.map((shares, i) => cell(shares[c], name, i)) }));
   return grid({ caption: "Probability of each class in percent, layer by layer", corner: "layer", columns, rows, look: "vd-strip" }, (pick) => choose(Number(pick)));
 }
@@ -26,7 +25,7 @@ function patches(value, layer) {
   const [predicted, shares] = [value.predicted[layer].map((c) => value.named[c]), value.shares[layer]];
   const lines = (each) => Array.from({ length: rows }, (_, i) => Array.from({ length: columns }, (_, j) => each(i * columns + j, i + 1, j + 1)));
   const cell = (p, row, column) => ({ text: predicted[p].short, rgb: fromHex(predicted[p].colour),
-    label: `Row ${row}, column ${column}: ${predicted[p].name} ${percent(shares[p])}` });
+    label: `Row ${row}, column ${column}: ${predicted[p].name} ${probability(shares[p])}` });
   const map = grid({ caption: `Predicted class of each patch, ${after(layer).toLowerCase()}`, rows: lines(cell).map((cells) => ({ cells })), look: "vd-patches" });
   map.style.setProperty("--columns", columns);
   const seen = make("div", { className: "seen", style: `--rows: ${rows}; --columns: ${columns}` },

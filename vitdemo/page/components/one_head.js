@@ -128,14 +128,25 @@ function strongest(n) {
   return weights.length - patches.length + patches.indexOf(Math.max(...patches));
 }
 
+// A sentence in the place of the numbers, or none; and whether they are shown.
+function say(sentence, shown) {
+  part("sentence").textContent = sentence;
+  part("sentence").hidden = !sentence;
+  part("shown").hidden = !shown;
+}
+
 async function load() {
   const value = received(props) || {};
   const mine = ++asked;
-  part("sentence").textContent = value.sentence ?? "";
-  part("sentence").hidden = !value.sentence;
-  part("shown").hidden = !value.numbers;
+  say(value.sentence ?? "", value.numbers);
   if (!value.numbers) return;
-  const file = await matrices(value.numbers.url);
+  let file;
+  try {
+    file = await matrices(value.numbers.url);
+  } catch (error) {
+    if (mine === asked) say(error.message, false);
+    return;
+  }
   if (mine !== asked) return; // another layer's came meanwhile
   layer = { value, numbers: floats(file), size: file.rows, width: file.columns, heads: file.maps };
   pointed = null;

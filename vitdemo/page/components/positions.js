@@ -64,10 +64,14 @@ async function load() {
   const mine = ++asked;
   similarity = null;
   if (!value.similarity) return place.replaceChildren(...(value.sentence ? [notice(value.sentence)] : []));
-  const found = floats(await matrices(value.similarity.url));
-  if (mine !== asked) return; // another model's came meanwhile
-  similarity = found;
-  draw();
+  try {
+    const found = floats(await matrices(value.similarity.url));
+    if (mine !== asked) return; // another model's came meanwhile
+    similarity = found;
+    draw();
+  } catch (error) {
+    if (mine === asked) place.replaceChildren(notice(error.message));
+  }
 }
 watch("value", load);
 load();

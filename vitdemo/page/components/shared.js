@@ -46,6 +46,9 @@ window.vitdemo = (() => {
     return `linear-gradient(to right, ${stops.join(", ")})`;
   }
 
+  // Of a class: "12.3 %".
+  const probability = (share) => `${(100 * share).toFixed(1)} %`;
+
   // As many digits as a share of many patches needs: "12.3 %", "0.041 %".
   function percent(share) {
     const number = 100 * share;
@@ -221,7 +224,7 @@ window.vitdemo = (() => {
   }
 
   return {
-    address, camera, csv, largest, make, marked, newest, notice, paint, percent, plainName, ramp, received, redraw, rove, saveAs, saveOver, saveText,
+    address, camera, csv, largest, make, marked, newest, notice, paint, percent, plainName, probability, ramp, received, redraw, rove, saveAs, saveOver, saveText,
     shade, visit, wish,
   };
 })();

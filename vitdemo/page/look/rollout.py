@@ -16,7 +16,7 @@ def rolled(look: Traced, fusion, discard, residual, first) -> Drawn:
     """`look` with the rollout that these settings ask for. Raises `VitdemoError`."""
     first = nearest(first, look.layers)
     words = [f"heads joined by {fusion}"] if fusion != "mean" else []
-    words += [f"{100 * discard:.0f} % discarded"] if discard else []
+    words += [f"{100 * discard:g} % discarded"] if discard else []
     words += [] if residual else ["no residual"]
     try:
         steps = rollout_steps(
