@@ -60,18 +60,23 @@ SIZES = {"patch_size": int, "embed_dim": int, "depth": int, "num_heads": int, "p
          "global_pool": str, "init": str}  # fmt: skip
 
 
+COMMANDS = (None, "download", "evaluate", "report")  # that train nothing
+LEFT = ": nothing finished is lost; make room or choose another --out, and go on with --resume."
+
+
 def main(argv: list[str] | None = None) -> int:
     """Exit codes: 0 done, 2 a mistake that a sentence explains, 130 stopped and resumable."""
     argv = sys.argv[1:] if argv is None else argv
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    args = build_parser().parse_args(argv)
     try:
-        return run_command(build_parser().parse_args(argv), argv)
+        return run_command(args, argv)
     except VitdemoError as error:
         print(f"train.py: {error}", file=sys.stderr)
     except OSError as error:  # a full disk, a folder that may not be written
         where = f" '{error.filename}'" if error.filename else ""
-        print(f"train.py: {error.strerror or error}{where}: nothing finished is lost; make room "
-              "or choose another --out, and go on with --resume.", file=sys.stderr)  # fmt: skip
+        told = f"train.py: {error.strerror or error}{where}"
+        print(told + (LEFT if args.recipe not in COMMANDS else "."), file=sys.stderr)
     except KeyboardInterrupt:  # before the first step, or while evaluating
         print("train.py: stopped.", file=sys.stderr)
         return 130

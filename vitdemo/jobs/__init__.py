@@ -208,6 +208,7 @@ class Jobs:
             if job.state == PAUSED:
                 processes.send(job.asked["process"], signal.SIGCONT)
             elif job.state == FAILED:
+                self._check_waiting()
                 write_job(job.path, job.asked | {"process": None, "at": time.time()})
                 self._advance()
             else:
@@ -301,8 +302,7 @@ class Jobs:
         every, limits = [job for job in self.all() if job.asked != left], self.limits
         if len(every) >= limits.kept:
             raise JobError(f"{limits.kept} trainings are kept already: discard one of them first.")
-        files = (path for job in every for path in job.path.rglob("*") if path.is_file())
-        taken = sum(path.stat().st_size for path in files)
+        taken = sum(_size(path) for job in every for path in job.path.rglob("*"))
         if taken > limits.mib * MIB:
             raise JobError(
                 f"The trainings here take {taken / MIB:,.0f} MB of {limits.mib:,} MB: discard one "
@@ -339,3 +339,11 @@ ACTIONS: dict[str, Callable[[Jobs, object], None]] = {
     "stop": Jobs.stop,
     "discard": Jobs.discard,
 }
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; 0 of a folder, and of what its training has just taken away."""
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except FileNotFoundError:
+        return 0

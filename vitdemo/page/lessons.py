@@ -163,7 +163,9 @@ def lay_out_cost(workbench: Workbench) -> None:
 
     changes = [top.expand, *(slider.change for slider in sliders)]
     gr.on(changes, tell, [before, *sliders], table, **QUIET)
-    kept = keep.click(lambda *sizes: list(sizes), sliders, before, **HIDDEN, **LIGHT_QUEUE)
+    kept = keep.click(
+        for_people(lambda *sizes: checked(sizes)), sliders, before, **HIDDEN, **LIGHT_QUEUE
+    )
     kept.success(tell, [before, *sliders], table, **HIDDEN, **LIGHT_QUEUE)
     measure.click(time_it, [before, *sliders], table, **PRIVATE, **LONG_QUEUE)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from html import escape
 
 import gradio as gr
 from gradio.components import Component
@@ -204,7 +205,7 @@ class Look(Sections):
             return [gr.skip()] * len(self.everything)
         found = self.answer(wish, *values)
         if isinstance(found[0], str) and photos:
-            gr.Info(found[0])  # an address of a picture that is not here
+            gr.Info(escape(found[0], quote=False))  # an address of a picture that is not here
             found = self.answer(Asked(photos[0]), *values)
         return found
 
