@@ -149,6 +149,10 @@ def test_a_download_is_used_and_stays_for_the_next_process(monkeypatch, tmp_path
     assert [line for line in asked if line.startswith("GET")] == ["GET 0"]
     loaded = Workbench([], None, CPU, [run]).model(timm_run(run.name))
     assert torch.equal(loaded.head.weight, model.head.weight)
+    known_weights(run).write_bytes(b"damaged on the way")
+    with pytest.raises(ModelError):
+        Workbench([], None, CPU, [run]).model(timm_run(run.name))
+    assert known_weights(run) is None  # the next one begins anew
 
 
 def test_without_a_network_the_way_out_is_named(monkeypatch, tmp_path):

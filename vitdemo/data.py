@@ -33,7 +33,6 @@ from vitdemo.inputs import load_image, square_crop, to_uint8, visible_square
 # repositories carry is the mean of the per-picture stds, which is smaller.
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 LOCK = ".cifar10.lock"  # below the root: who has it downloads
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,8 @@ def logits_without(
     """Logits (B, C) of normalised `images` (B, 3, height, width) with `heads` switched off.
 
     They hand on their `means`, or zeros without them. An empty `heads` gives the model's own
-    answer. Raises `ValueError` naming a head that the model
-    does not have, `TypeError` for a model that `trace` refuses.
+    answer. Raises `ValueError` naming a head that the model does not have, `TypeError` for a model
+    that `trace` refuses.
     """
     x = _embed(model, images)  # (B, N, D)
     keep = _keep(model, heads, x)

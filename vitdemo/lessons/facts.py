@@ -69,7 +69,7 @@ def fact(workbench: Workbench, of: str, name: str) -> str:
 def looked_up(workbench: Workbench, run: Run, name: str) -> str:
     """The fact `name` of `run`, which may take seconds at first. Raises `MissingFact`."""
     try:
-        if name in OF_PICTURES:  # which may come meanwhile; who works it out keeps it
+        if name in OF_OTHERS:  # which may come meanwhile; who works it out keeps it
             return FACTS[name](workbench, run)
         return workbench.cache.get_or_make(
             (looked_up, run, name), lambda: FACTS[name](workbench, run)
@@ -202,7 +202,8 @@ def _trained_on(workbench: Workbench, run: Run) -> str:
     return percent((run.record_of_weights or {})["train_accuracy"])
 
 
-OF_PICTURES = ("near_layers", "far_layers")
+# Of the pictures of a data set, or of the runs beside it
+OF_OTHERS = ("near_layers", "far_layers", "gain", "gain_low", "gain_high")
 FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "name": lambda workbench, run: run.name,
     "image": lambda workbench, run: str(run.spec.image_size),

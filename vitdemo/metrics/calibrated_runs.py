@@ -71,12 +71,15 @@ def calibration(run: Run) -> Calibration:
         negative_log_likelihood(probabilities, labels),
         chance(probabilities),
         _scaled(run),
-        _target(run),
+        highest_target(run),
     )
 
 
-def _target(run: Run) -> float:
-    """Label smoothing e leaves the true class 1 - e and a share of e, as all C (Szegedy 2016)."""
+def highest_target(run: Run) -> float:
+    """The probability that a training asks for of the true class, 0 to 1.
+
+    Label smoothing e leaves it 1 - e and a share of e, as all C (Szegedy 2016).
+    """
     smoothing = float(setting(run, "label_smoothing"))
     return 1 - smoothing * (1 - 1 / len(run.classes))
 

@@ -1,4 +1,4 @@
-"""ResNet-18 for small pictures: the baseline of every comparison (He et al. 2016).
+"""ResNet-18 for small pictures, which many reports compare with (He et al. 2016).
 
 torchvision's network with the stem that its paper uses on CIFAR: a 3x3 convolution at stride 1 and
 no max-pool, so that 32 x 32 pixels reach the first stage whole.

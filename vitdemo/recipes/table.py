@@ -348,7 +348,7 @@ RECIPES: dict[str, dict] = {
         "note": "After Jordan 2024 (airbench), of which 94.0 % is reported elsewhere after 8 "
         "epochs of 50,000 pictures, with six views of each test picture. One view here, and "
         "45,000 pictures: 93.07 % of CIFAR-10's test pictures; 70 minutes on two cores of an AMD "
-        "EPYC (Genoa) that had more other work than this, 2026-11-22. conv-wide ships.",
+        "EPYC (Genoa) that had more other work than this, 2026-11-22. conv-augmented ships.",
         "epochs": 13,
         "batch_size": 512,
         "optimizer": "muon",
@@ -383,7 +383,7 @@ RECIPES: dict[str, dict] = {
         "label_smoothing": 0.1,
     },
     "resnet18": {
-        "summary": "the convolutional baseline: SGD with Nesterov momentum, cutout",
+        "summary": "a ResNet-18: SGD with Nesterov momentum, cutout",
         "model": ModelSpec("resnet18"),
         "note": "He et al. 2016 with DeVries & Taylor's cutout. Not measured here yet.",
         "epochs": 60,
@@ -397,7 +397,7 @@ RECIPES: dict[str, dict] = {
     },
     "resnet18-cpu": {
         "base": "resnet18",
-        "summary": "the convolutional baseline in 12 epochs, for a plain CPU",
+        "summary": "a ResNet-18 in 12 epochs, for a plain CPU",
         "note": "One cycle of the learning rate (Smith & Topin 2017) on flip and crop alone. "
         "91.11 % of CIFAR-10's test pictures; 107 minutes on two cores of an AMD EPYC (Genoa) "
         "that had other work too, 2026-11-22.",

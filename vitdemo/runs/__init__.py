@@ -1,11 +1,10 @@
 """The run folder: the one contract between training and the page.
 
-`config.json`, `history.jsonl`, `model.safetensors`, `evaluation.npz`, `checkpoint.pt`, and
-`epochs/NNNN.safetensors` for the epochs whose weights a recipe keeps, and
-`steps.jsonl` (see `steps`). Writes are atomic (beside,
-then renamed), so a run that is killed at any moment can be read and resumed. What a training puts
-into these files stands in `writer`, how it goes on in `resume`, what it takes from other runs in
-`origin`, and how it is tested in `evaluate`.
+`config.json`, `history.jsonl`, `model.safetensors`, `evaluation.npz`, `checkpoint.pt`,
+`steps.jsonl` (see `steps`), and `epochs/NNNN.safetensors` for the epochs whose weights a recipe
+keeps. Writes are atomic (beside, then renamed), so a run that is killed at any moment can be read
+and resumed. What a training puts into these files stands in `writer`, how it goes on in `resume`,
+what it takes from other runs in `origin`, and how it is tested in `evaluate`.
 """
 
 import io

@@ -11,6 +11,8 @@ A model's own "label" is the true class where it is one of those that this model
 from dataclasses import dataclass
 
 from vitdemo.metrics import top_k
+from vitdemo.metrics.calibrated_runs import highest_target
+from vitdemo.metrics.learning import setting
 from vitdemo.page.components import Drawing
 from vitdemo.runs import Run
 from vitdemo.workbench import Answer, final_accuracy
@@ -85,11 +87,10 @@ def notes(runs: list[Run]) -> list[str]:
                 "becomes the nearest of them; the percentages of a model add up to 100."
             )
     for run in runs:
-        smoothing = run.config["recipe"].get("label_smoothing") or 0
-        if smoothing:
-            top = 1 - smoothing * (1 - 1 / len(run.classes))
+        if smoothing := setting(run, "label_smoothing"):
             found.append(
                 f"{run.name} was trained with label smoothing {smoothing:g}: its targets end at "
-                f"{100 * top:.0f} %, so that is about as sure as it gets, even of a clear picture."
+                f"{100 * highest_target(run):.0f} %, so that is about as sure as it gets, even of "
+                "a clear picture."
             )
     return found

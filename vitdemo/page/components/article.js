@@ -61,7 +61,7 @@ const KINDS = {
   Download: download,
   Folded: ({ title, pieces = [] }) => make("details", {}, make("summary", { text: title }), ...pieces.map(drawn)),
   Pictures: (value) => pictures(value, pick),
-  Table: (value) => table(value, { pick, order: (sorted[value.file || tables++] ??= {}) }),
+  Table: (value) => table(value, (sorted[value.file || tables++] ??= {})),
 };
 const drawn = (piece) => KINDS[piece.kind](piece);
 

@@ -33,23 +33,18 @@ Object.assign(window.vitdemo, (() => {
     return make("div", { className: "vd-bar" }, track, make("b", { text }));
   }
 
-  function content(cell, pick) {
-    if (cell.pick !== undefined) {
-      const button = make("button", { type: "button", text: cell.text, "data-pick": cell.pick, "aria-pressed": String(Boolean(cell.pressed)) });
-      button.addEventListener("click", () => pick?.(cell.pick));
-      return button;
-    }
+  function content(cell) {
     if (cell.bar !== undefined) return bar(cell);
     return cell.strong ? make("b", { text: cell.text }) : cell.text;
   }
 
   const looks = ({ numeric, hidden } = {}) => [numeric ? "" : "vd-text", hidden ? "vd-hidden" : ""].join(" ").trim() || null;
 
-  function line(cells, columns, pick) {
+  function line(cells, columns) {
     return make("tr", {}, ...cells.map((cell, i) => {
       const properties = { className: looks(columns[i]), ...(i ? {} : { scope: "row" }) };
       const note = cell.note ? make("small", { text: cell.note }) : null;
-      return make(i ? "td" : "th", properties, content(cell, pick), note);
+      return make(i ? "td" : "th", properties, content(cell), note);
     }));
   }
 
@@ -95,11 +90,11 @@ Object.assign(window.vitdemo, (() => {
     return make("details", { className: "vd-words" }, make("summary", { text: "What the numbers mean" }), make("dl", {}, ...items));
   }
 
-  // `order` keeps { label, direction } from one drawing to the next; `pick` is told of a cell's button.
-  function table(value, { pick = null, order = {} } = {}) {
+  // `order` keeps { label, direction } from one drawing to the next.
+  function table(value, order = {}) {
     const columns = columnsOf(value);
     const [rows, feet] = [value.rows ?? [], value.feet ?? []].map((all) => all.map((row) => row.map(asCell)));
-    const lines = new Map(rows.map((row) => [row, line(row, columns, pick)]));
+    const lines = new Map(rows.map((row) => [row, line(row, columns)]));
     const body = make("tbody");
     let shown = rows;
     const heads = columns.map(({ label, help, ...kind }) => {
@@ -122,7 +117,7 @@ Object.assign(window.vitdemo, (() => {
       heads.forEach((head, i) => (i === column ? head.setAttribute("aria-sort", direction) : head.removeAttribute("aria-sort")));
     }
     sort(order);
-    const foot = feet.length ? make("tfoot", {}, ...feet.map((row) => line(row, columns, pick))) : null;
+    const foot = feet.length ? make("tfoot", {}, ...feet.map((row) => line(row, columns))) : null;
     const drawn = make("table", { className: "vd-table" }, make("thead", {}, make("tr", {}, ...heads)), body, foot);
     const box = make("div", { className: value.tall ? "vd-scroll vd-tall" : "vd-scroll", tabIndex: 0 }, drawn);
     const pairs = [...columns.filter(({ help }) => help).map(({ label, help }) => [label, help]), ...(value.words ?? [])];

@@ -27,7 +27,6 @@ class Cell:
 
     `value` is what sorting and the CSV take in place of the number in the text; `interval`
     (2,) is in the CSV, and over the `bar` (a share, 0 to 1) drawn; `note` stands small below.
-    With a `pick` the text is a button, which is `pressed` where it was chosen.
     """
 
     text: str
@@ -36,8 +35,6 @@ class Cell:
     bar: float | None = None
     note: str = ""
     strong: bool = False
-    pick: str | None = None
-    pressed: bool = False
 
 
 Row = Sequence[str | Cell]
