@@ -156,9 +156,12 @@ def test_a_coarser_grid_takes_the_mean_of_what_it_covers_and_a_finer_one_what_it
         answers.most_attended(look, 1, Removed((4, 4)), 1, "gradient")
 
 
-def test_at_random_takes_only_what_is_there():
-    gone = Removed((4, 4), tuple(range(14)))
-    assert sorted(answers.at_random(gone, 5, 0)) == [14, 15]
+def test_at_random_takes_as_many_as_are_away_and_others():
+    gone = Removed((4, 4), tuple(range(6)))
+    drawn = [answers.at_random(gone, 2, seed) for seed in range(3)]
+    assert {(each.grid, len({*each.cells})) for each in drawn} == {((4, 4), 6)}
+    assert len({*drawn, gone}) == 4
+    assert len(answers.at_random(Removed((4, 4)), 2, 0).cells) == 2
     first = [answers.at_random(Removed(), 4, seed) for seed in range(3)]
     assert first[0] == answers.at_random(Removed(), 4, 0)
     assert first[0] != first[1]

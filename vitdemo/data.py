@@ -125,8 +125,9 @@ def open_source(
             )
         if not download:
             raise DataError(
-                f"The data set is not in '{root}': run `python train.py download` where there is "
-                "a network, or pass --data a folder of train/<class>/ and test/<class>/ pictures."
+                f"The data set is not in '{root}': get it in the page's tab Data or with `python "
+                "train.py download`, where there is a network, or pass --data a folder of "
+                "train/<class>/ and test/<class>/ pictures."
             )
         _download_cifar10(root, on_bytes)
     return Source("cifar10", root, CIFAR10_CLASSES, is_cifar10=True)

@@ -181,9 +181,13 @@ class Workbench:
         return sorted(self.trained_runs(), key=lambda run: run.spec.family in CONVOLUTIONAL)
 
     def evaluated_runs(self) -> list[Run]:
-        """The tested runs by name, those whose weights are here first."""
+        """The tested runs by name, those whose weights are here first, and of these those that
+        are Vision Transformers: their answers lead to attention."""
         found = [run for run in self.runs()[0] if run.has_evaluation]
-        return sorted(found, key=lambda run: not run.has_weights)
+        return sorted(
+            found,
+            key=lambda run: 2 * (not run.has_weights) + (run.spec.family in CONVOLUTIONAL),
+        )
 
     def model(self, run: Run) -> nn.Module:
         """Loaded once for each version of the run's files; other runs do not wait for it.
@@ -248,14 +252,19 @@ class Workbench:
         A model without classes has none.
         """
         found, problems = [], []
-        for run in self.trained_runs():
-            if not run.classes:
-                continue
+        for run in self._with_classes():
             try:
                 found.append(self.answer(run, image))
             except VitdemoError as error:
                 problems.append(str(error))
         return found, problems
+
+    def answering(self) -> list[str]:
+        """The names of the models that `answers` asks."""
+        return [run.name for run in self._with_classes()]
+
+    def _with_classes(self) -> list[Run]:
+        return [run for run in self.trained_runs() if run.classes]
 
     def look(self, run: Run, image: Image.Image) -> Traced:
         """All attention of `run`'s model on an RGB image, from one pass; kept for later questions.

@@ -190,7 +190,7 @@ def test_a_large_models_layers_come_when_they_are_looked_at_and_a_draw_is_quick(
     root, address = deep
     fetched = []
     page = open_page("about:blank")
-    page.on("response", lambda r: "/attention/" in r.url and fetched.append(r.url))
+    page.on("response", lambda r: r.url.endswith(".bin") and fetched.append(r.url))
     page.goto(f"{address}?model=twelve&of=mean")
     wait_until_drawn(page, layer=12)
     page.locator(WHOLE).wait_for()
@@ -252,7 +252,8 @@ def test_the_pointer_or_the_keyboard_alone_points_and_chooses(open_page, kinds_u
     page.mouse.move(0, 0)  # leaving returns to the chosen token
     wait_until_drawn(page, token="t0")
     expect(page.locator("#attention .ring.under")).to_be_hidden()
-    page.locator("#attention .large").focus()
+    page.locator("#header .skip").press("Enter")
+    expect(page.locator("#attention .large")).to_be_focused()
     page.keyboard.press("ArrowDown")  # the first press shows where the arrow keys stand
     wait_until_drawn(page, token="3,3")
     page.keyboard.press("ArrowUp")

@@ -15,9 +15,9 @@ from tests.browser.doing import (
     wait_for_another,
     wait_until_drawn,
 )
-from tests.making import ANSWERS
+from tests.making import ANSWERS, RESNET, make_run
 from tests.serving import serve
-from vitdemo.runs import WEIGHTS
+from vitdemo.runs import WEIGHTS, read_run
 
 FIRST = ANSWERS["first"]
 
@@ -167,6 +167,22 @@ def test_cells_say_and_show_what_they_hold_as_counts_shares_and_the_difference_o
     expect(pictures.locator(".found")).to_contain_text(re.compile(r"(9|1[0-4]) pictures"))
     answers = pictures.locator(".pictures button").first.locator("small")
     expect(answers).to_contain_text(["first: ", "second: "])
+
+
+def test_a_picture_of_a_model_without_attention_opens_its_class_maps(
+    open_page, tested_runs, tmp_path
+):
+    root, data = tested_runs
+    first = read_run(root / "first")
+    make_run(tmp_path / "conv", RESNET, classes=first.classes, tested=first.evaluation)
+    with serve("--runs", str(tmp_path), "--data", str(data), cwd=data) as address:
+        page = open_page(f"{address}?tab=errors")
+        page.locator("#errors-pictures .pictures button").first.click()
+        expect(page.get_by_role("tab", name="Why this class?")).to_have_attribute(
+            "aria-selected", "true"
+        )
+        expect(page.locator("#why-maps figure").first).to_contain_text("Grad-CAM")
+        page.close()
 
 
 # --- the Errors tab ------------------------------------------------------------------------------

@@ -77,6 +77,7 @@ def test_digits_are_taught_saved_shown_and_taken_back(tab, digits, tmp_path, ope
         "aria-label", re.compile("Large map")
     )
     expect(tab.locator("#model select")).to_have_value(name)
+    expect(tab.locator("#answers .card", has_text=name)).to_have_count(1)  # as the tab opened
     upload(tab, digits.with_name("1.png"))
     expect(tab.locator("#answers .card", has_text=name)).to_contain_text("cross-validated")
     stranger = open_page(tab.url.split("?")[0], stranger=True)
@@ -114,7 +115,8 @@ def test_a_folder_is_taken_and_too_little_and_no_camera_are_said(tab, digits, tm
     tab.keyboard.press("Enter")
     expect(say).to_contain_text("There is a class 'Mug' already")
     tab.locator("#own-train").click()
-    expect(tab.locator("#own-result")).to_contain_text("Two classes or more are needed")
+    told = tab.locator("#own-told")
+    expect(told).to_contain_text("Two classes or more are needed")
     view.get_by_role("button", name="Camera").click()
     expect(say).to_contain_text("camera")
     give_camera(tab)
@@ -122,6 +124,7 @@ def test_a_folder_is_taken_and_too_little_and_no_camera_are_said(tab, digits, tm
     take = view.get_by_role("button", name="Hold to take pictures")
     take.click(delay=900)  # held down
     expect(say).to_contain_text(re.compile("1 class, [2-9] of"))
+    expect(told).to_be_empty()
     view.get_by_role("button", name="Leave the camera").click()
     expect(take).to_be_hidden()
     tab.get_by_role("button", name="Train all of it").click()

@@ -13,8 +13,10 @@ def test_a_model_that_came_later_can_be_chosen(open_page, serve_runs, tmp_path):
     page = open_page(f"{serve_runs()}?section=side")
     place, models = page.locator("#side-by-side"), page.locator("#side-models")
     expect(place.locator("h3")).to_have_text(["first"])
+    expect(page.locator("#look-choices")).not_to_be_visible()  # it has a choice of its own
     make_run(tmp_path / "runs" / "later", classes=tuple("abcdefghij"))
     page.get_by_role("tab", name="Attention").click()
+    expect(page.locator("#model select")).to_be_visible()
     page.get_by_role("tab", name="Side by side").click()
     models.get_by_role("checkbox", name="later", exact=True).check()
     expect(place.locator("h3")).to_have_text(["first", "later"])

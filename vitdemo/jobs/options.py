@@ -108,7 +108,7 @@ PRESETS: dict[str, Preset] = {
     "first-steps": Preset(
         "First steps",
         "A small ViT on 10,000 pictures, from random weights: 61.7 % of validation when it was "
-        "tried, in two to three minutes of two cores.",
+        "tried, in two to three minutes of two idle cores.",
         "first-steps",
     ),
     "good": Preset(

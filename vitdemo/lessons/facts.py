@@ -231,7 +231,7 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "few_share": _few_share,
     "even_share": _of_model(lambda model, run: percent(FEW / model.patch_embed.num_patches)),
     # Of tested runs; shares in percent
-    "tests": _evaluated(lambda p, labels, run: str(len(labels))),
+    "tests": _evaluated(lambda p, labels, run: f"{len(labels):,}"),
     "accuracy": _evaluated(lambda p, labels, run: percent(accuracy(p, labels))),
     "wrong": _evaluated(lambda p, labels, run: str(_wrong(p, labels))),
     "confused_true": _evaluated(lambda p, labels, run: _pair(p, labels, run)[0]),

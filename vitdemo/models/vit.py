@@ -75,7 +75,10 @@ class Attention(nn.Module):
     def __init__(self, embed_dim: int, num_heads: int, drop: float):
         super().__init__()
         if embed_dim % num_heads:
-            raise ValueError(f"embed_dim {embed_dim} is not a multiple of num_heads {num_heads}.")
+            raise ValueError(
+                f"A width (embed_dim) of {embed_dim} cannot be shared by {num_heads} heads "
+                "(num_heads): choose a multiple."
+            )
         self.num_heads = num_heads
         self.head_dim = embed_dim // num_heads
         self.scale = self.head_dim**-0.5

@@ -34,6 +34,7 @@ from vitdemo.page.components.pictures import Item, Pictures, strip
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.page.components.table import Cell, Table
 from vitdemo.page.kit import (
+    HIDDEN,
     LIGHT_QUEUE,
     LONG_QUEUE,
     PRIVATE,
@@ -57,7 +58,8 @@ INTRO = (
     f"Teach a model classes of your own: 2 to {MOST_CLASSES} of them, twenty pictures each are "
     "enough to begin. The features of a trained Vision Transformer stay as they are, and a last "
     "layer for your classes is fitted on them, in seconds. Your pictures and your model stay on "
-    "this server for an hour after you last touched them, and nobody else sees them."
+    "this server until you leave or reload the page, an hour after you last touched them at most; "
+    "nobody else sees them unless you show them."
 )
 CLUE = (
     "Does it know the thing, or the table that it lies on? Where all pictures of a class share a "
@@ -128,11 +130,12 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
         return Drawn(kept.collection, words, tuple(problems), kept.before is not None)
 
     def ask(event: gr.EventData, kept: Kept) -> tuple:
+        """What was told of the classes before is over, too."""
         try:
             problems = follow(workbench, kept, event)
         except VitdemoError as error:
-            return kept, drawn(kept, str(error))
-        return kept, drawn(kept, summary(kept.collection), problems)
+            return kept, drawn(kept, str(error)), []
+        return kept, drawn(kept, summary(kept.collection), problems), []
 
     def train_them(kept: Kept, name, progress=gr.Progress()):  # noqa: B008, gradio's way
         raise_if_stopped = stops.watch()
@@ -147,12 +150,12 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
             own = workbench.own_root() / run_name(found)
             write(workbench, found, own)
         except Stopped:
-            return kept, STOPPED
+            return kept, gr.skip(), STOPPED
         except VitdemoError as error:
-            return kept, str(error)
+            return kept, gr.skip(), str(error)
         kept.learnt, kept.own = found, own
         told = Text(OWN.format(name=own.name), told=True)
-        return kept, [*pieces(found), told]
+        return kept, [*pieces(found), told], []
 
     def share(request: gr.Request, kept: Kept) -> tuple:
         check_who(jobs, request)
@@ -198,13 +201,13 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
 
     stops = Stops()
     tab.select(renew, model, model, **QUIET)
-    view.ask(ask, kept, [kept, view], trigger_mode="multiple", **PRIVATE, **TURNS)
-    stops.button(train, train_them, [kept, model], [kept, result])
+    view.ask(ask, kept, [kept, view, told], trigger_mode="multiple", **PRIVATE, **TURNS)
+    stops.button(train, train_them, [kept, model], [kept, result, told], show_progress_on=result)
     stop.click(stops.stop, **QUIET)
     if jobs is not None:
-        show.click(for_people(share), kept, [kept, told], **PRIVATE, **TURNS)
-        hide.click(for_people(take_back), kept, [kept, told], **PRIVATE, **TURNS)
-        whole.click(for_people(train_whole), [kept, model], told, **PRIVATE, **LIGHT_QUEUE)
+        show.click(for_people(share), kept, [kept, told], **HIDDEN, **TURNS)
+        hide.click(for_people(take_back), kept, [kept, told], **HIDDEN, **TURNS)
+        whole.click(for_people(train_whole), [kept, model], told, **HIDDEN, **LIGHT_QUEUE)
 
 
 def transformers(workbench: Workbench) -> list:

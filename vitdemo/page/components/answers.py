@@ -90,7 +90,7 @@ def notes(runs: list[Run]) -> list[str]:
         if smoothing := setting(run, "label_smoothing"):
             found.append(
                 f"{run.name} was trained with label smoothing {smoothing:g}: its targets end at "
-                f"{100 * highest_target(run):.0f} %, so that is about as sure as it gets, even of "
-                "a clear picture."
+                f"{100 * highest_target(run):.0f} %, so of a clear picture "
+                "it is about as sure as that, seldom much surer."
             )
     return found

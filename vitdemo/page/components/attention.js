@@ -308,7 +308,7 @@ function take(found) {
     button.addEventListener("click", () => choose({ token: code === found.tokens.answering.code ? "" : code }));
     return button;
   }));
-  part("hint").textContent = "Point at a patch to see what it attends to; click to keep it. Attention shows where a model mixes information, not why it chose a class.";
+  part("hint").textContent = "Point at a patch to see its map; click to keep it. Attention shows where a model mixes information, not why it chose a class.";
   choose({ layer: slider ?? found.layer, ...(own ? {} : { of: found.source }) }, { quietly: true });
   build();
   draw();
@@ -321,6 +321,7 @@ const ALLOWED = { of: ["head", ...Object.keys(SOURCES)], direction: Object.keys(
 function begin() {
   const query = new URLSearchParams(window.location.search);
   Object.assign(state, START);
+  other = "rollout";
   own = ALLOWED.of.includes(query.get("of")) || query.get("section") === "rollout";
   for (const [name, values] of Object.entries(ALLOWED)) {
     const text = query.get(name);

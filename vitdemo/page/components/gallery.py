@@ -63,7 +63,8 @@ def page_of(workbench: Workbench, query: Query | None, start: int = 0) -> Galler
     try:
         return GalleryPage(found, page.start, pictures(workbench, run, page.numbers))
     except DataError as error:
-        words = f"Here are their numbers; the pictures themselves are not here. {error}"
+        absent = f"Here are their numbers; the pictures themselves are not here. {error}"
+        words = absent if len(found.numbers) else ""
         return GalleryPage(found, page.start, None, words)
 
 

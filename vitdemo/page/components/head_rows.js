@@ -13,10 +13,10 @@ Object.assign(window.vitdemo, (() => {
     return { count, side: Math.max(Math.floor(side(count)), 18) };
   }
 
-  // What stands above the heads of a block.
+  // What stands above the heads of a block, each over so many of them.
   function headings(heads, order, side) {
-    if (order !== "own") return [order === "distance" ? "nearest" : "focused", ...Array(heads - 1).fill("")];
-    return Array.from({ length: heads }, (_, i) => (i ? i + 1 : side > 40 ? "head 1" : "h1"));
+    if (order !== "own") return [{ text: order === "distance" ? "nearest → farthest" : "focused → spread", over: heads }];
+    return Array.from({ length: heads }, (_, i) => ({ text: i ? i + 1 : side > 40 ? "head 1" : "h1", over: 1 }));
   }
 
   // In `place`; a click on a thumbnail calls `choose({of, layer, head})`. `sources` names the other maps.
@@ -48,8 +48,8 @@ Object.assign(window.vitdemo, (() => {
       place.replaceChildren();
       for (let first = 0; first < look.layers; first += each) {
         const block = make("div", { className: "block", style: `grid-template-columns: 20px repeat(${columns}, ${side}px)` });
-        const names = [...headings(look.heads, order, side), ...(mixed ? [] : [other])];
-        block.append(make("span"), ...names.map((text) => make("span", { text, title: text, ariaHidden: "true" })));
+        const names = [...headings(look.heads, order, side), ...(mixed ? [] : [{ text: other, over: 1 }])];
+        block.append(make("span"), ...names.map(({ text, over }) => make("span", { text, title: text, ariaHidden: "true", style: `grid-column: span ${over}` })));
         for (const [offset, row] of all.slice(first, first + each).entries()) {
           const layer = first + offset + 1;
           block.append(make("span", { className: "side", text: mixed ? "" : layer, title: mixed ? "" : `layer ${layer}` }));

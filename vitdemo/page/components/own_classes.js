@@ -116,6 +116,10 @@ function draw() {
   redraw(part("list"), ...classes.map(row));
 }
 
+// They go with the page.
+window.addEventListener("beforeunload", (event) => {
+  if ((received(props)?.classes || []).some(({ count }) => count)) event.preventDefault();
+});
 part("add").addEventListener("submit", (event) => {
   event.preventDefault();
   ask("class", { name: part("name").value });

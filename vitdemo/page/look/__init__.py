@@ -12,7 +12,7 @@ from vitdemo.export import save_maps
 from vitdemo.page.kit import MODEL_QUEUE, PRIVATE, QUIET, offer_download
 from vitdemo.page.look import class_maps, inside, permalink, perturb, side
 from vitdemo.page.look.more_models import MoreModels
-from vitdemo.page.look.tab import FIRST_SECTION, Look
+from vitdemo.page.look.tab import CLASS_MAPS, FIRST_SECTION, Look
 from vitdemo.workbench import Workbench
 
 WHAT = (
@@ -33,7 +33,7 @@ WHAT = (
 # Id of a section: its title, and what lays it out.
 SECTIONS = {
     FIRST_SECTION: ("Attention", Look.lay_out_attention),
-    "why": ("Why this class?", class_maps.build),
+    CLASS_MAPS: ("Why this class?", class_maps.build),
     "hands": ("Hands on", perturb.build),
     "inside": ("Inside", inside.build),
     "side": ("Side by side", side.build),
@@ -67,7 +67,9 @@ def build(
                 gr.Markdown(WHAT)
     look.connect_all(page)
     more.wire()
-    tab.select(look.renewed, look.model, look.model, **QUIET)
+    shown = [look.model, look.answering, look.others]
+    tab.select(look.renewed, shown, [look.model, look.others], **QUIET)
+    look.answer_again_on(look.others.change)
     copy.click(permalink.tell_copied, look.section, js=permalink.COPY, **PRIVATE)
     return look
 

@@ -31,7 +31,7 @@ from vitdemo.page.sections import Sections
 from vitdemo.traced import Traced
 from vitdemo.workbench import Workbench
 
-FIRST_SECTION = "heads"
+FIRST_SECTION, CLASS_MAPS = "heads", "why"
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
 # The address as the page opened with it; and the view that is visited, since what a person changed
 # just before may write the address in between.
@@ -70,6 +70,8 @@ class Look(Sections):
         self.given = Picture(elem_id="picture")
         self.offers = Offers(elem_id="offers")
         self.answered = Answers(elem_id="answers")
+        self.answering = gr.State(time_to_live=picture.KEPT_SECONDS)  # names of those models
+        self.others = gr.Number(0, visible="hidden", label="times that other models were there")
         self.tabs: dict[str, gr.Tab] = {}  # of the sections, by their ids
 
     def lay_out_choices(self) -> None:
@@ -133,7 +135,7 @@ class Look(Sections):
 
     @property
     def everything(self) -> list[Component]:
-        return [self.given, self.picture, self.answered, *self.of_model]
+        return [self.given, self.picture, self.answered, self.answering, *self.of_model]
 
     def answer_of_model(self, image, chosen, layer, *values) -> list:
         """The values of `of_model` for `image`; `chosen`, `layer` and `values` are of `asking`."""
@@ -169,7 +171,7 @@ class Look(Sections):
         image = picture.square_of(shown)
         # The chosen model first: its answer is then known from the same pass.
         chosen = self.answer_of_model(image, *values)
-        return [shown, image, PictureAnswers(*self.workbench.answers(image), shown.label), *chosen]
+        return [shown, image, *self.answers(image, shown.label), *chosen]
 
     @for_people
     def answer_again(self, *values) -> list:
@@ -178,10 +180,13 @@ class Look(Sections):
         if image is None:
             return [gr.skip()] * len(self.everything)
         chosen = self.answer_of_model(image, *values)
-        answered = PictureAnswers(
-            *self.workbench.answers(image), image.info.get(picture.TRUE_CLASS)
-        )
-        return [gr.skip(), gr.skip(), answered, *chosen]
+        answered = self.answers(image, image.info.get(picture.TRUE_CLASS))
+        return [gr.skip(), gr.skip(), *answered, *chosen]
+
+    def answers(self, image: Image.Image, label: str | None) -> tuple[PictureAnswers, list[str]]:
+        """The values of `answered` and `answering`."""
+        names = self.workbench.answering()
+        return PictureAnswers(*self.workbench.answers(image), label), names
 
     def refused(self, sentence: str) -> list:
         """The sentence in the picture's place; all else stays."""
@@ -300,9 +305,12 @@ class Look(Sections):
         read = listen(restore, self.section, restored, js=first, **last)
         return read.success(answer, asking, self.everything, js=first, **ASKED)
 
-    def renewed(self, name: str | None) -> dict:
-        """The models that there are by now."""
-        return renewed_runs(self.workbench.explained_runs(), name)[0]
+    def renewed(self, name: str | None, answering: list[str] | None, others: int) -> tuple:
+        """The models that there are by now; `others` goes up where they are not those whose answers
+        are shown."""
+        update, _ = renewed_runs(self.workbench.explained_runs(), name)
+        changed = answering is not None and answering != self.workbench.answering()
+        return update, others + 1 if changed else gr.skip()
 
     def offered(self) -> Offered:
         """Pictures to begin with."""
@@ -310,7 +318,7 @@ class Look(Sections):
 
     def connect(self, listen: Callable, chosen: Callable, inputs: list[Component]) -> None:
         """On the event `listen` of another tab, open the test picture that `chosen(*inputs, event)`
-        gives, with its attention.
+        gives, with its attention, or what a model without attention has in its place.
 
         It returns the picture's number and the name of the run to explain it with; where that run
         has no weights, the picture's words say so.
@@ -337,13 +345,16 @@ class Look(Sections):
         before, (image, current, _, *rest) = split(values, self.image_at)
         model = name if known else current
         wish = Asked(f"{picture.TEST}{number}")
-        found = self.answer(wish, *before, image, model, FIRST_SECTION, *rest)
+        section = (
+            FIRST_SECTION if self.depth(model) else CLASS_MAPS
+        )  # what is there without attention
+        found = self.answer(wish, *before, image, model, section, *rest)
         if isinstance(found[0], Shown) and name and not known:
             found[0] = replace(
                 found[0], words=f"{found[0].words} {WITHOUT_WEIGHTS.format(name=name)}"
             )
-        selected = gr.Tabs(selected="look"), gr.Tabs(selected=FIRST_SECTION)
-        return [*selected, FIRST_SECTION, name if known else gr.skip(), *found]
+        selected = gr.Tabs(selected="look"), gr.Tabs(selected=section)
+        return [*selected, section, name if known else gr.skip(), *found]
 
 
 def split(values: Sequence, count: int) -> tuple[Sequence, Sequence]:

@@ -102,7 +102,7 @@ def checks(answer: ClassMaps, found: ClassMap) -> list[str]:
     if found.other_class is not None:
         words.append(
             f"Rank correlation with its own map for {answer.runner_up}, the runner-up: "
-            f"{correlation(found.other_class)}; of this model with a random head: "
+            f"{correlation(found.other_class)}; of this model with a random classifier: "
             f"{correlation(found.random_head)}."
         )
     if found.gap is not None:
@@ -112,7 +112,7 @@ def checks(answer: ClassMaps, found: ClassMap) -> list[str]:
 
 def correlation(value: float) -> str:
     is_flat = value != value  # NaN
-    return "none, since one of the two is the same everywhere" if is_flat else f"{value:+.2f}"
+    return "none, since one of the two is the same everywhere" if is_flat else signed(value, 2)
 
 
 def meter(answer: ClassMaps, known: Reading | None) -> list[Piece]:
@@ -185,7 +185,7 @@ def table(answer: ClassMaps, known: Reading) -> Table:
     random = known.random_areas  # (2, R)
     low, high = 100 * np.quantile(random[1] - random[0], [0.05, 0.95])
     heights = [f"{height:.1f}" for height in 100 * random.mean(axis=1)]
-    span = f"{low:+.1f} to {high:+.1f}"
+    span = f"{signed(low)} to {signed(high)}"
     foot = [f"{random.shape[1]} random orders", *heights, span, "", "", "the middle nine of ten"]
     return Table(head, rows, feet=[foot])
 

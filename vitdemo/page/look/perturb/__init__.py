@@ -1,7 +1,7 @@
 """The section "Hands on" of Look: change the picture, and watch every model's answer move."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -111,8 +111,9 @@ class Handlers:
         moved = answers.shift_pieces(found, problems, changes, before.width)
         return Changed(after, changes), moved, maps, changes.removed.code
 
-    def without(self, choose: Callable[..., Sequence[int]]) -> Callable:
-        """A handler that takes the patches of `choose(found, layer, removed, count, by)` too."""
+    def without(self, choose: Callable[..., Removed]) -> Callable:
+        """A handler that takes away what `choose(found, layer, removed, count, by)` says, where
+        `removed` is away."""
 
         def handler(image, name, count, by, layer, choice, *settings):
             if image is None or name is None:
@@ -123,18 +124,20 @@ class Handlers:
             def look() -> Traced:
                 return self.traced(name, change(before, changes))
 
-            cells = choose(look, layer, removed, many(count), by)
-            return self.drawn(name, layer, before, replace(changes, removed=removed.plus(cells)))
+            chosen = choose(look, layer, removed, many(count), by)
+            return self.drawn(name, layer, before, replace(changes, removed=chosen))
 
         return for_people(handler)
 
 
-def most_attended(look, layer, removed: Removed, count: int, by: str) -> Sequence[int]:
+def most_attended(look, layer, removed: Removed, count: int, by: str) -> Removed:
     found = look()
-    return answers.most_attended(found, nearest(layer, found.layers), removed, count, by)
+    return removed.plus(
+        answers.most_attended(found, nearest(layer, found.layers), removed, count, by)
+    )
 
 
-def at_random(_look, _layer, removed: Removed, count: int, _by) -> Sequence[int]:
+def at_random(_look, _layer, removed: Removed, count: int, _by) -> Removed:
     return answers.at_random(removed, count, random.randrange(2**31))
 
 

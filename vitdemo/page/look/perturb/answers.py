@@ -105,11 +105,12 @@ def attended(look: Traced, layer: int, by: str) -> np.ndarray:
     return look.rollout_map(layer, fusion="mean", discard_ratio=0.0)
 
 
-def at_random(removed: Removed, count: int, seed: int) -> list[int]:
-    """`count` of the patches still there, each as likely: what `most_attended` must beat."""
+def at_random(removed: Removed, count: int, seed: int) -> Removed:
+    """As many patches as are `removed`, or `count` where none is, each as likely and drawn anew:
+    what `most_attended` must beat."""
     rows, columns = removed.grid
     order = np.random.default_rng(seed).permutation(rows * columns).tolist()
-    return [cell for cell in order if cell not in removed.cells][:count]
+    return Removed(removed.grid, tuple(order[: len(removed.cells) or count]))
 
 
 def shift_pieces(
