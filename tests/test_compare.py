@@ -10,7 +10,9 @@ from tests.making import RESNET, VIT, bench, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.metrics.tested_runs import class_table
+from vitdemo.page.compare import model_table, of_ablations
 from vitdemo.page.compare import models as compare
+from vitdemo.page.components.table import Table
 from vitdemo.recipes import RECIPES
 
 
@@ -46,6 +48,20 @@ def test_an_unusable_evaluation_is_named_and_the_others_stand(tmp_path):
     rows = compare.model_rows(bench(tmp_path))
     assert [row.name for row in rows] == ["good", "bad"]
     assert "NaN" in rows[1].problem and rows[1].tested is None
+
+
+def test_runs_of_an_ablation_are_folded_unless_there_are_no_others(tmp_path):
+    changes = {"base": {}, "a": {"epochs": 9}, "b": {"flip": False}, "c": {"cutout": 8}}
+    for name, change in changes.items():
+        make_run(tmp_path / name, recipe=change)
+    shown = bench(tmp_path)
+    rows = compare.model_rows(shown)
+    folded = of_ablations(shown)
+    assert folded == {"a", "b", "c"}  # their base can be tried, so it is a model like others
+    (table,) = (piece for piece in model_table(rows, {}, folded) if isinstance(piece, Table))
+    assert {rows[i].name for i in table.folded} == folded
+    (table,) = (p for p in model_table(rows, {}, {*changes}) if isinstance(p, Table))
+    assert not table.folded
 
 
 SPLIT = {"seed": 0, "train_pictures": 20_000, "validation_pictures": 5000}

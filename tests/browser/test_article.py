@@ -30,6 +30,9 @@ def pieces(chosen: str = "nothing") -> list:
 def address():
     with gr.Blocks() as page:
         view = Article(pieces(), elem_id="view")
+        rows = [["a", "1"], ["b", "3"], ["c", "2"]]
+        words = {"file": "some", "folded": [1], "folded_words": "the rest"}
+        Article([Table(["Run", "Count"], rows, **words)], elem_id="folded")
 
         def pick(event: gr.EventData):
             return pieces(event.pick)
@@ -87,3 +90,21 @@ def test_words_are_marked_and_a_table_sorts_saves_and_copies(view):
     view.get_by_role("button", name="the cats").click()
     expect(view).to_contain_text("Chosen: cat")
     expect(names).to_have_text(["resnet|18", "<b>vit</b>", "deit"])
+
+
+def test_rows_that_are_folded_are_sorted_and_saved_with_all(open_page, address):
+    page = open_page(address)
+    place = page.locator("#folded")
+    names = place.locator("tbody th")
+    expect(names).to_have_text(["a", "c"])
+    file = download(page, place.get_by_role("button", name="Download CSV"))
+    assert file.path().read_text().split() == ["Run,Count", "a,1", "b,3", "c,2"]
+    place.get_by_role("button", name="Show the rest").press("Enter")
+    expect(names).to_have_text(["a", "b", "c"])
+    place.get_by_role("button", name="Count").click()
+    place.get_by_role("button", name="Count").click()
+    expect(names).to_have_text(["b", "c", "a"])
+    fold = place.get_by_role("button", name="Fold the rest")
+    expect(fold).to_have_attribute("aria-expanded", "true")
+    fold.click()
+    expect(names).to_have_text(["c", "a"])

@@ -11,6 +11,7 @@ from vitdemo.page import space
 from vitdemo.page.compare import ablation, models, robustness
 from vitdemo.page.compare.models import Latency, ModelRow, latency, model_rows, trained_rows
 from vitdemo.page.components.article import Article, Folded, Heading, Notice, Piece, Text
+from vitdemo.page.components.run_choice import ABLATION, grouped
 from vitdemo.page.components.table import Column, Table
 from vitdemo.page.kit import LIGHT_QUEUE, QUIET, Stops
 from vitdemo.page.sections import Sections
@@ -25,6 +26,7 @@ INTRO = (
 NOTHING = (
     "There is no run yet. Start one with `python train.py vit-small-cpu`: it appears in this table."
 )
+FOLDED = "the runs of ablations"
 Measured = dict[str, list[Latency]]  # by run, in the order of `models.BATCHES`
 TimeOf = Callable[[Run], list[Latency]]
 
@@ -51,9 +53,12 @@ def build(tab: gr.Tab, workbench: Workbench, gains_of: Callable) -> None:
     state, stops = Article(elem_id="latency"), Stops()
     reported, sections = Article(elem_id="reported"), Sections([], queue=LIGHT_QUEUE)
 
+    def drawn(rows: list[ModelRow], measured: Measured) -> list[Piece]:
+        return model_table(rows, measured, of_ablations(workbench))
+
     def open_tab(measured):
         rows = model_rows(workbench)
-        return model_table(rows, measured), reported_table({row.recipe for row in rows})
+        return drawn(rows, measured), reported_table({row.recipe for row in rows})
 
     def here(run: Run) -> list[Latency]:
         return [latency(workbench, run, batch) for batch in models.BATCHES]
@@ -61,7 +66,7 @@ def build(tab: gr.Tab, workbench: Workbench, gains_of: Callable) -> None:
     def listen(button: gr.Button, time_of: TimeOf) -> None:
         def time_all(measured, progress=gr.Progress()):  # noqa: B008 - gradio reads the default
             for known, words in timings(workbench, measured, time_of, progress, stops.watch()):
-                yield model_table(model_rows(workbench), known), known, words
+                yield drawn(model_rows(workbench), known), known, words
 
         stops.button(button, time_all, timed, [table, timed, state], show_progress_on=state)
 
@@ -77,20 +82,29 @@ def build(tab: gr.Tab, workbench: Workbench, gains_of: Callable) -> None:
     stop_timing.click(stops.stop, **QUIET)
 
 
-def model_table(rows: list[ModelRow], measured: Measured) -> list[Piece]:
-    """The table, and what its columns say; saved are all columns."""
+def of_ablations(workbench: Workbench) -> set[str]:
+    """The names of the runs that stand under an ablation where runs are chosen."""
+    groups = grouped(workbench.runs()[0])
+    return {name for label, names in groups if label.startswith(ABLATION) for name in names}
+
+
+def model_table(rows: list[ModelRow], measured: Measured, folded: set[str]) -> list[Piece]:
+    """The table, and what its columns say; saved are all columns and rows, drawn at first those of
+    runs that are not `folded`."""
     if not rows:
         return [Notice(NOTHING)]
     header, texts = models.cells(rows, measured)
     same = models.told_once(header, texts)
     words = "; ".join(f"{name}: {text}" for name, text in same.items() if text not in ("", DASH))
+    aside = [i for i, row in enumerate(rows) if row.name in folded]
+    aside = aside if len(aside) < len(rows) else []
     columns = [
         Column(name, text, numeric=name not in models.WORDS, hidden=name in same)
         for name, text in models.HEADER.items()
     ]
     return [
         *(Notice(row.problem) for row in rows if row.problem),
-        Table(columns, texts, file="vitdemo-models"),
+        Table(columns, texts, file="vitdemo-models", folded=aside, folded_words=FOLDED),
         *([Text(f"The same for all: {words}.", quiet=True)] if words else []),
     ]
 

@@ -19,6 +19,9 @@ LONGEST_NAME = 300  # characters of a folder's name that a browser may send
 Groups = Sequence[tuple[str, Sequence[str]]]  # label, names of its runs
 
 
+ABLATION = "Ablation of "  # a group's label, before its base
+
+
 def grouped(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     """The runs by group, each once: models, unfinished ones, each ablation, figures alone.
 
@@ -30,7 +33,7 @@ def grouped(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     for base, names in ablations(runs).items():
         members = [name for name in names if name in left and not (name == base and left[base])]
         if len(members) > 1:
-            tables[f"Ablation of {base}"] = members
+            tables[f"{ABLATION}{base}"] = members
             left = {name: held for name, held in left.items() if name not in members}
     tested = {run.name for run in runs if run.has_evaluation}
     groups = {

@@ -90,13 +90,14 @@ Object.assign(window.vitdemo, (() => {
     return make("details", { className: "vd-words" }, make("summary", { text: "What the numbers mean" }), make("dl", {}, ...items));
   }
 
-  // `order` keeps { label, direction } from one drawing to the next.
+  // `order` keeps { label, direction, unfolded } from one drawing to the next.
   function table(value, order = {}) {
     const columns = columnsOf(value);
     const [rows, feet] = [value.rows ?? [], value.feet ?? []].map((all) => all.map((row) => row.map(asCell)));
     const lines = new Map(rows.map((row) => [row, line(row, columns)]));
+    const folded = new Set((value.folded ?? []).map((i) => rows[i]));
     const body = make("tbody");
-    let shown = rows;
+    let sorted = rows;
     const heads = columns.map(({ label, help, ...kind }) => {
       const place = make("th", { scope: "col", className: looks(kind), title: help });
       if (rows.length < 2) place.textContent = label;
@@ -112,16 +113,30 @@ Object.assign(window.vitdemo, (() => {
     });
     function sort({ label, direction }) {
       const column = direction === "none" ? -1 : columns.findIndex((each) => each.label === label);
-      shown = column < 0 ? rows : [...rows].sort((a, b) => compared(a, b, { column, direction }, columns[column].numeric));
-      body.replaceChildren(...shown.map((row) => lines.get(row)));
+      sorted = column < 0 ? rows : [...rows].sort((a, b) => compared(a, b, { column, direction }, columns[column].numeric));
+      body.replaceChildren(...sorted.filter((row) => order.unfolded || !folded.has(row)).map((row) => lines.get(row)));
       heads.forEach((head, i) => (i === column ? head.setAttribute("aria-sort", direction) : head.removeAttribute("aria-sort")));
     }
     sort(order);
+    function unfolding() {
+      const button = make("button", { type: "button", className: "vd-download" });
+      const told = () => {
+        button.textContent = `${order.unfolded ? "Fold" : "Show"} ${value.folded_words}`;
+        button.setAttribute("aria-expanded", String(Boolean(order.unfolded)));
+      };
+      button.addEventListener("click", () => {
+        order.unfolded = !order.unfolded;
+        sort(order);
+        told();
+      });
+      told();
+      return make("div", { className: "vd-tools" }, button);
+    }
     const foot = feet.length ? make("tfoot", {}, ...feet.map((row) => line(row, columns))) : null;
     const drawn = make("table", { className: "vd-table" }, make("thead", {}, make("tr", {}, ...heads)), body, foot);
     const box = make("div", { className: value.tall ? "vd-scroll vd-tall" : "vd-scroll", tabIndex: 0 }, drawn);
     const pairs = [...columns.filter(({ help }) => help).map(({ label, help }) => [label, help]), ...(value.words ?? [])];
-    return make("div", { className: "vd-sheet" }, box, value.file ? tools(value.file, columns, () => [...shown, ...feet]) : null,
+    return make("div", { className: "vd-sheet" }, box, folded.size ? unfolding() : null, value.file ? tools(value.file, columns, () => [...sorted, ...feet]) : null,
       pairs.length ? explanations(pairs) : null);
   }
 

@@ -45,7 +45,9 @@ class Table:
     """`rows` of as many cells as `columns`; `feet` stay below them whatever they are sorted by.
 
     `file` is the stem of the file names it is saved under; without it nothing is offered to save.
-    `words` explain terms beside those of the columns; `tall` scrolls it in a low box.
+    `words` explain terms beside those of the columns; `tall` scrolls it in a low box. The rows
+    `folded`, which count from 0, are drawn when a button asks for them, named by `folded_words`;
+    what is saved has all rows.
     """
 
     columns: Sequence[str | Column]
@@ -54,3 +56,5 @@ class Table:
     file: str = ""
     words: dict[str, str] | None = None
     tall: bool = False
+    folded: Sequence[int] = ()
+    folded_words: str = ""
