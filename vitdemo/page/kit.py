@@ -30,9 +30,10 @@ from vitdemo.errors import Stopped, VitdemoError
 from vitdemo.inputs import MAX_BYTES
 
 # As many questions at a time as there are cores, which their passes share (see `Workbench`). gradio
-# hands out more: one that waits for another of its own visit (see `Page`) takes no other's turn.
+# hands out twice as many: one that waits for another of its own visit (see `Page`) takes no other's
+# turn, and who waits in its queue is told their place.
 AT_ONCE = min(4, torch.get_num_threads())
-MODEL_QUEUE = {"concurrency_id": "model", "concurrency_limit": 100}
+MODEL_QUEUE = {"concurrency_id": "model", "concurrency_limit": 2 * AT_ONCE}
 # Curves, occlusion, t-SNE: what takes seconds waits for its like, and blocks nobody's clicks.
 LONG_QUEUE = {"concurrency_id": "long", "concurrency_limit": 1}
 # What changes what a person has collected: each of their steps begins with what the last one left.

@@ -198,8 +198,11 @@ def _tested(table: ClassTable, found: Evaluation) -> Tested:
 
 
 def latency(workbench: Workbench, run: Run, batch: int, seconds: float = 1.0) -> Latency:
-    """`timed` on the device of the page. Raises `RunError` without weights."""
-    return timed(workbench.model(run), run.preprocessing.size, batch, workbench.device, seconds)
+    """`timed` on the device of the page, with the cores that questions meanwhile leave to it, which
+    its device names. Raises `RunError` without weights."""
+    model = workbench.model(run)
+    with workbench.shared_cores():
+        return timed(model, run.preprocessing.size, batch, workbench.device, seconds)
 
 
 def timed(
