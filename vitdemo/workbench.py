@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from vitdemo import attention, data, inputs, runs
-from vitdemo.cache import Cache
+from vitdemo.cache import Cache, as_key
 from vitdemo.data import Pictures, Source, TestPicture, TestSet
 from vitdemo.errors import DataError, RunError, VitdemoError
 from vitdemo.metrics import accuracy
@@ -259,9 +259,9 @@ class Workbench:
                 problems.append(str(error))
         return found, problems
 
-    def answering(self) -> list[str]:
-        """The names of the models that `answers` asks."""
-        return [run.name for run in self._with_classes()]
+    def answering(self) -> list[Hashable]:
+        """The models that `answers` asks, each as a key that changes with its files."""
+        return [as_key(run) for run in self._with_classes()]
 
     def _with_classes(self) -> list[Run]:
         return [run for run in self.trained_runs() if run.classes]

@@ -70,7 +70,7 @@ class Look(Sections):
         self.given = Picture(elem_id="picture")
         self.offers = Offers(elem_id="offers")
         self.answered = Answers(elem_id="answers")
-        self.answering = gr.State(time_to_live=picture.KEPT_SECONDS)  # names of those models
+        self.answering = gr.State(time_to_live=picture.KEPT_SECONDS)  # those models
         self.others = gr.Number(0, visible="hidden", label="times that other models were there")
         self.tabs: dict[str, gr.Tab] = {}  # of the sections, by their ids
 
@@ -183,10 +183,10 @@ class Look(Sections):
         answered = self.answers(image, image.info.get(picture.TRUE_CLASS))
         return [gr.skip(), gr.skip(), *answered, *chosen]
 
-    def answers(self, image: Image.Image, label: str | None) -> tuple[PictureAnswers, list[str]]:
+    def answers(self, image: Image.Image, label: str | None) -> tuple[PictureAnswers, list]:
         """The values of `answered` and `answering`."""
-        names = self.workbench.answering()
-        return PictureAnswers(*self.workbench.answers(image), label), names
+        asked = self.workbench.answering()
+        return PictureAnswers(*self.workbench.answers(image), label), asked
 
     def refused(self, sentence: str) -> list:
         """The sentence in the picture's place; all else stays."""
@@ -305,7 +305,7 @@ class Look(Sections):
         read = listen(restore, self.section, restored, js=first, **last)
         return read.success(answer, asking, self.everything, js=first, **ASKED)
 
-    def renewed(self, name: str | None, answering: list[str] | None, others: int) -> tuple:
+    def renewed(self, name: str | None, answering: list | None, others: int) -> tuple:
         """The models that there are by now; `others` goes up where they are not those whose answers
         are shown."""
         update, _ = renewed_runs(self.workbench.explained_runs(), name)
@@ -345,9 +345,7 @@ class Look(Sections):
         before, (image, current, _, *rest) = split(values, self.image_at)
         model = name if known else current
         wish = Asked(f"{picture.TEST}{number}")
-        section = (
-            FIRST_SECTION if self.depth(model) else CLASS_MAPS
-        )  # what is there without attention
+        section = FIRST_SECTION if self.depth(model) else CLASS_MAPS  # of what has no attention
         found = self.answer(wish, *before, image, model, section, *rest)
         if isinstance(found[0], Shown) and name and not known:
             found[0] = replace(
