@@ -297,4 +297,5 @@ def test_pieces_become_json_without_what_says_nothing():
             ["a", {"kind": "Cell", "text": "0", "value": 0, "interval": [None, 1.0], "bar": 0}]
         ],
         "feet": [],
+        "folded": [],
     }
