@@ -5,9 +5,11 @@ model is theirs too: it is in every tab for them alone, a zip file, and, on requ
 page may write runs, in every tab for everyone who opens the page.
 """
 
+import functools
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,13 +37,11 @@ from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.page.components.table import Cell, Table
 from vitdemo.page.kit import (
     HIDDEN,
-    LIGHT_QUEUE,
     LONG_QUEUE,
     PRIVATE,
     QUIET,
     TURNS,
     Stops,
-    for_people,
     offer_download,
 )
 from vitdemo.page.training.here import check_who
@@ -177,7 +177,7 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
             return False
         return True
 
-    def train_whole(request: gr.Request, kept: Kept, name) -> str:
+    def train_whole(request: gr.Request, kept: Kept, name) -> tuple:
         check_who(jobs, request)
         base, collection = workbench.run(name), kept.collection
         # Its weights have to be there when its turn comes: a run of one's own goes before.
@@ -186,7 +186,7 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
             raise JobError(f"All of '{base.name}' cannot be trained here: choose a DeiT-Tiny run.")
         words = [OWN_CLASSES, "--weights", str((base.path / WEIGHTS).resolve())]
         job = jobs.start_on(OWN_CLASSES, words, lambda folder: lay_down(collection, folder))
-        return QUEUED.format(name=job.name)
+        return kept, QUEUED.format(name=job.name)
 
     def take_back(kept: Kept) -> tuple:
         if not kept.shared:
@@ -205,9 +205,25 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
     stops.button(train, train_them, [kept, model], [kept, result, told], show_progress_on=result)
     stop.click(stops.stop, **QUIET)
     if jobs is not None:
-        show.click(for_people(share), kept, [kept, told], **HIDDEN, **TURNS)
-        hide.click(for_people(take_back), kept, [kept, told], **HIDDEN, **TURNS)
-        whole.click(for_people(train_whole), [kept, model], told, **HIDDEN, **LIGHT_QUEUE)
+        for button, work, asked in (
+            (show, share, [kept]),
+            (hide, take_back, [kept]),
+            (whole, train_whole, [kept, model]),
+        ):
+            button.click(told_in_place(work), asked, [kept, told], **HIDDEN, **TURNS)
+
+
+def told_in_place(handler: Callable[..., tuple]) -> Callable[..., tuple]:
+    """A handler that says a `VitdemoError` in the last of its two outputs, and keeps the first."""
+
+    @functools.wraps(handler)
+    def wrapped(*values):
+        try:
+            return handler(*values)
+        except VitdemoError as error:
+            return gr.skip(), str(error)
+
+    return wrapped
 
 
 def transformers(workbench: Workbench) -> list:
