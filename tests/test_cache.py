@@ -34,7 +34,7 @@ def test_what_fails_is_tried_again():
 
 def test_who_waited_for_what_failed_and_who_comes_then_work_it_out_once():
     cache, starts, running = Cache(LIMIT), [], []
-    first_fails, go_on = threading.Event(), threading.Event()
+    first_fails = threading.Event()
 
     def make():
         starts.append(1)
@@ -43,7 +43,7 @@ def test_who_waited_for_what_failed_and_who_comes_then_work_it_out_once():
             first_fails.wait(10)
             running.pop()
             raise ValueError("no")
-        go_on.wait(0.3)
+        time.sleep(0.3)
         together = len(running)
         running.pop()
         return [together]

@@ -103,6 +103,18 @@ def test_a_component_that_is_built_anew_takes_the_place_of_the_one_before(kind, 
     assert last - first == left
 
 
+async def ask_at_once(answer, queue, asked):
+    """Have `answer` answer the questions of `asked`, each of the visit that stands beside it."""
+    with Page() as page:
+        text = gr.Textbox()
+        text.change(answer, text, text, **queue)
+    (event,) = page.fns.values()
+    states = {visit: SessionState(page) for visit in asked.values()}
+    await asyncio.gather(
+        *(page.process_api(event, [name], state=states[visit]) for name, visit in asked.items())
+    )
+
+
 @pytest.mark.parametrize(
     ("queue", "visits", "ended"),
     [
@@ -122,20 +134,7 @@ def test_of_two_questions_of_a_visit_to_models_the_older_is_answered_first(
         found.append(name)
         return name
 
-    with Page() as page:
-        text = gr.Textbox()
-        text.change(answer, text, text, **queue)
-    (event,) = page.fns.values()
-    first = SessionState(page)
-    second = first if visits == "one" else SessionState(page)
-
-    async def both():
-        asked = (("slow", first), ("quick", second))
-        await asyncio.gather(
-            *(page.process_api(event, [name], state=state) for name, state in asked)
-        )
-
-    run(both())
+    run(ask_at_once(answer, queue, {"slow": "one", "quick": visits}))
     assert found == ended
 
 
@@ -151,19 +150,7 @@ def test_a_question_that_waits_for_its_own_visits_takes_nobody_elses_turn(run, m
         found.append(name)
         return name
 
-    with Page() as page:
-        text = gr.Textbox()
-        text.change(answer, text, text, **MODEL_QUEUE)
-    (event,) = page.fns.values()
-    first, others = SessionState(page), [SessionState(page) for _ in range(2)]
-
-    async def all_of_them():
-        asked = [("one", first), ("two", first), ("quick", others[0]), ("last", others[1])]
-        await asyncio.gather(
-            *(page.process_api(event, [name], state=state) for name, state in asked)
-        )
-
-    run(all_of_them())
+    run(ask_at_once(answer, MODEL_QUEUE, {"one": "a", "two": "a", "quick": "b", "last": "c"}))
     assert found[:2] == ["quick", "one"] and max(most) == 2
 
 

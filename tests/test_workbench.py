@@ -84,7 +84,10 @@ def test_passes_at_once_share_the_cores():
     with ThreadPoolExecutor(1) as pool, workbench.shared_cores():
         assert torch.get_num_threads() == 4
         assert pool.submit(threads).result() == 2
-        # One that is new to torch while others are at work begins with a share, and keeps none.
+        assert pool.submit(torch.get_num_threads).result() == 4
+    # One that is new to torch while others are at work begins with a share, and keeps none.
+    with ThreadPoolExecutor(1) as pool, workbench.shared_cores(), workbench.shared_cores():
+        assert pool.submit(threads).result() == 1
         assert pool.submit(torch.get_num_threads).result() == 4
     assert threads() == 4
     assert torch.get_num_threads() == 4
