@@ -177,12 +177,10 @@ def _folder(repository: str) -> Path:
 def load_timm_model(run: TimmRun, device: torch.device) -> nn.Module:
     """The model in evaluation mode on `device`. Raises `ModelError` without its weights."""
     kept = known_weights(run) if run.pretrained and not run.weights else None
-    weights = run.weights or kept
+    options = {"pretrained": run.pretrained, "weights": run.weights or kept}
     try:
         with torch.inference_mode(False):
-            model = build_model(
-                run.spec, len(run.classes), pretrained=run.pretrained, weights=weights
-            )
+            model = build_model(run.spec, len(run.classes), **options)
     except ModelError:
         if kept:  # a damaged file would be found again and again
             kept.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from vitdemo import attention, data, inputs, runs
-from vitdemo.cache import Cache, as_key
+from vitdemo.cache import Cache
 from vitdemo.data import Pictures, Source, TestPicture, TestSet
 from vitdemo.errors import DataError, RunError, VitdemoError
 from vitdemo.metrics import accuracy
@@ -185,8 +185,7 @@ class Workbench:
         are Vision Transformers: their answers lead to attention."""
         found = [run for run in self.runs()[0] if run.has_evaluation]
         return sorted(
-            found,
-            key=lambda run: 2 * (not run.has_weights) + (run.spec.family in CONVOLUTIONAL),
+            found, key=lambda run: (not run.has_weights, run.spec.family in CONVOLUTIONAL)
         )
 
     def model(self, run: Run) -> nn.Module:
@@ -246,24 +245,24 @@ class Workbench:
             with self._passes_lock:
                 self._passes -= 1
 
-    def answers(self, image: Image.Image) -> tuple[list[Answer], list[str]]:
-        """Every trained model's answer, and a sentence for each model that cannot be loaded.
+    def answers(
+        self, image: Image.Image, asked: Sequence[Run] | None = None
+    ) -> tuple[list[Answer], list[str]]:
+        """Every trained model's answer, or of those `asked`, and a sentence for each model that
+        cannot be loaded.
 
         A model without classes has none.
         """
         found, problems = [], []
-        for run in self._with_classes():
+        for run in self.answering() if asked is None else asked:
             try:
                 found.append(self.answer(run, image))
             except VitdemoError as error:
                 problems.append(str(error))
         return found, problems
 
-    def answering(self) -> list[Hashable]:
-        """The models that `answers` asks, each as a key that changes with its files."""
-        return [as_key(run) for run in self._with_classes()]
-
-    def _with_classes(self) -> list[Run]:
+    def answering(self) -> list[Run]:
+        """The models that `answers` asks."""
         return [run for run in self.trained_runs() if run.classes]
 
     def look(self, run: Run, image: Image.Image) -> Traced:

@@ -84,7 +84,7 @@ def build(tab: gr.Tab, workbench: Workbench, gains_of: Callable) -> None:
 
 def of_ablations(workbench: Workbench) -> set[str]:
     """The names of the runs that stand under an ablation where runs are chosen."""
-    groups = grouped(workbench.runs()[0])
+    groups = workbench.cache.of(grouped, workbench.runs()[0])
     return {name for label, names in groups if label.startswith(ABLATION) for name in names}
 
 

@@ -70,8 +70,9 @@ def bases(workbench: Workbench) -> list[Run]:
     Bases of ablations come first, in the order of `ablations`; then the plainest run (the lowest
     accuracy).
     """
-    found = {run.name: run for run in workbench.evaluated_runs()}
-    places = {name: place for place, name in enumerate(ablations(found.values()))}
+    tested = workbench.evaluated_runs()
+    found = {run.name: run for run in tested}
+    places = {name: i for i, name in enumerate(workbench.cache.of(ablations, tested))}
     plainest = [found[row.name] for row in reversed(model_rows(workbench)) if row.tested]
     return sorted(plainest, key=lambda run: places.get(run.name, len(places)))
 

@@ -26,6 +26,7 @@ from vitdemo.page.components import Drawing, are_uploads, sent, served_picture
 from vitdemo.page.components.pictures import strip
 
 SIDE = 56  # pixels of a small picture
+GONE = "That is no longer here: it was taken away meanwhile."
 WAYS = ("class", "pictures", "folder", "zip", "remove", "undo", "tests")
 
 
@@ -101,10 +102,10 @@ def wish(event: gr.EventData, collection: Collection) -> Wish:
 
 
 def _named(name: str, collection: Collection) -> int:
-    for index, own in enumerate(collection.classes):
-        if own.name == name:
-            return index
-    raise DataError("That is no longer here: it was taken away meanwhile.")
+    names = [own.name for own in collection.classes]
+    if name not in names:
+        raise DataError(GONE)
+    return names.index(name)
 
 
 def are_strings(found: object) -> bool:
@@ -114,5 +115,5 @@ def are_strings(found: object) -> bool:
 
 def _number(value: object, count: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < count:
-        raise DataError("That is no longer here: it was taken away meanwhile.")
+        raise DataError(GONE)
     return value

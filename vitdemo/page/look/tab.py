@@ -1,6 +1,6 @@
 """What the Look tab holds and answers: the picture, the model, the layer, and its sections."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from html import escape
@@ -9,6 +9,7 @@ import gradio as gr
 from gradio.components import Component
 from PIL import Image
 
+from vitdemo.cache import as_key
 from vitdemo.class_maps import first_map
 from vitdemo.errors import ImageError, VitdemoError
 from vitdemo.page.components.answers import Answers, PictureAnswers
@@ -183,10 +184,10 @@ class Look(Sections):
         answered = self.answers(image, image.info.get(picture.TRUE_CLASS))
         return [gr.skip(), gr.skip(), *answered, *chosen]
 
-    def answers(self, image: Image.Image, label: str | None) -> tuple[PictureAnswers, list]:
+    def answers(self, image: Image.Image, label: str | None) -> tuple[PictureAnswers, Hashable]:
         """The values of `answered` and `answering`."""
         asked = self.workbench.answering()
-        return PictureAnswers(*self.workbench.answers(image), label), asked
+        return PictureAnswers(*self.workbench.answers(image, asked), label), as_key(asked)
 
     def refused(self, sentence: str) -> list:
         """The sentence in the picture's place; all else stays."""
@@ -305,11 +306,11 @@ class Look(Sections):
         read = listen(restore, self.section, restored, js=first, **last)
         return read.success(answer, asking, self.everything, js=first, **ASKED)
 
-    def renewed(self, name: str | None, answering: list | None, others: int) -> tuple:
+    def renewed(self, name: str | None, answering: Hashable, others: int) -> tuple:
         """The models that there are by now; `others` goes up where they are not those whose answers
         are shown."""
         update, _ = renewed_runs(self.workbench.explained_runs(), name)
-        changed = answering is not None and answering != self.workbench.answering()
+        changed = answering is not None and answering != as_key(self.workbench.answering())
         return update, others + 1 if changed else gr.skip()
 
     def offered(self) -> Offered:
