@@ -3,10 +3,17 @@
 import math
 
 import torch
-from timm.optim import create_optimizer_v2
+from timm.optim import OptimInfo, create_optimizer_v2
+from timm.optim._optim_factory import default_registry
 from torch import nn
 
 from vitdemo.recipes import Recipe
+from vitdemo.training.muon import COEFFICIENTS, BatchedMuon
+
+BATCHED_MUON = "batchedmuon"  # a name of our own in timm's registry
+default_registry.register(
+    OptimInfo(name=BATCHED_MUON, opt_class=BatchedMuon, has_momentum=True, has_betas=True)
+)
 
 
 def learning_rate_factor(recipe: Recipe, epoch: float, total: float) -> float:
@@ -30,7 +37,7 @@ def build_optimizer(
     model: nn.Module, recipe: Recipe, learning_rate: float, layer_decay: float
 ) -> torch.optim.Optimizer:
     """timm's optimizer over parameter groups: no decay on biases, norms, class token, positions."""
-    kind = recipe.optimizer
+    kind, device = recipe.optimizer, next(model.parameters()).device
     options = {
         "adamw": {"betas": recipe.betas, "fused": True},
         "adam": {"betas": recipe.betas, "fused": True},
@@ -39,15 +46,18 @@ def build_optimizer(
         "muon": {
             "momentum": recipe.momentum,
             "nesterov": True,
+            "ns_coefficients": COEFFICIENTS,
             "fallback_list": ("head*", "fc*", "encoder.head*", "decoder_pred*"),
             "fallback_no_weight_decay": True,
         },
     }[kind]
-    if kind in ("adamw", "adam") and next(model.parameters()).device.type == "mps":
+    if kind in ("adamw", "adam") and device.type == "mps":
         options.pop("fused")
+    # On the CPU, batches of matrices are slower than one matrix at a time (benchmarks/LOG.md).
+    batched = kind == "muon" and device.type == "cuda"
     return create_optimizer_v2(
         model,
-        opt=kind,
+        opt=BATCHED_MUON if batched else kind,
         lr=learning_rate,
         weight_decay=recipe.weight_decay,
         layer_decay=layer_decay if layer_decay < 1 else None,
