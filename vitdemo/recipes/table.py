@@ -192,6 +192,21 @@ RECIPES: dict[str, dict] = {
         "patch_dropout": 0.5,
         "whole_epochs": 6,
     },
+    "vit-speedrun": {
+        "base": "vit-conv-stem-cpu",
+        "summary": "a ViT with a conv stem that trains in about 75 seconds on one H100",
+        "note": "No teacher, no pretraining. Three seeds: 93.93, 93.63 and 93.70 % test accuracy "
+        "on CIFAR-10. The epochs took 70 to 81 seconds with --compile reduce-overhead on one H100, "
+        "2026-11-27. Only the curves and predictions of these runs are included.",
+        "epochs": 110,
+        "batch_size": 1024,
+        "learning_rate": 5e-3,
+        "warmup_epochs": 2,
+        "whole_epochs": 14,
+        "mixup": 0.2,
+        "cutmix": 1.0,
+        "unmixed_epochs": 6,
+    },
     "vit-best-masked": {
         "summary": "vit-best's model without labels, as a masked autoencoder; where it begins",
         "model": vit(192, 9, 6, init="mimetic"),
@@ -311,7 +326,8 @@ RECIPES: dict[str, dict] = {
     "vit-nine-blocks": {
         "summary": "nine blocks with RandAugment, dropout and Adam",
         "model": vit(192, 9, 8, drop_rate=0.1),
-        "note": "86.39 % reported elsewhere. Not measured here yet.",
+        "note": "86.39 % published. Here: 85.43 % test accuracy on CIFAR-10, 6 minutes of epochs "
+        "on one H100 that also trained two other models, 2026-11-27.",
         "epochs": 100,
         "optimizer": "adam",
         "weight_decay": 0.0,
@@ -387,7 +403,8 @@ RECIPES: dict[str, dict] = {
     "resnet18": {
         "summary": "a ResNet-18: SGD with Nesterov momentum, cutout",
         "model": ModelSpec("resnet18"),
-        "note": "He et al. 2016 with DeVries & Taylor's cutout. Not measured here yet.",
+        "note": "He et al. 2016 with DeVries & Taylor's cutout. 94.57 % test accuracy on CIFAR-10, "
+        "2 minutes of epochs on one H100 that also trained two other models, 2026-11-27.",
         "epochs": 60,
         "batch_size": 512,
         "optimizer": "sgd",
