@@ -1,7 +1,7 @@
-"""Start the page: `python app.py`, then open the address that it prints.
+"""Start the page: run `python app.py`, then open the printed address.
 
-Without arguments it shows the models that ship and those in `runs/`, on CUDA, MPS or CPU, and
-honours gradio's own environment variables (GRADIO_SERVER_PORT, GRADIO_SERVER_NAME, ...).
+Without arguments, the page shows the included models and all runs in `runs/`, on CUDA, MPS or the
+CPU. gradio's environment variables (GRADIO_SERVER_PORT, GRADIO_SERVER_NAME, ...) work too.
 """
 
 import argparse
@@ -77,22 +77,21 @@ def serves_this_machine_alone(args: argparse.Namespace) -> bool:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="app.py", description="See how a ViT learns and looks.")
+    parser = argparse.ArgumentParser(prog="app.py", description="Start the vitdemo web page.")
     parser.add_argument(
         "--runs",
         type=Path,
         action="append",
         metavar="DIR",
-        help="a folder of run folders; may be given more than once (default: assets/runs and runs)",
+        help="folder that contains run folders; repeatable (default: assets/runs and runs)",
     )
     parser.add_argument(
         "--model",
         action="append",
         default=[],
         metavar="timm:NAME[=FILE]",
-        help="a Vision Transformer of timm's to show as well, with its pretrained weights "
-        "(downloaded, or from a local FILE); may be given more than once (VITDEMO_MODELS: names "
-        "with commas between them)",
+        help="also show this pretrained Vision Transformer of timm, with downloaded weights or "
+        "those in FILE; repeatable (the variable VITDEMO_MODELS takes names separated by commas)",
     )
     parser.add_argument(
         "--lessons",
@@ -100,18 +99,30 @@ def build_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="DIR",
-        help="a folder of lessons of your own (see docs/teaching.md); may be given more than once",
+        help="folder with lessons of your own (see docs/teaching.md); repeatable",
     )
-    parser.add_argument("--data", type=Path, help="the data set's folder (default: data)")
-    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
-    parser.add_argument("--port", type=int, help="default: GRADIO_SERVER_PORT, or 7860 and up")
-    parser.add_argument("--host", help="0.0.0.0 serves the whole network (default: this machine)")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="folder of the dataset (default: data)"
+    )
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu (default: auto)")
+    parser.add_argument(
+        "--port",
+        type=int,
+        help="port to listen on (default: GRADIO_SERVER_PORT, or the first free port from 7860 on)",
+    )
+    parser.add_argument(
+        "--host",
+        help="address to listen on (default: 127.0.0.1, this computer only; 0.0.0.0: all computers "
+        "on the network)",
+    )
     parser.add_argument(
         "--allow-training",
         action="store_true",
-        help="let everyone who opens the page train in it (default: this machine's own page alone)",
+        help="let all users start training runs in the page (default: only users of this computer)",
     )
-    parser.add_argument("--share", action="store_true", help="a public link through gradio.live")
+    parser.add_argument(
+        "--share", action="store_true", help="create a public link through gradio.live"
+    )
     return parser
 
 

@@ -1,19 +1,19 @@
-"""Train a recipe, go on with one, evaluate a run, or fetch the data.
+"""Train a recipe, resume or evaluate a run, write a report, or download CIFAR-10.
 
     python train.py --list
     python train.py vit-small-cpu
     python train.py vit-small-cpu --resume
-    python train.py vit-small-cpu --resume --epochs 8   # with another end than it was begun with
-    python train.py vit-plain --minutes 8.5         # stops between epochs, to be resumed
-    python train.py first-steps --keep-after 3      # ends there, and tests what it has learnt
-    python train.py vit-best-masked                 # without labels; then start from it:
+    python train.py vit-small-cpu --resume --epochs 8   # resume, but train 8 epochs in total
+    python train.py vit-plain --minutes 8.5         # stop between epochs; continue with --resume
+    python train.py first-steps --keep-after 3      # stop after 3 minutes and evaluate the model
+    python train.py vit-best-masked                 # self-supervised pretraining, then:
     python train.py vit-best --weights runs/vit-best-masked/model.safetensors
-    torchrun --nproc_per_node=4 train.py vit-plain  # four GPUs share each batch
+    torchrun --nproc_per_node=4 train.py vit-plain  # split each batch over four GPUs
     python train.py evaluate runs/vit-small-cpu
     python train.py report runs/vit-small-cpu --out report.html
     python train.py download
 
-A training writes a run folder (see `vitdemo/runs`), which the page shows while it grows.
+A training run writes a run folder (see `vitdemo/runs`). The page shows it while it trains.
 """
 
 import argparse
@@ -35,6 +35,7 @@ from vitdemo.errors import PretrainingError, RecipeError, RunError, VitdemoError
 from vitdemo.metrics import accuracy
 from vitdemo.models import build_model
 from vitdemo.recipes import RECIPES, Recipe, get_recipe, smoke_recipe
+from vitdemo.recipes.help import MODEL_HELP, RECIPE_HELP
 from vitdemo.runs.evaluate import check_classes, evaluation_of, validation_of
 from vitdemo.runs.origin import check_unseen, knows, source_of, started_from, teacher_of
 from vitdemo.runs.resume import continue_folder, recipe_to_resume, resumable
@@ -104,48 +105,74 @@ def build_parser() -> argparse.ArgumentParser:
         prog="train.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = "`evaluate`, `report` or `download`"
-    parser.add_argument("recipe", nargs="?", help=f"a recipe's name, {commands}")
+    parser.add_argument("recipe", nargs="?", help=f"name of a recipe, or {commands}")
     parser.add_argument(
-        "runs", nargs="*", type=Path, help="the run folder to `evaluate`, or those to `report` on"
+        "runs", nargs="*", type=Path, help="run folder to `evaluate`, or run folders to `report` on"
     )
-    parser.add_argument("--list", action="store_true", help="print the recipes and leave")
-    parser.add_argument("--data", type=Path, help="CIFAR-10's folder, or one with train/ and test/")
+    parser.add_argument("--list", action="store_true", help="list the recipes and exit")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="folder of CIFAR-10, or of your own images in train/ and test/ (default: data)",
+    )
     parser.add_argument(
         "--out",
         type=Path,
-        help="the run folder (default: runs/RECIPE); the file of a report (default: report.html)",
+        help="run folder (default: runs/RECIPE); for a report, its file (default: report.html)",
     )
-    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
-    parser.add_argument("--threads", type=int, default=0, help="CPU threads (default: all cores)")
-    parser.add_argument("--weights", type=Path, help="file of the weights to start from")
-    parser.add_argument("--resume", action="store_true", help="go on with the run in --out")
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu (default: auto)")
     parser.add_argument(
-        "--minutes", type=float, help="stop, to be resumed, before an epoch that would end later"
+        "--threads", type=int, default=0, help="number of CPU threads (default: one per core)"
+    )
+    parser.add_argument(
+        "--weights", type=Path, metavar="FILE", help="file with the weights to start from"
+    )
+    parser.add_argument("--resume", action="store_true", help="continue the run in --out")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        help="stop after the last epoch that fits into this time; continue with --resume",
     )
     parser.add_argument(
         "--keep-after",
         type=float,
         default=0.0,
         metavar="MINUTES",
-        help="then end after the step, keep and test what there is; SIGUSR1 asks for it at once",
+        help="stop after this time, save the model and evaluate it; the signal SIGUSR1 does the "
+        "same at once",
     )
     parser.add_argument(
-        "--compile", default="auto", help="auto (on CUDA), off, default, reduce-overhead, ..."
+        "--compile",
+        default="auto",
+        metavar="MODE",
+        help="mode of torch.compile: auto (only on CUDA), off, default, reduce-overhead or "
+        "max-autotune (default: auto)",
     )
-    parser.add_argument("--no-compile", dest="compile", action="store_const", const="off")
-    parser.add_argument("--smoke", action="store_true", help="seconds, on synthetic pictures")
-    parser.add_argument("--image-size", type=int, help="side of the model's input in pixels")
-    group = parser.add_argument_group("fields of the recipe, in place of its own values")
+    parser.add_argument(
+        "--no-compile",
+        dest="compile",
+        action="store_const",
+        const="off",
+        help="the same as --compile off",
+    )
+    parser.add_argument(
+        "--smoke", action="store_true", help="run a quick check on synthetic images"
+    )
+    parser.add_argument("--image-size", type=int, help="side of the model input in pixels")
+    group = parser.add_argument_group("settings of the recipe (default: the recipe's own value)")
     for field in TUNABLE:
         option = "--" + field.name.replace("_", "-")
         kind = {"type": field.type, "metavar": "VALUE"}
         if field.type is bool:
             kind = {"action": argparse.BooleanOptionalAction, "default": None}
-        group.add_argument(option, dest=f"set_{field.name}", **kind)
-    group = parser.add_argument_group("options of the model, in place of the recipe's")
+        group.add_argument(option, dest=f"set_{field.name}", help=RECIPE_HELP[field.name], **kind)
+    group = parser.add_argument_group("settings of a ViT from scratch (default: the recipe's)")
     for name, kind in SIZES.items():
         option = "--" + name.replace("_", "-")
-        group.add_argument(option, dest=f"set_{name}", type=kind, metavar="VALUE")
+        group.add_argument(
+            option, dest=f"set_{name}", type=kind, metavar="VALUE", help=MODEL_HELP[name]
+        )
     return parser
 
 

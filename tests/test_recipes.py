@@ -5,9 +5,11 @@ from dataclasses import asdict
 
 import pytest
 
+import train
 from vitdemo.errors import RecipeError
 from vitdemo.models import ModelSpec, build_model, count_parameters
 from vitdemo.recipes import RECIPES, Recipe
+from vitdemo.recipes.help import MODEL_HELP, RECIPE_HELP
 
 MODEL = ModelSpec("resnet18")
 
@@ -79,3 +81,10 @@ def test_every_recipe_says_what_was_measured_and_when():
     for recipe in RECIPES.values():
         dated = re.search(r"\b20\d\d-\d\d-\d\d\b", recipe.note)
         assert ("Not measured here yet." in recipe.note) != bool(dated), recipe.name
+
+
+def test_every_option_has_a_help_text():
+    parser = train.build_parser()
+    assert [action.dest for action in parser._actions if not action.help] == []
+    assert set(RECIPE_HELP) == {field.name for field in train.TUNABLE}
+    assert set(MODEL_HELP) == set(train.SIZES)

@@ -1,0 +1,51 @@
+"""One help text per option of a recipe and of its model, for `train.py --help`."""
+
+RECIPE_HELP: dict[str, str] = {
+    "pretrained": "start from pretrained weights: timm's, or those in --weights",
+    "epochs": "epochs that train the whole model, after --head-epochs",
+    "batch_size": "images per optimizer step, over all processes",
+    "optimizer": "adamw, adam, sgd or muon",
+    "learning_rate": "peak learning rate",
+    "weight_decay": "weight decay of weight matrices; 0: off",
+    "momentum": "momentum of sgd and muon",
+    "warmup_epochs": "epochs in which the learning rate rises linearly from 0",
+    "schedule": "cosine, linear, constant or one-cycle",
+    "layer_decay": "factor on the learning rate per layer below the classifier head; 1: off",
+    "clip_norm": "maximum gradient norm; 0: off",
+    "head_epochs": "epochs of a first stage that trains the classifier head only",
+    "head_learning_rate": "peak learning rate of the first stage",
+    "flip": "flip images horizontally at random",
+    "alternating_flip": "flip each image in every other epoch instead of at random",
+    "crop_padding": "maximum shift of a random crop, in pixels of the dataset; 0: off",
+    "policy": "augmentation policy: none, trivial (TrivialAugment), rand (RandAugment) or auto "
+    "(AutoAugment)",
+    "erasing": "probability of random erasing",
+    "cutout": "side of the square that Cutout masks, in pixels; 0: off",
+    "mixup": "alpha of MixUp; 0: off",
+    "cutmix": "alpha of CutMix; 0: off",
+    "unmixed_epochs": "last epochs without MixUp and CutMix",
+    "label_smoothing": "label smoothing, from 0 to below 1",
+    "patch_dropout": "fraction of the patches of each image that are dropped in training",
+    "whole_epochs": "last epochs without patch dropout",
+    "teacher": "run folder of the teacher model for distillation; empty: off",
+    "teacher_share": "distillation weight: fraction of the target that the teacher predicts",
+    "mask_ratio": "fraction of hidden patches in self-supervised pretraining (masked autoencoder); "
+    "0: supervised training",
+    "ema_decay": "decay of the exponential moving average of the weights; 0: off",
+    "patience": "stop after this many epochs without a lower validation loss; 0: never",
+    "keep": "epochs whose weights are saved in the run folder, for example 1,2,4,8",
+    "validation_share": "fraction of the training set that is held out for validation",
+    "train_pictures": "number of training images, a stratified subset; 0: all",
+    "shuffled_labels": "shuffle the training labels (a run that fails on purpose)",
+    "seed": "random seed of the weights, the validation split and the augmentation",
+}
+
+MODEL_HELP: dict[str, str] = {
+    "patch_size": "side of a patch in pixels",
+    "embed_dim": "width: dimension of a token, a multiple of --num-heads",
+    "depth": "number of layers",
+    "num_heads": "attention heads per layer",
+    "pos_embed": "position embedding: learn or none",
+    "global_pool": "input of the classifier head: token (class token) or avg (mean of the patches)",
+    "init": "initialisation: default or mimetic",
+}
