@@ -6,8 +6,8 @@
     python train.py vit-small-cpu --resume --epochs 8   # resume, but train 8 epochs in total
     python train.py vit-plain --minutes 8.5         # stop between epochs; continue with --resume
     python train.py first-steps --keep-after 3      # stop after 3 minutes and evaluate the model
-    python train.py vit-best-masked                 # self-supervised pretraining, then:
-    python train.py vit-best --weights runs/vit-best-masked/model.safetensors
+    python train.py vit-scratch-masked                 # self-supervised pretraining, then:
+    python train.py vit-scratch --weights runs/vit-scratch-masked/model.safetensors
     torchrun --nproc_per_node=4 train.py vit-plain  # split each batch over four GPUs
     python train.py evaluate runs/vit-small-cpu
     python train.py report runs/vit-small-cpu --out report.html

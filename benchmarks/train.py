@@ -1,7 +1,7 @@
 """How fast recipes train, how much of the machine they use, and how long they took to 90 and 94 %.
 
     python benchmarks/train.py                                   # a few epochs of four recipes
-    python benchmarks/train.py vit-best --batch-size 2048 --compile reduce-overhead
+    python benchmarks/train.py vit-scratch --batch-size 2048 --compile reduce-overhead
     python benchmarks/train.py --usual vit-small-cpu             # beside the usual loop, on the CPU
     python benchmarks/train.py --runs runs                       # the times of finished runs alone
 
@@ -36,8 +36,8 @@ from vitdemo.training import Preprocessing, autocast_helps, pick_device  # noqa:
 from vitdemo.training.devices import keep_memory  # noqa: E402
 from vitdemo.training.pretraining import make_trainer  # noqa: E402
 
-USUAL = ("vit-plain", "vit-scratch-cpu", "conv-baseline")  # beside the usual loop
-RECIPES = ("vit-plain", "vit-best", "vit-conv-stem", "resnet18")
+USUAL = ("vit-plain", "vit-scratch-cpu", "conv-baseline-cpu")  # beside the usual loop
+RECIPES = ("vit-plain", "vit-scratch", "vit-conv-stem", "resnet18")
 TARGETS = (0.90, 0.94)
 
 

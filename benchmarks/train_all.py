@@ -1,6 +1,6 @@
 """Train several recipes within a given time, and go on with them the next time.
 
-    python benchmarks/train_all.py conv-augmented resnet18 --minutes 8.5
+    python benchmarks/train_all.py conv-baseline resnet18 --minutes 8.5
     python benchmarks/train_all.py vit-plain vit-plain-ema vit-plain-mixed --minutes 8.5 --at-once 3
 
 Each recipe is a `train.py` of its own, in the order given: those that are finished are left

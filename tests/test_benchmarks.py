@@ -45,7 +45,7 @@ def test_the_usual_loop_is_timed_beside_ours(monkeypatch, capsys):
 
 
 def test_both_sides_leave_out_what_one_of_them_lacks():
-    recipe = usual.comparable(RECIPES["vit-best"])
+    recipe = usual.comparable(RECIPES["vit-scratch"])
     assert (recipe.mixup, recipe.cutmix, recipe.teacher) == (0, 0, "")
     assert recipe.policy == "auto"
     with pytest.raises(ValueError, match="'vit-small-masked' trains without labels"):
@@ -111,8 +111,8 @@ def test_a_training_without_labels_is_finished_with_its_weights(tmp_path, ratio,
 
 
 def test_nothing_is_begun_without_time(tmp_path, capsys):
-    assert train_all.main(["vit-best", "--minutes", "0.1", "--runs", str(tmp_path)]) == 1
-    assert "vit-best: not begun" in capsys.readouterr().out
+    assert train_all.main(["vit-scratch", "--minutes", "0.1", "--runs", str(tmp_path)]) == 1
+    assert "vit-scratch: not begun" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("module", [train, train_all, usual])

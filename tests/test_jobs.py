@@ -293,7 +293,7 @@ def test_bad_values_never_get_near_a_command_line(jobs, name, value, words):
 
 
 def test_strange_presets_names_and_folders_are_refused(jobs, tmp_path):
-    for preset in ("vit-best", None, ["first-steps"], "../x"):
+    for preset in ("vit-scratch", None, ["first-steps"], "../x"):
         with pytest.raises(JobError, match="no such recipe"):
             jobs.start(preset, {})
     stranger = tmp_path / "runs" / "mine"

@@ -1,16 +1,19 @@
 """Recipes: each can be trained, and differs from the next in what its name says alone."""
 
+import json
 import re
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
 import train
 from vitdemo.errors import RecipeError
 from vitdemo.models import ModelSpec, build_model, count_parameters
-from vitdemo.recipes import RECIPES, Recipe
+from vitdemo.recipes import ALIASES, RECIPES, Recipe, get_recipe
 from vitdemo.recipes.help import MODEL_HELP, RECIPE_HELP
 
+ROOT = Path(__file__).parents[1]
 MODEL = ModelSpec("resnet18")
 
 ABLATION = {
@@ -48,7 +51,7 @@ def test_an_ablation_changes_one_part_of_its_base(base, ablation):
     assert {change: changed(f"{base}-{change}", base) for change in ablation} == ablation
 
 
-@pytest.mark.parametrize("name", ["vit-best", "vit-conv-stem"])
+@pytest.mark.parametrize("name", ["vit-scratch", "vit-conv-stem"])
 def test_the_best_scratch_models_stay_small_and_end_unmixed(name):
     recipe = RECIPES[name]
     assert count_parameters(build_model(recipe.model, 10)) <= 5.5e6
@@ -88,3 +91,18 @@ def test_every_option_has_a_help_text():
     assert [action.dest for action in parser._actions if not action.help] == []
     assert set(RECIPE_HELP) == {field.name for field in train.TUNABLE}
     assert set(MODEL_HELP) == set(train.SIZES)
+
+
+def test_former_names_of_recipes_still_work():
+    for former, name in ALIASES.items():
+        assert former not in RECIPES
+        assert get_recipe(former) == RECIPES[name]
+
+
+def test_an_included_model_has_the_name_of_its_recipe():
+    for name in ("finetune-deit-tiny", "vit-scratch", "conv-baseline", "vit-conv-stem"):
+        config = json.loads((ROOT / "assets" / "runs" / name / "config.json").read_text())
+        assert config["recipe"]["name"] == name
+        trained, recipe = config["recipe"], json.loads(json.dumps(asdict(RECIPES[name])))
+        same = set(recipe) - {"summary", "note", "keep"}
+        assert {k: trained.get(k, recipe[k]) for k in same} == {k: recipe[k] for k in same}

@@ -157,9 +157,26 @@ def _build(entries: Mapping[str, Mapping]) -> dict[str, Recipe]:
 
 RECIPES: dict[str, Recipe] = _build(table.RECIPES)
 
+# Former names of recipes, in old run folders and commands.
+ALIASES = {
+    "conv-augmented": "conv-baseline",
+    "finetune-deit-tiny-224": "finetune-deit-tiny",
+    "vit-best": "vit-scratch",
+    "vit-best-masked": "vit-scratch-masked",
+}
+
+
+def current_name(name: str) -> str:
+    """Return today's name of a recipe that was renamed, and any other name unchanged."""
+    return ALIASES.get(name, name)
+
 
 def get_recipe(name: str, **changes) -> Recipe:
-    """The recipe `name`, with fields replaced. Raises `RecipeError` naming the choices."""
+    """Return the recipe `name` with some fields replaced; `name` may be a former name.
+
+    Raises `RecipeError`, which lists all recipes, if there is none of this name.
+    """
+    name = current_name(name)
     if name not in RECIPES:
         raise RecipeError(f"Unknown recipe '{name}': choose one of {', '.join(RECIPES)}.")
     return replace(RECIPES[name], **changes)

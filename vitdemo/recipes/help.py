@@ -47,5 +47,5 @@ MODEL_HELP: dict[str, str] = {
     "num_heads": "attention heads per layer",
     "pos_embed": "position embedding: learn or none",
     "global_pool": "input of the classifier head: token (class token) or avg (mean of the patches)",
-    "init": "initialisation: default or mimetic",
+    "init": "initialisation: trunc_normal (std 0.02) or mimetic",
 }

@@ -168,7 +168,7 @@ RECIPES: dict[str, dict] = {
         "al. 2015; Touvron et al. 2021 teach a ViT by a convolutional network), which was itself "
         "trained on CIFAR-10 alone. 54 epochs, begun with 120: 91.66 % of CIFAR-10's test "
         "pictures; 108 minutes of epochs on two cores of an AMD EPYC (Turin) that had other work "
-        "too, 2026-11-25. 40 epochs at once: 91.32 %. vit-best ships.",
+        "too, 2026-11-25. 40 epochs at once: 91.32 %. vit-scratch ships.",
         "teacher": "assets/runs/conv-baseline",
         "label_smoothing": 0.0,
         "epochs": 48,
@@ -207,8 +207,8 @@ RECIPES: dict[str, dict] = {
         "cutmix": 1.0,
         "unmixed_epochs": 6,
     },
-    "vit-best-masked": {
-        "summary": "vit-best's model without labels, as a masked autoencoder; where it begins",
+    "vit-scratch-masked": {
+        "summary": "vit-scratch's model without labels, as a masked autoencoder; where it begins",
         "model": vit(192, 9, 6, init="mimetic"),
         "note": "He et al. 2022: three quarters of the patches hidden, flip and crop alone. 4 "
         "minutes of epochs on one H200 that had other trainings too, 2026-11-26. Its curve ships.",
@@ -220,8 +220,8 @@ RECIPES: dict[str, dict] = {
         "clip_norm": 1.0,
         "mask_ratio": 0.75,
     },
-    "vit-best": {
-        "base": "vit-best-masked",
+    "vit-scratch": {
+        "base": "vit-scratch-masked",
         "summary": "our best plain ViT from scratch, for a GPU: first without labels, then with "
         "the convolutional baseline as its teacher",
         "model": vit(192, 9, 6, drop_path_rate=0.1, init="mimetic"),
@@ -244,7 +244,7 @@ RECIPES: dict[str, dict] = {
         "ema_decay": 0.998,
     },
     "vit-conv-stem": {
-        "base": "vit-best",
+        "base": "vit-scratch",
         "summary": "our own ViT with two convolution-and-pool stages before the tokens, for a GPU: "
         "the convolutional baseline as its teacher",
         "model": vit(192, 6, 3, drop_path_rate=0.1, init="mimetic", stem="conv"),
@@ -358,14 +358,14 @@ RECIPES: dict[str, dict] = {
         "mixup": 0.8,
         "cutmix": 1.0,
     },
-    "conv-baseline": {
+    "conv-baseline-cpu": {
         "summary": "the convolutional baseline: a small network with frozen whitening, Muon, "
         "alternating flips",
         "model": ModelSpec("convnet", options={"widths": (64, 256, 256)}),
         "note": "After Jordan 2024 (airbench), of which 94.0 % is reported elsewhere after 8 "
         "epochs of 50,000 pictures, with six views of each test picture. One view here, and "
         "45,000 pictures: 93.07 % of CIFAR-10's test pictures; 70 minutes on two cores of an AMD "
-        "EPYC (Genoa) that had more other work than this, 2026-11-22. conv-augmented ships.",
+        "EPYC (Genoa) that had more other work than this, 2026-11-22. conv-baseline ships.",
         "epochs": 13,
         "batch_size": 512,
         "optimizer": "muon",
@@ -379,18 +379,18 @@ RECIPES: dict[str, dict] = {
         "label_smoothing": 0.2,
     },
     "conv-wide": {
-        "base": "conv-baseline",
-        "summary": "conv-baseline's network twice as wide, with Cutout, for longer",
+        "base": "conv-baseline-cpu",
+        "summary": "conv-baseline-cpu's network twice as wide, with Cutout, for longer",
         "model": ModelSpec("convnet", options={"widths": (128, 384, 384)}),
         "note": "Jordan's widths for 95.0 %, which is reported elsewhere after 15 epochs of 50,000 "
         "pictures, with six views of each test picture. One view here, and 45,000 pictures: "
         "94.09 % of CIFAR-10's test pictures, 46 minutes of epochs on two cores of an Intel Xeon "
-        "with AMX; with 18 epochs 93.86 %; 2026-11-24. conv-augmented ships.",
+        "with AMX; with 18 epochs 93.86 %; 2026-11-24. conv-baseline ships.",
         "epochs": 30,
         "crop_padding": 4,
         "cutout": 8,
     },
-    "conv-augmented": {
+    "conv-baseline": {
         "base": "conv-wide",
         "summary": "the convolutional baseline, for a GPU: frozen whitening, Muon, alternating "
         "flips, AutoAugment, Cutout",
@@ -427,7 +427,7 @@ RECIPES: dict[str, dict] = {
         "schedule": "one-cycle",
         "cutout": 0,
     },
-    "finetune-deit-tiny": {
+    "finetune-deit-tiny-128": {
         "summary": "DeiT-Tiny from ImageNet-1k, fine-tuned at 128 px",
         "model": timm("deit_tiny_patch16_224", 128),
         "note": "96.22 % of CIFAR-10's test pictures; 74 minutes on two cores of an AMD EPYC "
@@ -444,7 +444,7 @@ RECIPES: dict[str, dict] = {
         "ema_decay": 0.998,
     },
     "finetune-two-stage": {
-        "base": "finetune-deit-tiny",
+        "base": "finetune-deit-tiny-128",
         "summary": "DeiT-Tiny from ImageNet-1k at 96 px: the head first, then all, on 20,000 "
         "pictures",
         "model": timm("deit_tiny_patch16_224", 96),
@@ -459,8 +459,8 @@ RECIPES: dict[str, dict] = {
         "patience": 8,
         "train_pictures": 20_000,
     },
-    "finetune-deit-tiny-224": {
-        "base": "finetune-deit-tiny",
+    "finetune-deit-tiny": {
+        "base": "finetune-deit-tiny-128",
         "summary": "DeiT-Tiny from ImageNet-1k, fine-tuned at its own 224 px, for a GPU",
         "model": timm("deit_tiny_patch16_224", 224),
         "note": "97.67 % of CIFAR-10's test pictures, 287 seconds of epochs on one H200 that had "
@@ -480,7 +480,7 @@ RECIPES: dict[str, dict] = {
         "whole_epochs": 9,
     },
     "own-classes": {
-        "base": "finetune-deit-tiny",
+        "base": "finetune-deit-tiny-128",
         "summary": "all of a fine-tuned DeiT-Tiny on a person's own few pictures",
         "model": timm("deit_tiny_patch16_224", 224),
         "note": "What 'Train all of it' in the tab 'Your classes' starts, from a run's weights. "
@@ -494,7 +494,7 @@ RECIPES: dict[str, dict] = {
         "validation_share": 0.2,
     },
     "finetune-vit-small": {
-        "base": "finetune-deit-tiny",
+        "base": "finetune-deit-tiny-128",
         "summary": "ViT-S/16 from ImageNet-21k, fine-tuned at 224 px, for a GPU",
         "model": timm("vit_small_patch16_224", 224),
         "note": "98.4 to 98.8 % reported elsewhere after 3 epochs. Not measured here yet.",

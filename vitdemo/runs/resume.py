@@ -8,7 +8,7 @@ from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.models import ModelSpec
 from vitdemo.models.vit import VisionTransformer
-from vitdemo.recipes import Recipe, get_recipe
+from vitdemo.recipes import Recipe, current_name, get_recipe
 from vitdemo.runs.steps import cut_steps
 from vitdemo.runs.writer import made_with
 from vitdemo.training import Trainer
@@ -22,7 +22,7 @@ def recipe_to_resume(folder: Path, name: str, **given) -> Recipe:
     `epochs`: the schedule ends where they do.
     """
     saved = read_recipe(folder)
-    if saved.name != get_recipe(name).name:
+    if current_name(saved.name) != get_recipe(name).name:
         raise RunError(
             f"'{folder}' was trained with the recipe '{saved.name}', not '{name}': resume that "
             "one, or choose another --out."

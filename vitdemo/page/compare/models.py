@@ -19,6 +19,7 @@ from vitdemo.metrics import DASH
 from vitdemo.metrics.calibration import reliability
 from vitdemo.metrics.learning import epoch_count
 from vitdemo.metrics.tested_runs import ClassTable, class_table
+from vitdemo.recipes import current_name
 from vitdemo.runs import WEIGHTS, Evaluation, Run
 from vitdemo.runs.provenance import device_name
 from vitdemo.workbench import Workbench
@@ -108,7 +109,7 @@ REPORTED: dict[str, tuple[Reported, ...]] = {  # by recipe
     "vit-tiny-regularised": (
         Reported("86.70", "192/12/3, TrivialAugment, MixUp, CutMix, 100 epochs", _STUDENTS),
     ),
-    "vit-best": (
+    "vit-scratch": (
         Reported(
             "93.58", "192/9/12, no extra data, 100 epochs of 3 views", "aanna0701/SPT_LSA_ViT"
         ),
@@ -121,16 +122,17 @@ REPORTED: dict[str, tuple[Reported, ...]] = {  # by recipe
     ),
     "vit-conv-stem": _CCT,
     "vit-conv-stem-cpu": _CCT,
-    "conv-baseline": (_AIRBENCH, _RESNET),
+    "vit-speedrun": _CCT,
+    "conv-baseline-cpu": (_AIRBENCH, _RESNET),
     "conv-wide": (_AIRBENCH_WIDE, _RESNET),
-    "conv-augmented": (_AIRBENCH_WIDE, _RESNET),
+    "conv-baseline": (_AIRBENCH_WIDE, _RESNET),
     "resnet18": (_RESNET,),
     "resnet18-cpu": (_RESNET,),
     "finetune-two-stage": (Reported("94.98", "ViT-S/8 at 32 px, 20,000 pictures", _STUDENTS),),
     "vit-small-pretrained": (_VIT_CIFAR,),
     "vit-scratch-cpu": (_VIT_CIFAR,),
+    "finetune-deit-tiny-128": (_VIT_SMALL,),
     "finetune-deit-tiny": (_VIT_SMALL,),
-    "finetune-deit-tiny-224": (_VIT_SMALL,),
     "finetune-vit-small": (_VIT_SMALL,),
 }
 
@@ -165,7 +167,7 @@ def _row(workbench: Workbench, run: Run) -> ModelRow:
     path = run.path / WEIGHTS
     return ModelRow(
         name=run.name,
-        recipe=str(run.config["recipe"].get("name", DASH)),
+        recipe=current_name(str(run.config["recipe"].get("name", DASH))),
         parameters=run.config.get("parameters"),
         macs=run.config.get("macs"),
         file_bytes=path.stat().st_size if path.is_file() else None,

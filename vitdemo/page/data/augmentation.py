@@ -25,7 +25,7 @@ from vitdemo.page.kit import HIDDEN
 from vitdemo.page.look.tab import Look
 from vitdemo.page.sections import Sections
 from vitdemo.photos import example_files, name_of
-from vitdemo.recipes import RECIPES, Recipe, get_recipe
+from vitdemo.recipes import RECIPES, Recipe, current_name, get_recipe
 from vitdemo.runs import Run
 from vitdemo.training import augment
 from vitdemo.workbench import Workbench
@@ -66,7 +66,8 @@ def build(sections: Sections, workbench: Workbench, look: Look) -> None:
 
 def first_of(runs: list[Run]) -> list[str]:
     """All recipes by name: those of the `runs` first, and of these one that changes pictures."""
-    own = [name for run in runs if (name := run.config["recipe"].get("name")) in RECIPES]
+    named = [current_name(str(run.config["recipe"].get("name"))) for run in runs]
+    own = [name for name in named if name in RECIPES]
     own.sort(key=lambda name: RECIPES[name].policy == "none")
     return list(dict.fromkeys([*own, WHERE_NONE_IS, *RECIPES]))
 

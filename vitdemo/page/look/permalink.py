@@ -1,6 +1,6 @@
 """The page's address holds what is chosen in Look: model, layer, settings, section, test picture.
 
-`?model=vit-best&layer=4&section=heads&picture=test:17` opens just that. The browser alone writes
+`?model=vit-scratch&layer=4&section=heads&picture=test:17` opens just that. The browser alone writes
 the address; what it holds is checked here like any other input of a stranger, but for what the
 attention component alone needs (head, token, direction, ...), which its script reads and checks.
 """

@@ -1,6 +1,6 @@
 """The section "Side by side" of Look: several models on one picture, under the same controls.
 
-side_by_side(workbench, ["vit-best", "resnet18"], image, depth=0.5, kind="attention")
+side_by_side(workbench, ["vit-scratch", "resnet18"], image, depth=0.5, kind="attention")
 """
 
 from collections.abc import Sequence
