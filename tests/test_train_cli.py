@@ -22,7 +22,7 @@ from tests.conftest import TINY, train_py, write_pictures
 from tests.serving import fork, free_port
 from vitdemo import runs, training
 from vitdemo.data import synthetic
-from vitdemo.recipes import RECIPES, smoke_recipe
+from vitdemo.recipes import ALIASES, RECIPES, smoke_recipe
 from vitdemo.runs import writer
 from vitdemo.runs.steps import STEPS
 from vitdemo.training import STEPS_BETWEEN, Processes, bar
@@ -438,6 +438,15 @@ def test_a_run_out_of_minutes_can_be_gone_on_with(cli, smoke, tmp_path, tiny_run
     config = runs.read_config(shorter)
     assert config["recipe"]["epochs"] == 2
     assert [leg["epochs_before"] for leg in config["resumed"]] == [3]
+
+
+@pytest.mark.parametrize("typed", ["tiny", "old-tiny"])
+def test_a_run_of_a_renamed_recipe_resumes_under_both_names(cli, run_copy, monkeypatch, typed):
+    monkeypatch.setitem(ALIASES, "old-tiny", "tiny")
+    config = runs.read_config(run_copy)
+    config["recipe"]["name"] = "old-tiny"
+    runs.write_config(run_copy, config)
+    assert cli(typed, "--resume", "--smoke", "--out", run_copy)[0] == 0
 
 
 def test_resume_of_a_finished_run_only_writes_what_is_missing(cli, run_copy, tiny_run):
