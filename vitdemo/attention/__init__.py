@@ -256,16 +256,21 @@ def _embed(model: nn.Module, images: Tensor) -> Tensor:
 
 
 def _step(
-    block: nn.Module, x: Tensor, keep: Tensor | None = None, instead: Tensor | None = None
+    block: nn.Module,
+    x: Tensor,
+    keep: Tensor | None = None,
+    instead: Tensor | None = None,
+    barred: Tensor | None = None,
 ) -> tuple[Tensor, ...]:
-    """Tokens (B, N, D) to those after one block, its attention (B, H, N, N), and the normed tokens
-    (B, N, D) that enter the attention.
+    """Run one block on tokens (B, N, D).
 
-    `keep` (B, H) multiplies what each head hands on: where it is 0 the head is off, and hands on
-    `instead` (H, N or 1, D/H), or nothing.
+    Returns the block's output (B, N, D), its attention (B, H, N, N), and the normed tokens
+    (B, N, D) that enter the attention. `keep` (B, H) multiplies the output of each head: where it
+    is 0 the head is off, and its output is `instead` (H, N or 1, D/H), or zeros. `barred` is as in
+    `_heads`.
     """
     features = block.norm1(x)
-    update, weights = _attend(block.attn, features, keep, instead)
+    update, weights = _attend(block.attn, features, keep, instead, barred)
     x = x + _part(block, "drop_path1", _part(block, "ls1", update))
     update = block.mlp(block.norm2(x))
     return x + _part(block, "drop_path2", _part(block, "ls2", update)), weights, features
@@ -280,10 +285,14 @@ def _answer(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def _attend(
-    attn: nn.Module, x: Tensor, keep: Tensor | None, instead: Tensor | None
+    attn: nn.Module,
+    x: Tensor,
+    keep: Tensor | None,
+    instead: Tensor | None,
+    barred: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Tokens (B, N, D) to the attention's update (B, N, D) and its weights (B, H, N, N)."""
-    x, weights = _heads(attn, x)
+    x, weights = _heads(attn, x, barred)
     if keep is not None:
         keep = keep[..., None, None].to(x.dtype)  # (B, H, 1, 1)
         x = x * keep if instead is None else x * keep + (1 - keep) * instead.to(x.dtype)
@@ -291,12 +300,19 @@ def _attend(
     return _part(attn, "proj_drop", attn.proj(x)), weights
 
 
-def _heads(attn: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Tokens (B, N, D) to what each head hands on (B, H, N, D/H), and its weights (B, H, N, N)."""
+def _heads(attn: nn.Module, x: Tensor, barred: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Return the heads' outputs (B, H, N, D/H) and weights (B, H, N, N) for tokens (B, N, D).
+
+    Where `barred`, a bool tensor that broadcasts to (B, H, N, N), is True, the weight is 0; the
+    other weights of the row still sum to one.
+    """
     q, k, v = _queries_keys_values(attn, x)
     # Fused kernels keep scores in float32 too; in half precision rows would not sum to one, and
     # scores beyond 65504 would be infinite.
-    weights = ((_widen(q) * attn.scale) @ _widen(k).mT).softmax(dim=-1)  # (B, H, N, N)
+    scores = (_widen(q) * attn.scale) @ _widen(k).mT  # (B, H, N, N)
+    if barred is not None:
+        scores = scores.masked_fill(barred, -math.inf)
+    weights = scores.softmax(dim=-1)
     return _part(attn, "attn_drop", weights.to(v.dtype)) @ v, weights
 
 

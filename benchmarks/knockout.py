@@ -1,0 +1,93 @@
+"""Attention knock-out of the class token: accuracy and probability, layer by layer, as Markdown.
+
+    python benchmarks/knockout.py [--runs DIR] [--data DIR] [--images 1000] [--only RUN ...]
+
+Needs the test set. For k = 0 to L, the special tokens (class, distillation, registers) cannot attend
+to any patch in layers 1 to k (`vitdemo.attention.knockout`); with --last, in the last k layers.
+Each row has the accuracy, the mean probability of the class that the whole model predicts, and the
+percentage of images whose predicted class stays the same. The images are the first ones of a
+stratified, seeded order. Models that predict from the mean of the patches are left out.
+`docs/attention.md` has the results.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.faithfulness import drawn  # noqa: E402
+from vitdemo import attention, data, runs  # noqa: E402
+from vitdemo.attention.knockout import bar_attention, bar_patches  # noqa: E402
+from vitdemo.errors import VitdemoError  # noqa: E402
+from vitdemo.models import is_vision_transformer  # noqa: E402
+from vitdemo.training import pick_device  # noqa: E402
+from vitdemo.workbench import Workbench  # noqa: E402
+
+BATCH = 50  # images at a time
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--images", type=int, default=1000)
+    parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
+    parser.add_argument("--last", action="store_true", help="the last k layers, not the first k")
+    parser.add_argument("--device", default="auto")
+    args = parser.parse_args()
+    device, source = pick_device(args.device), data.open_source(args.data)
+    for run in Workbench([args.runs], args.data, device).trained_runs():
+        if args.only and run.name not in args.only:
+            continue
+        model = runs.load_model(run, device)
+        if not is_vision_transformer(model) or not attention.reads_class_token(model):
+            print(f"{run.name}: it has no class token to bar", file=sys.stderr)
+            continue
+        images = drawn(source, args.images, run.spec.image_size)
+        report(run, model, images, args.last)
+
+
+def report(run: runs.Run, model: nn.Module, images: data.Pictures, from_the_end: bool) -> None:
+    L = len(model.blocks)
+    print(f"\n**{run.name}, {len(images)} test images**\n")
+    print("| barred layers | accuracy | mean probability | same prediction |")
+    print("|---|---|---|---|", flush=True)
+    pixels = run.preprocessing(images.images)
+    whole = None
+    for k in range(L + 1):
+        layers = range(L - k, L) if from_the_end else range(k)
+        found = probabilities(model, pixels, layers)  # (B, C)
+        whole = found if whole is None else whole
+        words = f"{layers[0] + 1} to {layers[-1] + 1}" if layers else "none"
+        values = measured(found, whole, images.labels)
+        print(f"| {words} | " + " | ".join(f"{value:.1%}" for value in values) + " |", flush=True)
+
+
+@torch.inference_mode()
+def probabilities(model: nn.Module, pixels: Tensor, layers: Sequence[int]) -> Tensor:
+    """Return the probabilities (B, C), on the CPU, with the patches barred in `layers`, from 0."""
+    barred = bar_patches(model, layers)
+    device = next(model.parameters()).device
+    parts = [bar_attention(model, part.to(device), barred) for part in pixels.split(BATCH)]
+    return torch.cat(parts).softmax(dim=1).cpu()
+
+
+def measured(found: Tensor, whole: Tensor, labels: Tensor) -> tuple[float, float, float]:
+    """Return accuracy, mean probability of the class in `whole`, and share of same predictions."""
+    predicted, before = found.argmax(dim=1), whole.argmax(dim=1)
+    own = found.gather(1, before[:, None])
+    same = (predicted == before).float().mean()
+    return float((predicted == labels).float().mean()), float(own.mean()), float(same)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except VitdemoError as error:
+        sys.exit(str(error))

@@ -1,0 +1,74 @@
+"""Attention knock-out: tokens that cannot attend to chosen tokens in chosen layers.
+
+Geva et al. 2023, https://arxiv.org/abs/2304.14767, section 5: the attention scores of the barred
+pairs are minus infinity before the softmax, so the other weights of each row still sum to one. The
+change of the prediction shows how much it depends on what passes between these tokens there. The
+model is not changed: the mask is an argument of the pass.
+
+Letters: B batch, L layers, N tokens, D width, C classes. Layers count from 0.
+
+    barred = bar_patches(model, range(0, 6))  # no special token reads a patch in layers 1 to 6
+    bar_attention(model, images, barred)  # (B, C)
+"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from vitdemo.attention import _answer, _embed, _step, check_model, reads_class_token
+
+
+def bar_attention(model: nn.Module, images: Tensor, barred: Tensor) -> Tensor:
+    """Compute the logits (B, C) of normalised `images` (B, 3, height, width) with barred attention.
+
+    `barred` is a bool tensor (L, N, N), or (L, B, N, N) with a mask for each image: where it is
+    True, the row's token cannot attend to the column's token in that layer, in any head. Without a
+    True the logits equal those of the plain forward pass.
+
+    Raises `ValueError` for another shape, or where a token could attend to no token at all, and
+    `TypeError` for a model that `trace` refuses.
+    """
+    x = _embed(model, images)  # (B, N, D)
+    _check_barred(barred, len(model.blocks), *x.shape[:2])
+    for block, mask in zip(model.blocks, barred.to(x.device), strict=True):
+        own = mask[:, None] if mask.ndim == 3 else mask  # (B, 1, N, N) or (N, N)
+        x, *_ = _step(block, x, barred=own)
+    return _answer(model, x)
+
+
+def bar_patches(model: nn.Module, layers: Iterable[int]) -> Tensor:
+    """Build the mask (L, N, N) that bars all special tokens from the patches in `layers`.
+
+    Special tokens are the class token, the distillation token and the registers. They are barred
+    together, because the class token could otherwise read from a register what the register has
+    read from the patches in the same layers. In all layers, the mask makes the logits independent
+    of the image.
+
+    Raises `ValueError` for a layer that does not exist, and for a model whose prediction is read
+    from the mean of the patch tokens: there, no mask of this kind separates image and prediction.
+    """
+    check_model(model)
+    if not reads_class_token(model):
+        raise ValueError(
+            f"{type(model).__name__} predicts from the mean of its patch tokens: there is no class "
+            "token that could be barred from them."
+        )
+    L, p = len(model.blocks), model.num_prefix_tokens
+    N = p + model.patch_embed.num_patches
+    barred = torch.zeros(L, N, N, dtype=torch.bool)
+    for layer in layers:
+        if layer not in range(L):
+            raise ValueError(f"There is no layer {layer}: the model has layers 0..{L - 1}.")
+        barred[layer, :p, p:] = True
+    return barred
+
+
+def _check_barred(barred: Tensor, L: int, B: int, N: int) -> None:
+    if barred.dtype != torch.bool or barred.shape not in ((L, N, N), (L, B, N, N)):
+        raise ValueError(
+            f"barred is {barred.dtype} of shape {tuple(barred.shape)}, not torch.bool of shape "
+            f"{(L, N, N)} or {(L, B, N, N)}."
+        )
+    if barred.all(dim=-1).any():
+        raise ValueError("A row of barred is True everywhere: its token could attend to no token.")
