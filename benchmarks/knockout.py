@@ -2,11 +2,11 @@
 
     python benchmarks/knockout.py [--runs DIR] [--data DIR] [--images 1000] [--only RUN ...]
 
-Needs the test set. For k = 0 to L, the special tokens (class, distillation, registers) cannot attend
-to any patch in layers 1 to k (`vitdemo.attention.knockout`); with --last, in the last k layers.
-Each row has the accuracy, the mean probability of the class that the whole model predicts, and the
-percentage of images whose predicted class stays the same. The images are the first ones of a
-stratified, seeded order. Models that predict from the mean of the patches are left out.
+Needs the test set. For k = 0 to L, the special tokens (class, distillation, registers) cannot
+attend to any patch in layers 1 to k (`vitdemo.attention.knockout`); with --last, in the last k
+layers. Each row has the accuracy, the mean probability of the class that the whole model predicts,
+and the percentage of images whose predicted class stays the same. The images are the first ones of
+a stratified, seeded order. Models that predict from the mean of the patches are left out.
 `docs/attention.md` has the results.
 """
 

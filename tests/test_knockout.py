@@ -1,13 +1,20 @@
-"""Attention knock-out, in float64 against copies of the models that the fused pass cannot cross."""
+"""Attention knock-out, in float64 against torch's own masked attention."""
 
 import copy
+from dataclasses import replace
+from types import SimpleNamespace
 
+import gradio as gr
+import numpy as np
 import pytest
 import torch
 
 from benchmarks.knockout import measured, probabilities
-from tests.making import KINDS, VIT, random_model, timm_spec
+from tests.making import KINDS, RESNET, VIT, bench, make_run, noise, random_model, timm_spec
 from vitdemo.attention.knockout import bar_attention, bar_patches
+from vitdemo.inside.knockout import KnockOut, knock_out
+from vitdemo.page.components.article import Text
+from vitdemo.page.look.perturb import knockout as page
 
 KINDS_WITH_CLASS_TOKEN = {name: spec for name, spec in KINDS.items() if name != "average pooled"}
 MODELS = {
@@ -128,3 +135,67 @@ def test_the_benchmark_counts_what_stays_the_same():
     torch.testing.assert_close(
         probabilities(model, pixels, []), model(pixels).softmax(1), atol=1e-5, rtol=0
     )
+
+
+IMAGE = noise(size=(32, 32))
+
+
+@pytest.fixture(scope="module")
+def runs_of_kinds(tmp_path_factory):
+    root = tmp_path_factory.mktemp("kinds")
+    for name, spec in {"vit": VIT, "resnet": RESNET, **KINDS}.items():
+        make_run(root / name.replace(" ", "-"), spec)
+    return bench(root)
+
+
+@pytest.mark.parametrize("name", ["vit", "distilled", "registers"])
+def test_probabilities_before_and_after_are_those_of_the_model(runs_of_kinds, name):
+    run = runs_of_kinds.run(name)
+    model = runs_of_kinds.model(run)
+    _, pixels = runs_of_kinds.input(run.preprocessing, IMAGE)
+    found = knock_out(runs_of_kinds, run, IMAGE, [1])
+    with torch.no_grad():
+        wanted = bar_attention(model, pixels, bar_patches(model, [1])).softmax(1)[0]
+        whole = model(pixels).softmax(1)[0]
+    np.testing.assert_allclose(found.after, wanted, atol=1e-5)
+    np.testing.assert_allclose(found.before, whole, atol=1e-4)
+    assert found.layers == (1,) and found.depth == len(model.blocks)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("resnet", "no attention to bar"), ("average-pooled", "mean of its patch tokens")],
+)
+def test_without_a_class_token_the_page_says_why_and_locks_the_sliders(runs_of_kinds, name, words):
+    first, last, told = page.draw(runs_of_kinds, name, IMAGE, 1, 2)
+    assert words in told[0].text
+    assert first == last == gr.update(interactive=False)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "barred"),
+    [(1, 0, []), (1, 2, [0, 1]), (2, 2, [1]), (3, 1, []), (1, 99, [0, 1, 2]), (None, None, [])],
+)
+def test_sliders_name_the_layers_and_stay_within_the_model(runs_of_kinds, first, last, barred):
+    assert [*page.layers(first, last, 3)] == barred
+    updates = page.draw(runs_of_kinds, "vit", IMAGE, first, last)[:2]
+    assert all(update["maximum"] == 3 and update["interactive"] for update in updates)
+    assert ("value" in updates[1]) == (last in (99, None))
+
+
+def test_the_card_has_the_leading_classes_and_the_new_prediction():
+    classes = tuple("abcdefg")
+    before = np.array([0.5, 0.2, 0.1, 0.1, 0.05, 0.03, 0.02])
+    after = np.array([0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.4])
+    run = SimpleNamespace(name="vit", classes=classes)
+    found = KnockOut(run, before, after, (0, 1), ("class token",), 3)
+    verdict, card, limit = page.pieces(found)
+    assert verdict.text == "vit now predicts g (40.0 %)."
+    assert card.title == "The class token cannot attend to patches in layers 1 to 2"
+    assert card.rows[0] == ("a", 0.5, 0.1) and card.rows[-1] == ("g", 0.02, 0.4)
+    assert len(card.rows) == 6 and limit.text == page.LIMIT
+    several = replace(found, special=("class token", "register 1"), layers=(0, 1, 2))
+    _, card, words, _ = page.pieces(several)
+    assert card.title == "No special token can attend to patches in all 3 layers"
+    assert "2 special tokens: the class token, and register 1." in words.text
+    assert page.pieces(replace(found, layers=())) == [Text(page.NONE_BARRED, told=True)]

@@ -14,7 +14,7 @@ from vitdemo.page.components.article import Article
 from vitdemo.page.components.canvas import Canvas, Changed
 from vitdemo.page.components.maps import Maps
 from vitdemo.page.kit import ASKED, HIDDEN, LayerSlider, for_people, nearest
-from vitdemo.page.look.perturb import answers
+from vitdemo.page.look.perturb import answers, knockout
 from vitdemo.page.look.tab import Look
 from vitdemo.perturb import PERTURBATIONS
 from vitdemo.perturb.changes import (
@@ -66,6 +66,7 @@ class Parts:
     seed: gr.Slider
     draw_again: gr.Button
     reset: gr.Button
+    barred: knockout.Parts
 
     @property
     def settings(self) -> list[Component]:
@@ -95,11 +96,12 @@ class Handlers:
             *others, removed.on(self.grid(choice, name))
         )
 
-    def draw(self, image, name, layer, choice, *settings) -> tuple:
-        """The changed picture, all answers, the chosen model's attention; `code`."""
-        return self.drawn(name, layer, *self.wished(image, name, choice, settings))
+    def draw(self, image, name, layer, first, last, choice, *settings) -> tuple:
+        """Return the changed image, all predictions, the chosen model's attention, `code`, and
+        the attention knock-out."""
+        return self.drawn(name, layer, first, last, *self.wished(image, name, choice, settings))
 
-    def drawn(self, name, layer, before: Image.Image, changes: Changes) -> tuple:
+    def drawn(self, name, layer, first, last, before: Image.Image, changes: Changes) -> tuple:
         after = change(before, changes)
         try:  # first: the answers of the chosen model are then known from the same passes
             looks = self.traced(name, before), self.traced(name, after)
@@ -109,23 +111,24 @@ class Handlers:
             maps = answers.maps_row(*looks, nearest(layer, looks[0].layers), changes)
         found, problems = answers.shifts_of(self.workbench, before, after)
         moved = answers.shift_pieces(found, problems, changes, before.width)
-        return Changed(after, changes), moved, maps, changes.removed.code
+        barred = knockout.draw(self.workbench, name, after, first, last)
+        return Changed(after, changes), moved, maps, changes.removed.code, *barred
 
     def without(self, choose: Callable[..., Removed]) -> Callable:
         """A handler that takes away what `choose(found, layer, removed, count, by)` says, where
         `removed` is away."""
 
-        def handler(image, name, count, by, layer, choice, *settings):
+        def handler(image, name, count, by, layer, first, last, choice, *settings):
             if image is None or name is None:
-                return (gr.skip(),) * 4
+                return (gr.skip(),) * 7
             before, changes = self.wished(image, name, choice, settings)
-            removed = changes.removed
 
             def look() -> Traced:
                 return self.traced(name, change(before, changes))
 
-            chosen = choose(look, layer, removed, many(count), by)
-            return self.drawn(name, layer, before, replace(changes, removed=chosen))
+            chosen = choose(look, layer, changes.removed, many(count), by)
+            now = replace(changes, removed=chosen)
+            return self.drawn(name, layer, first, last, before, now)
 
         return for_people(handler)
 
@@ -147,9 +150,11 @@ def build(look: Look) -> None:
     look.linked |= dict(zip(SLIDERS, parts.sliders, strict=True))
     look.linked |= {"pieces": parts.pieces, "seed": parts.seed, "patches": parts.grid}
     look.linked["removed"] = parts.code
+    barred = parts.barred
+    look.linked |= {"barred_first": barred.first, "barred_last": barred.last}
     look.drawn_from.append(parts.picture)
-    drawn = [parts.picture, parts.shifts, parts.maps, parts.code]
-    inputs = [look.layer, parts.grid, *parts.settings]
+    drawn = [parts.picture, parts.shifts, parts.maps, parts.code, *barred.drawn]
+    inputs = [look.layer, *barred.layers, parts.grid, *parts.settings]
     look.add("hands", ask.draw, inputs, drawn)
     section = look.within("hands")
     look.draw_on(parts.picture.toggle, section)
@@ -232,7 +237,7 @@ def lay_out() -> Parts:
                 reset = gr.Button("Reset all", size="sm", min_width=100, elem_id="hands-reset")
     return Parts(
         code, presets, note, picture, grid, count, by, most, some, back, shifts, maps,
-        pieces, sliders, seed, draw_again, reset,
+        pieces, sliders, seed, draw_again, reset, knockout.lay_out(),
     )  # fmt: skip
 
 
