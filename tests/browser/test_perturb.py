@@ -221,3 +221,36 @@ def test_the_address_holds_the_changes(open_page, page_url):
     page.wait_for_url(lambda url: "removed" not in url)
     put_back(page)
     page.wait_for_url(lambda url: "pieces" not in url and "seed" not in url)
+
+
+def barred(page: Page):
+    return page.locator("#knockout-result")
+
+
+def test_the_class_token_is_barred_from_patches_and_the_address_holds_the_layers(
+    open_page, page_url
+):
+    page = open_page(f"{page_url}?section=hands&model=vit&barred_first=2&barred_last=3")
+    expect(barred(page)).to_contain_text("cannot attend to patches in layers 2 to 3")
+    expect(barred(page).locator("tbody tr").first).to_be_visible()
+    fill(page, "#barred-first", 1)
+    expect(barred(page)).to_contain_text("cannot attend to patches in all 3 layers")
+    page.wait_for_url(lambda url: "barred_first" not in url and "barred_last=3" in url)
+    probabilities = barred(page).locator("td:nth-last-child(2)").all_inner_texts()
+    assert len(probabilities) >= 5
+    patch(page, 1, 1).click()  # no change of the image reaches the prediction now
+    expect(now(page)).to_have_text("Now: 1 of 64 patches removed.")
+    assert barred(page).locator("td:nth-last-child(2)").all_inner_texts() == probabilities
+    fill(page, "#barred-last", 0)
+    expect(barred(page)).to_contain_text("No layer is barred")
+    page.wait_for_url(lambda url: "barred_last" not in url)
+    fill(page, "#barred-last", 3)
+    choose_model(page, "timm")  # of two layers: the slider ends there
+    expect(barred(page)).to_contain_text("cannot attend to patches in all 2 layers")
+    expect(page.locator("#barred-last input[type=number]")).to_have_value("2")
+    choose_model(page, "resnet")
+    expect(barred(page)).to_contain_text("no attention to bar")
+    expect(page.locator("#barred-last input[type=number]")).to_be_disabled()
+    choose_model(page, "vit")
+    expect(barred(page)).to_contain_text("cannot attend to patches in layers 1 to 2")
+    assert fits(page)

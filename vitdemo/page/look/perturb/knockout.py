@@ -24,10 +24,7 @@ ABOUT = (
     "token reads there. In the included models it depends on the last two or three layers."
 )
 NONE_BARRED = "No layer is barred. Move the second slider to bar layers 1 to that layer."
-LIMIT = (
-    "A change is an upper limit of what these layers contribute: the model was never trained "
-    "with barred attention."
-)
+LIMIT = "The model was not trained with barred attention: a part of the change may come from that."
 
 
 @dataclass(frozen=True)
