@@ -1,0 +1,104 @@
+"""Norm-weighted attention against explicit matrices of every pair of tokens, in float64."""
+
+import pytest
+import torch
+
+from tests.making import KINDS, VIT, random_model, timm_spec
+from vitdemo.attention import trace
+from vitdemo.attention.norms import head_norms, layer_norms, norm_shares, value_products
+
+MODELS = {
+    "ours": VIT,
+    **KINDS,
+    "q/k norm and LayerScale": timm_spec(qk_norm=True, init_values=0.5),
+}
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return random_model(MODELS[request.param]).double()
+
+
+def pictures(model, batch=2):
+    size = (batch, 3, *model.patch_embed.img_size)
+    return torch.randn(size, generator=torch.Generator().manual_seed(1)).double()
+
+
+def received(model, layer, tokens, attention):
+    """The vectors alpha_ij (x_j W_V + b_V) W_O by head, (B, H, N, N, D), with W_V and W_O cut out
+    of the model's weights, and rows of `tokens` on the left as in the paper."""
+    block = model.blocks[layer]
+    attn, D = block.attn, tokens.shape[-1]
+    width, x = D // attn.num_heads, block.norm1(tokens)
+    found = []
+    for head in range(attn.num_heads):
+        rows = slice(2 * D + head * width, 2 * D + (head + 1) * width)
+        W_V, b_V = attn.qkv.weight[rows].T, attn.qkv.bias[rows]
+        W_O = attn.proj.weight[:, head * width : (head + 1) * width].T  # (D/H, D)
+        f = (x @ W_V + b_V) @ W_O  # (B, N, D)
+        f = f * block.ls1.gamma if hasattr(getattr(block, "ls1", None), "gamma") else f
+        found.append(attention[:, head, :, :, None] * f[:, None])
+    return torch.stack(found, dim=1)
+
+
+@torch.no_grad()
+def test_norms_equal_those_of_explicit_vectors(model):
+    found = trace(model, pictures(model))
+    products = value_products(model, found.tokens)
+    L, H = len(model.blocks), model.blocks[0].attn.num_heads
+    assert products.shape == (L, 2, found.tokens.shape[2], H, H)
+    heads, layers = (norms(found.attention, products) for norms in (head_norms, layer_norms))
+    for layer in range(L):
+        vectors = received(model, layer, found.tokens[layer], found.attention[layer])
+        wanted = vectors.norm(dim=-1)
+        torch.testing.assert_close(heads[layer], wanted, atol=1e-10, rtol=1e-8)
+        joined = vectors.sum(dim=1).norm(dim=-1)
+        torch.testing.assert_close(layers[layer], joined, atol=1e-10, rtol=1e-6)
+        assert (joined - wanted.sum(dim=1)).abs().max() > 1e-3  # heads do cancel each other
+
+
+@torch.no_grad()
+def test_the_vectors_sum_to_what_the_attention_adds_to_the_residual_stream(model):
+    images = pictures(model)
+    found, added = trace(model, images), []
+    block = model.blocks[1]
+    part = block.ls1 if hasattr(block, "ls1") else block.attn
+    handle = part.register_forward_hook(lambda module, inputs, out: added.append(out))
+    model(images)
+    handle.remove()
+    vectors = received(model, 1, found.tokens[1], found.attention[1])
+    bias = block.attn.proj.bias
+    bias = bias * block.ls1.gamma if hasattr(getattr(block, "ls1", None), "gamma") else bias
+    torch.testing.assert_close(vectors.sum(dim=(1, 3)) + bias, added[0], atol=1e-9, rtol=0)
+
+
+@torch.no_grad()
+def test_single_precision_is_close_to_double():
+    model = random_model(MODELS["registers"])
+    found = trace(model, pictures(model).float())
+    exact = trace(model.double(), pictures(model))
+    for norms in (head_norms, layer_norms):
+        wanted = norm_shares(norms(exact.attention, value_products(model, exact.tokens)))
+        single = model.float()
+        shares = norm_shares(norms(found.attention, value_products(single, found.tokens)))
+        torch.testing.assert_close(shares.double(), wanted, atol=1e-4, rtol=0)
+        model.double()
+
+
+def test_shares_of_a_row_sum_to_one_and_a_row_of_zeros_is_uniform():
+    shares = norm_shares(torch.tensor([[3.0, 1.0], [0.0, 0.0]]))
+    assert shares.tolist() == [[0.75, 0.25], [0.5, 0.5]]
+
+
+def test_a_token_without_a_value_passes_on_nothing_however_large_its_weight():
+    attention = torch.tensor([[[0.9, 0.1], [0.5, 0.5]]])  # one head
+    products = torch.tensor([[[0.0]], [[4.0]]])  # f(x_1) is 0, f(x_2) has length 2
+    assert torch.allclose(head_norms(attention, products), torch.tensor([[[0, 0.2], [0, 1.0]]]))
+    assert torch.allclose(layer_norms(attention, products), torch.tensor([[0, 0.2], [0, 1.0]]))
+
+
+def test_joined_heads_that_are_normalised_are_refused():
+    model = random_model(timm_spec(scale_attn_norm=True))
+    tokens = trace(model, pictures(model).float()).tokens
+    with pytest.raises(TypeError, match="normalises its joined heads"):
+        value_products(model, tokens)

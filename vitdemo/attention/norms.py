@@ -1,0 +1,84 @@
+"""Norm-weighted attention: the length of what a token receives from each token.
+
+Kobayashi et al. 2020, https://arxiv.org/abs/2004.10102, equations 3 to 5. A token i receives
+alpha_ij * f(x_j) from the token j, where f(x) = (x W_V + b_V) W_O. An attention weight alpha_ij
+close to 1 passes on little where f(x_j) is short. Here x_j is the normed token that enters the
+attention, and f includes LayerScale where the model has it, so that the vectors are those that are
+added to the residual stream; the bias of the output projection belongs to no token and is left out.
+
+Everything follows from the attention and from the inner products of the heads' f_h(x_j), so no
+tensor of N * N vectors of width D is built.
+
+    found = trace(model, images)
+    products = value_products(model, found.tokens)  # (L, B, N, H, H)
+    norm_shares(head_norms(found.attention, products))  # (L, B, H, N, N): rows sum to one
+    norm_shares(layer_norms(found.attention, products))  # (L, B, N, N), all heads together
+
+Letters: B batch, L layers, H heads, N tokens, D width.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from vitdemo.attention import check_model
+from vitdemo.attention.one_head import queries_keys_values
+
+
+def value_products(model: nn.Module, tokens: Tensor) -> Tensor:
+    """Compute the inner products of the heads' transformed values f_h(x_j), (L, B, N, H, H).
+
+    `tokens` (L+1, B, N, D) are those of `trace`. Raises `TypeError` for a model that `trace`
+    refuses, or one that normalises the joined heads before the output projection: its update is no
+    sum over tokens and heads.
+    """
+    check_model(model)
+    layers = [_layer_products(model, layer, x) for layer, x in enumerate(tokens[:-1])]
+    return torch.stack(layers)
+
+
+def head_norms(attention: Tensor, products: Tensor) -> Tensor:
+    """Compute the norm of alpha * f_h(x_j) of each head, `attention` (..., H, N, N) to the same.
+
+    `products` (..., N, H, H) are those of `value_products`.
+    """
+    lengths = products.diagonal(dim1=-2, dim2=-1).clamp(min=0).sqrt()  # (..., N, H)
+    return attention * lengths.mT[..., None, :]  # (..., H, N, N)
+
+
+def layer_norms(attention: Tensor, products: Tensor) -> Tensor:
+    """Compute the norm of the sum over heads of alpha * f_h(x_j), (..., H, N, N) to (..., N, N)."""
+    pairs = attention.movedim(-3, -1)  # (..., N, N, H): receiver, sender, head
+    # |sum_h a_h f_h|^2 = sum_hk a_h a_k <f_h, f_k>, for each sender j.
+    squares = torch.einsum("...ijh,...jhk,...ijk->...ij", pairs, products, pairs)
+    return squares.clamp(min=0).sqrt()  # rounding may leave less than 0 where heads cancel
+
+
+def norm_shares(norms: Tensor) -> Tensor:
+    """Divide each row (..., N) by its sum; a row of zeros becomes uniform."""
+    total = norms.sum(dim=-1, keepdim=True)
+    empty = total <= torch.finfo(norms.dtype).tiny
+    return torch.where(empty, 1 / norms.shape[-1], norms / total.masked_fill(empty, 1.0))
+
+
+def _layer_products(model: nn.Module, layer: int, x: Tensor) -> Tensor:
+    """Tokens (B, N, D) that enter `layer` -> products (B, N, H, H)."""
+    block = model.blocks[layer]
+    _check_linear(model, block.attn)
+    _, _, values = queries_keys_values(model, x, layer)  # (B, H, N, D/H)
+    projection = block.attn.proj.weight.to(values.dtype)  # (D, D): output, input
+    gamma = getattr(getattr(block, "ls1", None), "gamma", None)  # LayerScale's (D,)
+    if gamma is not None:
+        projection = gamma.to(values.dtype)[:, None] * projection
+    H = values.shape[1]
+    heads = projection.unflatten(1, (H, -1))  # (D, H, D/H)
+    inner = torch.einsum("dhe,dkf->hkef", heads, heads)  # (H, H, D/H, D/H)
+    return torch.einsum("bhne,hkef,bknf->bnhk", values, inner, values)
+
+
+def _check_linear(model: nn.Module, attn: nn.Module) -> None:
+    norm = getattr(attn, "norm", None)
+    if norm is not None and not isinstance(norm, nn.Identity):
+        raise TypeError(
+            f"{type(model).__name__} normalises its joined heads before the output projection: "
+            "what a token receives is no sum over heads."
+        )
