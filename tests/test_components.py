@@ -16,8 +16,9 @@ from gradio.data_classes import FileData
 from PIL import Image
 
 from tests.making import KINDS, bench, make_run, timm_spec
+from vitdemo.attention import norms
 from vitdemo.attention.packed import unpack
-from vitdemo.errors import ImageError
+from vitdemo.errors import ImageError, RunError
 from vitdemo.figures import DIVERGING, SEQUENTIAL
 from vitdemo.inputs import load_image
 from vitdemo.page import components
@@ -140,6 +141,30 @@ def test_the_attention_travels_as_files_of_its_matrices(cache, tmp_path, kind):
     np.testing.assert_allclose(content(value["rollout"]["file"])[:, 0], rolled, atol=1e-3)
     np.testing.assert_allclose(content(value["similar"])[:, 0], look.similarity, atol=1e-3)
     np.testing.assert_array_equal(shown(value["seen"]), look.seen)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_norm_weighted_attention_travels_when_it_is_asked_for(cache, tmp_path, kind):
+    look = look_of(tmp_path, KINDS[kind], (200, 30, 90))
+    workbench = bench(tmp_path)
+    products = workbench.value_products(look)
+    value = AttentionView().drawn(Drawn(look, look.similarity, products=products))["norms"]
+    assert value["rows"] is None
+    heads = norms.head_norms(look.attention, products)
+    (file,) = value["heads"]
+    np.testing.assert_allclose(content(file), heads / heads.sum(-1, keepdim=True), atol=1e-3)
+    whole = norms.layer_norms(look.attention, products)
+    wanted = whole / whole.sum(-1, keepdim=True)
+    np.testing.assert_allclose(content(value["all"])[:, 0], wanted, atol=1e-3)
+    assert AttentionView().drawn(Drawn(look, look.similarity))["norms"] is None
+
+
+def test_why_a_model_has_no_norm_weighted_attention_travels_as_a_sentence(cache, tmp_path):
+    look = look_of(tmp_path, timm_spec(scale_attn_norm=True))
+    with pytest.raises(RunError, match="normalises its joined heads") as refused:
+        bench(tmp_path).value_products(look)
+    drawn = Drawn(look, look.similarity, products=str(refused.value))
+    assert AttentionView().drawn(drawn)["norms"] == {"sentence": str(refused.value)}
 
 
 def test_a_large_models_attention_travels_layer_by_layer(cache, tmp_path):

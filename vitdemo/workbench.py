@@ -20,6 +20,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from vitdemo import attention, data, inputs, runs
+from vitdemo.attention import norms
 from vitdemo.cache import Cache
 from vitdemo.data import Pictures, Source, TestPicture, TestSet
 from vitdemo.errors import DataError, RunError, VitdemoError
@@ -283,6 +284,21 @@ class Workbench:
                 return _trace(model, run, seen, pixels)
 
         return self.cache.get_or_make((_trace, run, seen), traced)
+
+    def value_products(self, look: Traced) -> Tensor:
+        """Compute what norm-weighted attention needs besides `look`, (L, N, H, H), once.
+
+        See `vitdemo.attention.norms`. Raises `RunError` for a model that has none.
+        """
+
+        def computed() -> Tensor:
+            with self.shared_cores(), torch.inference_mode():
+                return norms.value_products(self.model(look.run), look.tokens[:, None])[:, 0]
+
+        try:
+            return self.cache.get_or_make((norms.value_products, look.run, look.seen), computed)
+        except TypeError as error:
+            raise RunError(f"'{look.run.name}': {error}") from error
 
     def input(self, preprocessing: Preprocessing, image: Image.Image) -> tuple[np.ndarray, Tensor]:
         """An RGB image -> (what the model sees (S, S, 3) uint8, its input (1, 3, S, S))."""

@@ -142,9 +142,14 @@ def kinds_url(kinds):
 
 
 @pytest.fixture(scope="session")
-def look_of(kinds):
+def workbench_of_kinds(kinds):
+    return Workbench([kinds], kinds / "none", torch.device("cpu"))
+
+
+@pytest.fixture(scope="session")
+def look_of(workbench_of_kinds):
     """look_of(run name, picture file) -> the trace in Python."""
-    workbench = Workbench([kinds], kinds / "none", torch.device("cpu"))
+    workbench = workbench_of_kinds
     return lambda name, file: workbench.look(
         workbench.run(name), visible_square(load_image(file), at=0.5)
     )

@@ -17,6 +17,7 @@ from tests.browser.doing import (
     download,
     drawn,
     fill,
+    questions,
     requests,
     saved,
     upload,
@@ -26,7 +27,7 @@ from tests.browser.doing import (
 from tests.making import make_run, timm_spec
 from tests.serving import serve
 from vitdemo import attention
-from vitdemo.attention import statistics
+from vitdemo.attention import norms, statistics
 from vitdemo.inputs import load_image, visible_square
 from vitdemo.workbench import Workbench
 
@@ -35,14 +36,24 @@ PRESSED = "[aria-pressed=true]"
 WHOLE = "#attention [data-state=whole]"  # all files of a picture and model have come
 
 
-def expected(look, detail: dict) -> np.ndarray:
-    """What the view must have drawn, from the trace alone."""
+def norm_shares_of(look, products, detail: dict) -> torch.Tensor:
+    """The norm-weighted attention (N, N) that the view must have drawn."""
+    attention, products = (each[detail["layer"] - 1] for each in (look.attention, products))
+    if detail["source"] == "norm":
+        return norms.norm_shares(norms.layer_norms(attention, products))
+    return norms.norm_shares(norms.head_norms(attention, products))[detail["head"] - 1]
+
+
+def expected(look, detail: dict, products=None) -> np.ndarray:
+    """What the view must have drawn, from the trace, and `products` for norm-weighted attention."""
     layer, p = detail["layer"], look.num_prefix_tokens
     matrix = {
         "head": lambda: look.attention[layer - 1, detail["head"] - 1],
         "mean": lambda: look.attention[layer - 1].mean(0),
         "rollout": lambda: attention.rollout(look.attention[:layer, None], num_prefix_tokens=p)[0],
         "similar": lambda: statistics.token_similarity(look.tokens[layer]),
+        "norm": lambda: norm_shares_of(look, products, detail),
+        "norm-head": lambda: norm_shares_of(look, products, detail),
     }[detail["source"]]()  # (N, N)
     if detail["direction"] == "incoming" and detail["source"] != "similar":
         matrix = matrix.T
@@ -56,11 +67,11 @@ def expected(look, detail: dict) -> np.ndarray:
     return matrix[rows].mean(0)[p:].numpy()
 
 
-def holds(page, look) -> dict:
+def holds(page, look, products=None) -> dict:
     """The last draw equals the trace."""
     detail = drawn(page)
     assert detail["run"] == look.run.name
-    np.testing.assert_allclose(detail["values"], expected(look, detail), atol=CLOSE)
+    np.testing.assert_allclose(detail["values"], expected(look, detail, products), atol=CLOSE)
     return detail
 
 
@@ -140,6 +151,58 @@ def test_every_map_equals_the_trace_and_models_and_pictures_never_mix(
         large.press("Escape")
 
 
+def test_norm_weighted_attention_is_asked_for_once_and_equals_python(
+    open_page, kinds_url, look_of, workbench_of_kinds, photo
+):
+    page = opened(open_page, kinds_url, "model=class-token&of=mean&layer=1")
+    page.locator(WHOLE).wait_for()
+    asked = questions(page)
+    show(page, "norm")
+    wait_until_drawn(page, source="norm", run="class-token")
+    show(page, "norm-head 2")
+    wait_until_drawn(page, source="norm-head", head=2)
+    assert len(asked) == 1
+    expect(page.locator("#attention .wall .row").first).to_have_attribute(
+        "aria-label", re.compile("norm-weighted, all heads")
+    )
+    upload(page, photo)
+    for model in TOKENS:
+        choose_model(page, model)
+        wait_until_drawn(page, run=model)
+        look = look_of(model, photo)
+        products = workbench_of_kinds.value_products(look)
+        for source in ("norm", "norm-head 3"):
+            name = source.split()[0]
+            for layer, direction in ((1, "attends to"), (2, "is attended by")):
+                show(page, source)
+                fill(page, "#layer", layer)
+                page.get_by_role("button", name=direction).click()
+                page.locator("#attention .large").press("Escape")
+                detail = wait_until_drawn(page, run=model, source=name, layer=layer)
+                wait_for_values(page, expected(look, detail, products))
+                point(page, 2, 3, 4)
+                wait_until_drawn(page, token="2,3")
+                holds(page, look, products)
+                page.mouse.move(0, 0)
+    thumbnail(page, 1, 2).click()  # the wall shows norm-weighted heads now
+    wait_until_drawn(page, source="norm-head", layer=1, head=2)
+    page.wait_for_url(re.compile("of=norm-head.*head=2|head=2.*of=norm-head"))
+    show(page, "head 2")
+    wait_until_drawn(page, source="head", layer=1, head=2)
+    holds(page, look)
+
+
+def test_an_address_opens_norm_weighted_attention(
+    open_page, kinds_url, look_of, workbench_of_kinds
+):
+    page = opened(open_page, kinds_url, "model=registers&of=norm-head&head=3&layer=2&token=1,2")
+    wait_until_drawn(page, source="norm-head", head=3, layer=2, token="1,2")
+    look = look_of("registers", "assets/photos/cat.jpg")
+    holds(page, look, workbench_of_kinds.value_products(look))
+    title = "Layer 2, head 3, norm-weighted attention: what the patch in row 1, column 2 receives"
+    expect(page.locator("#attention .title")).to_have_text(title)
+
+
 def test_pointing_and_choosing_ask_the_server_nothing(open_page, kinds_url):
     page = opened(open_page, kinds_url, "model=fourteen")
     page.locator(WHOLE).wait_for()
@@ -211,6 +274,13 @@ def test_a_large_models_layers_come_when_they_are_looked_at_and_a_draw_is_quick(
     expect(waiting).to_have_count(10 * 12 + 10)  # 12 heads and their mean of ten layers
     page.mouse.move(0, 0)
     expect(waiting).to_have_count(0)
+    show(page, "norm-head 7")  # its files come as those of the weights do
+    wait_until_drawn(page, source="norm-head", layer=3, head=7)
+    point(page, 5, 6, 14)
+    wait_until_drawn(page, token="5,6", source="norm-head")
+    holds(page, look, workbench.value_products(look))
+    page.mouse.move(0, 0)
+    page.locator(WHOLE).wait_for()
     show(page, "rollout")
     wait_until_drawn(page, source="rollout")
     assert median_draw(page) < 2 * 0.033
@@ -394,7 +464,7 @@ def test_another_model_keeps_the_nearest_patch_and_says_where_patches_get_little
     expect(page.locator("#attention .sentence")).to_be_hidden()
 
 
-def test_it_is_said_where_few_patches_get_most(open_page, kinds_url, look_of):
+def test_it_is_said_where_few_patches_get_most(open_page, kinds_url, look_of, workbench_of_kinds):
     page = opened(open_page, kinds_url, "model=fourteen&of=mean&layer=1")
     words = page.locator("#attention .little")
     for model, few in (("fourteen", False), ("sinks", True)):
@@ -404,8 +474,18 @@ def test_it_is_said_where_few_patches_get_most(open_page, kinds_url, look_of):
         patches = look.attention[0, :, 0, look.num_prefix_tokens :].mean(0)
         share = float(patches.topk(3).values.sum() / patches.sum())
         assert (share >= 1 / 3) == few
-        told = f"Three of 196 patches get {100 * share:.1f} % of what all get."
+        told = f"Three of 196 patches get {100 * share:.1f} % of the attention on patches."
         expect(words).to_contain_text(told) if few else expect(words).to_have_text("")
+    products = workbench_of_kinds.value_products(look)
+    show(page, "norm")
+    wait_until_drawn(page, source="norm")
+    passed = expected(look, drawn(page), products)
+    part = float(passed[patches.topk(3).indices].sum() / passed.sum())
+    words_of_norms = (
+        f"{100 * share:.1f} % of the weight on patches, and {100 * part:.1f} % of the norm"
+    )
+    expect(words).to_contain_text(words_of_norms)
+    show(page, "mean")
     page.locator("#attention .large").press("ArrowRight")  # of a patch it is nothing strange
     expect(words).to_have_text("")
 

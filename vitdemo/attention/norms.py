@@ -69,10 +69,9 @@ def _layer_products(model: nn.Module, layer: int, x: Tensor) -> Tensor:
     gamma = getattr(getattr(block, "ls1", None), "gamma", None)  # LayerScale's (D,)
     if gamma is not None:
         projection = gamma.to(values.dtype)[:, None] * projection
-    H = values.shape[1]
-    heads = projection.unflatten(1, (H, -1))  # (D, H, D/H)
-    inner = torch.einsum("dhe,dkf->hkef", heads, heads)  # (H, H, D/H, D/H)
-    return torch.einsum("bhne,hkef,bknf->bnhk", values, inner, values)
+    heads = projection.unflatten(1, (values.shape[1], -1)).movedim(0, 2)  # (H, D/H, D)
+    passed_on = (values @ heads).transpose(1, 2)  # (B, N, H, D): f_h(x_j)
+    return passed_on @ passed_on.mT
 
 
 def _check_linear(model: nn.Module, attn: nn.Module) -> None:

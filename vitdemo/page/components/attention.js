@@ -1,11 +1,12 @@
 // The attention of one picture under the pointer. The server sends matrices; what only reads them
 // again (another patch, head, layer, direction, colour) is answered here, without a request.
 // `element` stays while `received(props)` (see attention.py) changes.
-const { address, headWall, largest, lineOf, make, matrices, paint, patchOf, percent, ramp, received, saveOver, tokenNamed, tokensOf } = vitdemo;
+const { address, fileOf, headWall, largest, lineOf, make, matrices, paint, patchOf, percent, ramp, received, saveOver, tokenNamed, tokensOf } = vitdemo;
 const { mapTables, mapTitle, mapWords, patchesOf, shareOfPatches, wordsOnFew } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [where, large, wall] = [part("where"), part("large"), part("wall")];
-const SOURCES = { mean: "mean of heads", rollout: "rollout", similar: "similar tokens" };
+const SOURCES = { mean: "mean of heads", rollout: "rollout", similar: "similar tokens", norm: "norm-weighted, all heads" };
+const NORMS = ["norm", "norm-head"]; // what the server computes when one of them is first chosen
 const ORDERS = { own: "the model's own", distance: "attention distance", entropy: "entropy" };
 const DIRECTIONS = { outgoing: "attends to", incoming: "is attended by" };
 const START = { of: "rollout", head: 1, token: "", direction: "outgoing", order: "own", across: false, scale: false, view: "Overlay", opacity: 0.6 };
@@ -16,6 +17,7 @@ let slider = null; // the layer that the page's own slider stands at, perhaps of
 let newest = 0; // of several values on their way, the last one counts
 let pointed = null; // number of the patch under the pointer
 let other = "rollout"; // what the wall shows behind the heads: the source that was chosen last
+let set = "head"; // what the wall shows of the heads: their weights, or "norm-head"
 let cursor = 0; // the patch that the arrow keys stand on
 
 // --- what is asked ---
@@ -44,11 +46,11 @@ function draw() {
     const values = line(of, layer, head, token);
     return values && patches(values);
   });
-  const drawn = maps.filter((map, i) => map && thumbnails[i].of === "head");
+  const drawn = maps.filter((map, i) => map && thumbnails[i].of === set);
   const top = state.scale ? Math.max(...drawn.map(largest), 0) : null;
   thumbnails.forEach(({ button, canvas, of }, i) => {
     button.classList.toggle("waits", !maps[i]);
-    if (maps[i]) paint(canvas, maps[i], look.grid, { top: of === "head" ? top : null, signed: of === "similar" });
+    if (maps[i]) paint(canvas, maps[i], look.grid, { top: of === set ? top : null, signed: of === "similar" });
   });
   drawLarge(token, top);
 }
@@ -61,7 +63,7 @@ function drawLarge(token, top) {
   if (!values) return;
   const map = patches(values);
   const signed = state.of === "similar";
-  const limit = state.of === "head" && top !== null ? top : largest(map);
+  const limit = state.of === set && top !== null ? top : largest(map);
   paint(large.querySelector("canvas"), map, look.grid, { top: limit, signed });
   part("ramp").style.background = ramp(signed);
   part("legend").firstElementChild.textContent = signed ? (-limit).toFixed(2) : "0";
@@ -101,6 +103,7 @@ function say(token, values) {
 }
 
 function waiting() {
+  if (NORMS.includes(state.of) && look.norms?.sentence) return look.norms.sentence;
   if (state.of === "rollout" && state.layer < look.rollout.first) return `This rollout begins with layer ${look.rollout.first}.`;
   return "The numbers of this map are on their way.";
 }
@@ -115,7 +118,7 @@ function room() {
 }
 
 function build() {
-  heads.build(look, { order: state.order, across: state.across, other, room: room() });
+  heads.build(look, { order: state.order, across: state.across, set, other, room: room() });
   heads.press(state);
 }
 
@@ -141,17 +144,24 @@ function choose(changes, { quietly = false } = {}) {
     vitdemo.layer = slider = state.layer;
     trigger("layer");
   }
-  const behind = other;
-  if (state.of !== "head") other = state.of;
-  if (look && (other !== behind || ["order", "across"].some((name) => name in changes))) build();
+  const before = [set, other].join();
+  wallOf(state.of);
+  if (look && ([set, other].join() !== before || ["order", "across"].some((name) => name in changes))) build();
   heads.press(state);
   drawSoon();
+}
+
+// Which maps the wall shows: weights and norm-weighted maps never stand next to each other.
+function wallOf(of) {
+  set = NORMS.includes(of) ? "norm-head" : "head";
+  if (of in SOURCES) other = of;
+  else if ((other === "norm") !== (of === "norm-head")) other = of === "norm-head" ? "norm" : "mean";
 }
 
 // The controls, as the state is.
 function show() {
   const source = part("source");
-  source.value = state.of === "head" ? `head ${state.head}` : state.of;
+  source.value = state.of in SOURCES ? state.of : `${state.of} ${state.head}`;
   for (const button of part("direction").children) {
     button.setAttribute("aria-pressed", String(button.dataset.name === state.direction));
     button.setAttribute("aria-disabled", String(state.of === "similar"));
@@ -220,8 +230,8 @@ part("one").addEventListener("change", (event) => choose({ scale: event.target.c
 part("raw").addEventListener("change", (event) => choose({ view: event.target.checked ? "Raw" : "Overlay" }));
 part("opacity").addEventListener("input", (event) => choose({ opacity: Number(event.target.value) }));
 part("source").addEventListener("change", (event) => {
-  const head = /^head (\d+)$/.exec(event.target.value);
-  choose(head ? { of: "head", head: Number(head[1]) } : { of: event.target.value });
+  const head = /^(head|norm-head) (\d+)$/.exec(event.target.value);
+  choose(head ? { of: head[1], head: Number(head[2]) } : { of: event.target.value });
 });
 document.addEventListener("vitdemo:layer", (event) => {
   slider = Number(event.detail);
@@ -248,19 +258,29 @@ function sentence(text) {
   part("sentence").hidden = !text;
 }
 
-// A large model's layer comes when it is looked at.
+// A large model's layer comes when it is looked at, and norm-weighted attention when it is chosen.
 async function needed() {
-  const [found, file] = [look, look.files.length === 1 ? 0 : state.layer - 1];
-  if (found.attention[file] || found.coming.has(file)) return;
-  found.coming.add(file);
+  if (NORMS.includes(state.of) && !look.norms && !look.asked) {
+    look.asked = true;
+    trigger("norms");
+  }
+  const [found, wanted] = [look, look.sets[NORMS.includes(state.of) ? "norm-head" : "head"]];
+  const file = wanted && fileOf(wanted, state.layer);
+  if (!wanted || wanted.layers[file] || wanted.coming.has(file)) return;
+  wanted.coming.add(file);
   try {
-    found.attention[file] = await matrices(found.files[file]);
+    wanted.layers[file] = await matrices(wanted.files[file]);
     if (found === look) drawSoon();
   } catch {
     if (found === look) sentence("The server does not answer: what is drawn stays, but this layer's numbers are missing.");
   } finally {
-    found.coming.delete(file);
+    wanted.coming.delete(file);
   }
+}
+
+// The heads of a look: of `files` one or one a layer, and of `rows` that the answer is read from.
+function headSet(files, rows, first) {
+  return { files: files.map((file) => file.url), rows, layers: [first], coming: new Set() };
 }
 
 async function receive() {
@@ -277,12 +297,20 @@ async function receive() {
   try {
     const picture = new Image();
     picture.src = value.seen.url;
-    const firsts = [value.rows ? matrices(value.rows.url) : null, value.attention.length === 1 ? matrices(value.attention[0].url) : null, matrices(value.rollout.file.url), picture.decode()];
-    const [rows, all, rolled] = await Promise.all(firsts);
+    const here = look?.similar && look.attention[0].url === value.attention[0].url ? look : null; // the same picture and model
+    const fetched = (file) => (file ? matrices(file.url) : null);
+    const only = (files) => (files?.length === 1 ? fetched(files[0]) : null);
+    const norms = value.norms?.heads ? value.norms : null;
+    const weights = here ? [] : [fetched(value.rows), only(value.attention)];
+    const weighted = norms ? [fetched(norms.rows), only(norms.heads), fetched(norms.all)] : [];
+    const [rolled, [rows, all], [normRows, normHeads, together]] = await Promise.all([
+      fetched(value.rollout.file), Promise.all(weights), Promise.all(weighted), picture.decode(),
+    ]);
     if (mine !== newest) return;
     const size = value.prefix.length + value.grid[0] * value.grid[1];
-    take({ ...value, rows, rolled, size, attention: [all], files: value.attention.map((file) => file.url), coming: new Set(), similar: null, tokens: tokensOf(value) });
-    look.similar = await matrices(value.similar.url);
+    const sets = { head: here?.sets.head ?? headSet(value.attention, rows, all), "norm-head": norms && headSet(norms.heads, normRows, normHeads) };
+    take({ ...value, sets, together, rolled, size, similar: here?.similar ?? null, tokens: tokensOf(value) });
+    look.similar ??= await matrices(value.similar.url);
     if (mine !== newest) return;
     where.dataset.state = "whole";
     drawSoon();
@@ -300,8 +328,9 @@ function take(found) {
   part("seen").src = found.seen.url;
   part("seen").alt = `The picture as ${found.run} sees it, in ${found.grid[0]} by ${found.grid[1]} patches`;
   wall.style.setProperty("--seen", `url("${found.seen.url}")`);
-  const names = Array.from({ length: found.heads }, (_, i) => `head ${i + 1}`);
-  part("source").replaceChildren(...names.map((value) => make("option", { value, text: value })), ...Object.keys(SOURCES).map((value) => make("option", { value, text: SOURCES[value] })));
+  const option = (value) => make("option", { value, text: SOURCES[value] ?? value.replace("norm-head", "norm-weighted, head") });
+  const names = (of) => Array.from({ length: found.heads }, (_, i) => `${of} ${i + 1}`);
+  part("source").replaceChildren(...[...names("head"), ...Object.keys(SOURCES), ...names("norm-head")].map(option));
   part("tokens").replaceChildren(...found.tokens.found.map(({ code, name }) => {
     const button = make("button", { type: "button" }, `${name.replace(/^the /, "")} `, make("b"));
     button.dataset.code = code;
@@ -317,11 +346,12 @@ function take(found) {
 }
 
 // The page's address may name how the view begins; what cannot be is left as it starts.
-const ALLOWED = { of: ["head", ...Object.keys(SOURCES)], direction: Object.keys(DIRECTIONS), order: Object.keys(ORDERS), view: ["Raw", "Overlay"], across: ["true"], scale: ["true"] };
+const ALLOWED = { of: ["head", "norm-head", ...Object.keys(SOURCES)], direction: Object.keys(DIRECTIONS), order: Object.keys(ORDERS), view: ["Raw", "Overlay"], across: ["true"], scale: ["true"] };
 function begin() {
   const query = new URLSearchParams(window.location.search);
   Object.assign(state, START);
   other = "rollout";
+  wallOf(state.of);
   own = ALLOWED.of.includes(query.get("of")) || query.get("section") === "rollout";
   for (const [name, values] of Object.entries(ALLOWED)) {
     const text = query.get(name);

@@ -13,12 +13,17 @@ that reaches the script:
      "layer": 1..L that the view begins with,
      "distances": (L, H), "entropies": (L, H),
      "seen": file, "attention": [file, ...], "rows": file | None,
-     "rollout": {"first": 1..L, "words": str, "file": file}, "similar": file}
+     "rollout": {"first": 1..L, "words": str, "file": file}, "similar": file,
+     "norms": None | {"heads": [file, ...], "rows": file | None, "all": file} | {"sentence": str}}
 
 `attention` is one file of all (L, H, N, N), or over `MOST_BYTES` one a layer, (1, H, N, N), and
-`rows` of the tokens that answer, (L, H, n, N), first. `vitdemo.attention.packed` has the format.
+`rows` of the tokens that answer, (L, H, n, N), first. `norms` is the norm-weighted attention, each
+row divided by its sum: `heads` and `rows` as for the attention, and `all` (L, 1, N, N) of all heads
+together. It is computed when the source is first chosen (the event `norms`), since few people do.
+`vitdemo.attention.packed` has the format.
 After each draw the script dispatches `vitdemo:drawn` on `document`, with
 `detail = {run, layer, head, token, direction, source, values}`; layer and head count from 1,
+`source` is "head", "mean", "rollout", "similar", "norm" (all heads) or "norm-head",
 `token` is "3,5" (row, column), "t0", "both" or "mean", `values` a Float32Array over the patches.
 """
 
@@ -29,6 +34,7 @@ from dataclasses import dataclass
 from gradio.data_classes import FileData
 from torch import Tensor
 
+from vitdemo.attention import norms
 from vitdemo.attention.packed import pack
 from vitdemo.page.components import Drawing, served, served_numbers, served_picture
 from vitdemo.traced import Traced
@@ -37,6 +43,8 @@ MOST_BYTES = 3_000_000  # of attention in one file
 HALF = 2  # bytes of a float16
 SET_LAYER = "(layer) => document.dispatchEvent(new CustomEvent('vitdemo:layer', {detail: layer}))"
 LAYER = "() => [window.vitdemo.layer, true]"  # and that it was chosen
+WITH_NORMS = "() => [true]"  # from now on, norm-weighted attention is wanted
+ASK_NORMS = "(...values) => [...values.slice(0, -1), true]"
 BEGINS = "(layer, chosen) => [chosen ? layer : window.vitdemo.begins]"
 
 
@@ -46,7 +54,8 @@ class Drawn:
 
     `rollout` (S, N, N) after each layer from `first` (1..L) on; `words` say the settings, nothing
     where they are the usual ones. The view begins with `source`, "mean" or "rollout", at `layer`
-    (None: the last one), and stays with what a person chose since.
+    (None: the last one), and stays with what a person chose since. `products` (L, N, H, H) are
+    those of `vitdemo.attention.norms`, a sentence where the model has none, or None: not asked for.
     """
 
     look: Traced
@@ -55,11 +64,12 @@ class Drawn:
     words: str = ""
     source: str = "rollout"
     layer: int | None = None
+    products: Tensor | str | None = None
 
 
 class AttentionView(Drawing):
-    """See the module. Its events: `layer`, when another layer was chosen on the wall, and `begins`,
-    when a look has come."""
+    """See the module. Its events: `layer`, when another layer was chosen on the wall; `begins`,
+    when a look has come; and `norms`, when norm-weighted attention is first chosen."""
 
     def drawn(self, value: Drawn) -> dict:
         look = value.look
@@ -67,16 +77,7 @@ class AttentionView(Drawing):
         for part in (look.run.path, look.run.stamp, look.seen.tobytes()):
             key.update(part if isinstance(part, bytes) else repr(part).encode())
         name = key.hexdigest()
-        attention = {
-            "attention": [
-                self._file(f"{name}-{i}.bin", lambda layers=layers: pack(layers))
-                for i, layers in enumerate(_in_files(look.attention))
-            ],
-            "rows": None,
-        }
-        if len(attention["attention"]) > 1:
-            rows = look.attention[:, :, look.answer_rows]  # (L, H, n, N)
-            attention["rows"] = self._file(f"{name}-rows.bin", lambda: pack(rows))
+        weights, rows = self._head_files(name, look.attention, look.answer_rows)
         return {
             "run": look.run.name,
             "layers": look.layers,
@@ -89,7 +90,9 @@ class AttentionView(Drawing):
             "distances": look.distances.round(4).tolist(),
             "entropies": look.entropies.round(4).tolist(),
             "seen": served_picture(self, look.seen),
-            **attention,
+            "attention": weights,
+            "rows": rows,
+            "norms": self._norms(f"{name}-norms", look, value.products),
             "rollout": {
                 "first": value.first,
                 "words": value.words,
@@ -97,6 +100,32 @@ class AttentionView(Drawing):
             },
             "similar": self._file(f"{name}-similar.bin", lambda: pack(look.similarity[:, None])),
         }
+
+    def _norms(self, name: str, look: Traced, products: Tensor | str | None) -> dict | None:
+        if products is None:
+            return None
+        if isinstance(products, str):
+            return {"sentence": products}
+        heads = norms.norm_shares(norms.head_norms(look.attention, products))  # (L, H, N, N)
+        files, rows = self._head_files(name, heads, look.answer_rows)
+
+        def together() -> bytes:
+            return pack(norms.norm_shares(norms.layer_norms(look.attention, products))[:, None])
+
+        return {"heads": files, "rows": rows, "all": self._file(f"{name}-all.bin", together)}
+
+    def _head_files(
+        self, name: str, heads: Tensor, answer_rows: slice
+    ) -> tuple[list[FileData], FileData | None]:
+        """Serve `heads` (L, H, N, N) as files; where these are several, also the answer's rows."""
+        files = [
+            self._file(f"{name}-{i}.bin", lambda layers=layers: pack(layers))
+            for i, layers in enumerate(_in_files(heads))
+        ]
+        if len(files) == 1:
+            return files, None
+        rows = heads[:, :, answer_rows]  # (L, H, n, N)
+        return files, self._file(f"{name}-rows.bin", lambda: pack(rows))
 
     def _file(self, name: str, content: Callable[[], bytes]) -> FileData:
         return served(self, "attention", name, content)

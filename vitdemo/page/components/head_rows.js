@@ -13,6 +13,8 @@ Object.assign(window.vitdemo, (() => {
     return { count, side: Math.max(Math.floor(side(count)), 18) };
   }
 
+  const isHead = (of) => of === "head" || of === "norm-head"; // not of all heads of a layer
+
   // What stands above the heads of a block, each over so many of them.
   function headings(heads, order, side) {
     if (order !== "own") return [{ text: order === "distance" ? "nearest → farthest" : "focused → spread", over: heads }];
@@ -28,16 +30,17 @@ Object.assign(window.vitdemo, (() => {
     function thumbnail(look, layer, of, head, chip) {
       const canvas = make("canvas", { width: 1, height: 1 });
       const numbers = `distance ${look.distances[layer - 1][head - 1].toFixed(2)} patches, entropy ${look.entropies[layer - 1][head - 1].toFixed(2)} bits`;
-      const label = of === "head" ? `Layer ${layer}, head ${head}: ${numbers}` : `Layer ${layer}, ${sources[of]}`;
+      const label = isHead(of) ? `Layer ${layer}, head ${head}: ${numbers}` : `Layer ${layer}, ${sources[of]}`;
       const button = make("button", { type: "button", title: label, "aria-label": label }, canvas, chip === "" ? null : make("small", { text: chip }));
-      button.classList.toggle("row", of !== "head");
-      button.addEventListener("click", () => choose(of === "head" ? { of, layer, head } : { of, layer }));
+      button.classList.toggle("row", !isHead(of));
+      button.addEventListener("click", () => choose(isHead(of) ? { of, layer, head } : { of, layer }));
       thumbnails.push({ button, canvas, layer, of, head });
       return button;
     }
 
-    // In a `room` [width, height]; `other` is the source of the map behind the heads of a layer.
-    function build(look, { order, across, other, room }) {
+    // In a `room` [width, height]; `set` is the source of the heads' maps, "head" or "norm-head", and
+    // `other` that of the map behind the heads of a layer.
+    function build(look, { order, across, set, other, room }) {
       const sorted = order !== "own";
       const mixed = sorted && across;
       columns = look.heads + (mixed ? 0 : 1);
@@ -53,7 +56,7 @@ Object.assign(window.vitdemo, (() => {
         for (const [offset, row] of all.slice(first, first + each).entries()) {
           const layer = first + offset + 1;
           block.append(make("span", { className: "side", text: mixed ? "" : layer, title: mixed ? "" : `layer ${layer}` }));
-          for (const { layer, head } of row) block.append(thumbnail(look, layer, "head", head, mixed ? `${layer}·${head}` : sorted ? head : ""));
+          for (const { layer, head } of row) block.append(thumbnail(look, layer, set, head, mixed ? `${layer}·${head}` : sorted ? head : ""));
           if (!mixed) block.append(thumbnail(look, layer, other, 1, ""));
         }
         place.append(block);
@@ -63,7 +66,7 @@ Object.assign(window.vitdemo, (() => {
     function press({ of, layer, head }) {
       let chosen = thumbnails[0]?.button;
       for (const each of thumbnails) {
-        const is = each.of === of && each.layer === layer && (of !== "head" || each.head === head);
+        const is = each.of === of && each.layer === layer && (!isHead(of) || each.head === head);
         each.button.setAttribute("aria-pressed", String(is));
         if (is) chosen = each.button;
       }

@@ -3,6 +3,7 @@
 Object.assign(window.vitdemo, (() => {
   const { largest, lineOf, make, patchOf, percent, plainName, table } = window.vitdemo;
   const patchesOf = (look, values) => values.subarray(look.prefix.length);
+  const isNorm = (of) => of === "norm" || of === "norm-head";
   const total = (map) => map.reduce((sum, value) => sum + value, 0);
 
   function mapTitle(look, { of, layer, head, incoming }, token) {
@@ -10,10 +11,13 @@ Object.assign(window.vitdemo, (() => {
     const which = {
       head: `Layer ${layer}, head ${head}`,
       mean: `Layer ${layer}, mean of ${look.heads} heads`,
+      norm: `Layer ${layer}, norm-weighted attention of ${look.heads} heads`,
+      "norm-head": `Layer ${layer}, head ${head}, norm-weighted attention`,
       rollout: `Attention rollout of ${layer > first ? `layers ${first} to ${layer}` : `layer ${layer}`}${look.rollout.words}`,
       similar: `After layer ${layer}`,
     }[of];
     if (of === "similar") return `${which}: which patches have tokens similar to that of ${token.name}`;
+    if (isNorm(of)) return incoming ? `${which}: which tokens receive most from ${token.name}` : `${which}: what ${token.name} receives`;
     return incoming ? `${which}: who attends to ${token.name}` : `${which}: what ${token.name} attends to`;
   }
 
@@ -22,13 +26,23 @@ Object.assign(window.vitdemo, (() => {
     return of === "similar" || incoming || !look.prefix.length ? 1 : total(patchesOf(look, values));
   }
 
-  // Where three patches of many get as much as a third: what shines need not be worth as much.
-  function wordsOnFew(look, { of, incoming }, token, values) {
-    const [map, few] = [patchesOf(look, values), 3];
-    if (of !== "mean" || incoming || token !== look.tokens.answering || map.length < 20 * few) return "";
-    const share = total([...map].sort((a, b) => b - a).slice(0, few)) / total(map);
+  // The three patches with most of the mean attention of `values`, and their share of what all patches get.
+  function strongest(map, few = 3) {
+    const first = [...map.keys()].sort((a, b) => map[b] - map[a]).slice(0, few);
+    return [first, shareOf(map, first)];
+  }
+  const shareOf = (map, chosen) => chosen.reduce((sum, i) => sum + map[i], 0) / total(map);
+
+  // Where three patches of many get a third of the weight: that is not yet what they pass on.
+  function wordsOnFew(look, { of, layer, incoming }, token, values) {
+    if (!["mean", "norm"].includes(of) || incoming || token !== look.tokens.answering) return "";
+    const weights = of === "mean" ? values : lineOf(look, "mean", layer, 1, token, false);
+    const map = weights && patchesOf(look, weights);
+    if (!map || map.length < 60) return "";
+    const [first, share] = strongest(map);
     if (share < 1 / 3) return "";
-    return `Three of ${map.length} patches get ${percent(share)} of what all get. Are they worth as much? Take them away in Hands on.`;
+    if (of === "norm") return `The three patches with most attention have ${percent(share)} of the weight on patches, and ${percent(shareOf(patchesOf(look, values), first))} of the norm.`;
+    return `Three of ${map.length} patches get ${percent(share)} of the attention on patches. How much do they pass on? Choose “norm-weighted, all heads” under Show.`;
   }
 
   function place(look, map) {
@@ -42,7 +56,8 @@ Object.assign(window.vitdemo, (() => {
     const { answering } = look.tokens;
     const own = lineOf(look, of, layer, head, answering, incoming);
     const share = own && percent(own[look.prefix.length + pointed]);
-    const does = incoming ? ` gives ${share} to ${answering.name}` : ` gets ${share} from ${answering.name}`;
+    const norm = incoming ? ` receives ${share} from ${answering.name}` : ` passes ${share} to ${answering.name}`;
+    const does = isNorm(of) ? norm : incoming ? ` gives ${share} to ${answering.name}` : ` gets ${share} from ${answering.name}`;
     return `Row ${patchOf(look, pointed).code.replace(",", ", column ")}${own ? does : ""}. `;
   }
 
@@ -51,12 +66,19 @@ Object.assign(window.vitdemo, (() => {
     const text = pointedWords(look, view, pointed);
     if (view.of === "similar") return "Cosine of the tokens: most similar besides itself where orange is deepest, opposite where purple.";
     const most = `${place(look, map)}: ${percent(largest(map))}`;
+    if (isNorm(view.of)) return normWords(look, view, values, text, most);
     if (view.incoming) return `${text}Most from ${most} of that patch's attention.`;
     if (!look.prefix.length) return `${text}Most at ${most}.`;
     const share = shareOfPatches(look, view, values);
     const rest = look.prefix.length > 1 ? "tokens that are no patch" : "the class token itself";
     const all = share < 0.2 ? `only ${percent(share)}: the rest is with ${rest}, so read this map with care` : percent(share);
     return `${text}Most at ${most}. All patches together get ${all}.`;
+  }
+
+  function normWords(look, view, values, text, most) {
+    if (view.incoming) return `${text}Largest in ${most} of the norms that this patch receives.`;
+    const all = `All patches together: ${percent(shareOfPatches(look, view, values))}.`;
+    return `${text}Largest at ${most} of the sum of norms. ${look.prefix.length ? all : ""}`.trim();
   }
 
   // The map's numbers as a table, and what is measured of all heads as another one, with words above.

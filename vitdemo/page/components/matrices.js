@@ -1,6 +1,7 @@
 // The matrices of one picture and model as files, and what a row or a column of them holds.
-// A `look` is the value of attention.py with `size` (N), `attention` (its files as far as they are
-// here), `files`, `rows`, `rolled`, `similar` and `tokens` beside.
+// A `look` is the value of attention.py and: `size` (N), `tokens`, `rolled`, `similar`, `together`
+// (norm-weighted attention of all heads) and `sets`, {"head": attention weights, "norm-head":
+// norm-weighted attention or null}, each {files, layers (the files that are here), rows, coming}.
 Object.assign(window.vitdemo, (() => {
   const [HALF, SINGLE] = [0x316d6476, 0x31666476]; // "vdm1", "vdf1"
   const HEADER = 20; // bytes: magic, layers, maps, rows, columns, each as uint32
@@ -71,23 +72,28 @@ Object.assign(window.vitdemo, (() => {
     return true;
   }
 
-  // One head (from 1) of one layer (from 1). A large model's layers come one by one, its answer's rows at once.
-  function addHead(look, out, layer, head, token, column, weight) {
-    const file = look.files.length === 1 ? 0 : layer - 1; // all layers in one, or one each
-    if (look.attention[file]) return add(out, look.attention[file], layer - 1 - file, head - 1, token, column, weight);
-    if (!look.rows || column || token !== look.tokens.answering) return false;
+  // The number of the file that holds a layer (from 1): all layers are in one file, or one in each.
+  const fileOf = ({ files }, layer) => (files.length === 1 ? 0 : layer - 1);
+
+  // One head (from 1) of one layer (from 1) of a set. A large model's layers come one by one, its answer's rows at once.
+  function addHead(look, set, out, layer, head, token, column, weight) {
+    if (!set) return false;
+    const file = fileOf(set, layer);
+    if (set.layers[file]) return add(out, set.layers[file], layer - 1 - file, head - 1, token, column, weight);
+    if (!set.rows || column || token !== look.tokens.answering) return false;
     const own = { ...token, indices: token.indices.map((index) => index - look.tokens.start) };
-    return add(out, look.rows, layer - 1, head - 1, own, false, weight);
+    return add(out, set.rows, layer - 1, head - 1, own, false, weight);
   }
 
   // What `token` attends to, or in a `column` who attends to it: (N) values, or null.
   function lineOf(look, of, layer, head, token, column) {
     const out = new Float32Array(look.size);
-    if (of === "head") return addHead(look, out, layer, head, token, column) ? out : null;
+    if (of in look.sets) return addHead(look, look.sets[of], out, layer, head, token, column) ? out : null;
     if (of === "mean") {
-      for (let h = 1; h <= look.heads; h++) if (!addHead(look, out, layer, h, token, column, 1 / look.heads)) return null;
+      for (let h = 1; h <= look.heads; h++) if (!addHead(look, look.sets.head, out, layer, h, token, column, 1 / look.heads)) return null;
       return out;
     }
+    if (of === "norm") return add(out, look.together, layer - 1, 0, token, column) ? out : null;
     if (of === "similar") return add(out, look.similar, layer - 1, 0, token, false) ? out : null;
     const step = layer - look.rollout.first;
     return step >= 0 && add(out, look.rolled, step, 0, token, column) ? out : null;
@@ -106,5 +112,5 @@ Object.assign(window.vitdemo, (() => {
     return rows.map((_, i) => all.slice(i * look.heads, (i + 1) * look.heads));
   }
 
-  return { floats, headRows, lineOf, matrices, patchOf, tokenNamed, tokensOf };
+  return { fileOf, floats, headRows, lineOf, matrices, patchOf, tokenNamed, tokensOf };
 })());

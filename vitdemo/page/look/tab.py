@@ -8,12 +8,21 @@ from html import escape
 import gradio as gr
 from gradio.components import Component
 from PIL import Image
+from torch import Tensor
 
 from vitdemo.cache import as_key
 from vitdemo.class_maps import first_map
-from vitdemo.errors import ImageError, VitdemoError
+from vitdemo.errors import ImageError, RunError, VitdemoError
 from vitdemo.page.components.answers import Answers, PictureAnswers
-from vitdemo.page.components.attention import BEGINS, LAYER, SET_LAYER, AttentionView, Drawn
+from vitdemo.page.components.attention import (
+    ASK_NORMS,
+    BEGINS,
+    LAYER,
+    SET_LAYER,
+    WITH_NORMS,
+    AttentionView,
+    Drawn,
+)
 from vitdemo.page.components.offers import Offered, Offers
 from vitdemo.page.components.picture import Asked, Picture, Shown, asked
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
@@ -93,9 +102,11 @@ class Look(Sections):
     def lay_out_attention(self) -> None:
         """The section that is open at first, which the browser draws."""
         self.view = AttentionView(elem_id="attention")
-        self.settings = rollout.lay_out()
+        of_rollout = rollout.lay_out()
         names = ("fusion", "discard", "residual", "first")
-        self.linked |= dict(zip(names, self.settings, strict=True))
+        self.linked |= dict(zip(names, of_rollout, strict=True))
+        self.norms = gr.Checkbox(False, visible="hidden", label="norm-weighted attention is wanted")
+        self.settings = [*of_rollout, self.norms]
 
     def asked_by(self, component: Component, where: Sequence[str]) -> Callable:
         if component is not self.layer:
@@ -154,11 +165,20 @@ class Look(Sections):
         """What the attention view draws, or why it has nothing to draw."""
         if image is None or name is None:
             return None
+        *of_rollout, norms = settings
         try:
             source, layer = first_map(self.workbench, self.workbench.run(name))
-            drawn = rollout.rolled(self.traced(name, image), *settings)
-            return replace(drawn, source=source, layer=layer)
+            drawn = rollout.rolled(self.traced(name, image), *of_rollout)
+            products = self.products(drawn.look) if norms else None
+            return replace(drawn, source=source, layer=layer, products=products)
         except VitdemoError as error:
+            return str(error)
+
+    def products(self, look: Traced) -> Tensor | str:
+        """Return what norm-weighted attention is computed from, or why this model has none."""
+        try:
+            return self.workbench.value_products(look)
+        except RunError as error:
             return str(error)
 
     def answer(self, wish: Asked, *values) -> list:
@@ -269,6 +289,9 @@ class Look(Sections):
         gr.on(chosen, self.change_model, self.asking, self.of_model, **ASKED)
         settings = [component.input for component in self.settings]
         gr.on(settings, self.view_of, [*self.always, *self.settings], self.view, **ASKED)
+        self.view.norms(None, None, self.norms, js=WITH_NORMS, **HIDDEN)
+        asked = [*self.always, *self.settings]
+        self.view.norms(for_people(self.view_of), asked, self.view, js=ASK_NORMS, **ASKED)
         self.choose_layer_on(self.view.layer)
         begins = [self.layer, self.layer_is_chosen]
         self.view.begins(None, begins, self.layer, js=BEGINS, **HIDDEN)
