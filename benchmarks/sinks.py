@@ -1,13 +1,15 @@
-"""What the brightest patches of a last layer are worth: attention sinks, as a Markdown table.
+"""The most attended patches of the last layer: weight, norm and effect, as a Markdown table.
 
     python benchmarks/sinks.py [--runs DIR] [--data DIR] [--pictures 100] [--only RUN ...]
 
-Needs the data set. On each test picture the three patches that the class token takes most from in
-the last layer, as a mean of its heads: their share of what all patches get, how many of them are
-among the three first of a head, how long their tokens are where that layer reads them (in medians
-of all patches), and what the probability of the predicted class loses without them, beside that
-without the next three and without any three. A ViT's tokens are dropped, which needs patches that
-stand alone; of other models nothing is told. `benchmarks/LOG.md` has what was measured.
+Needs the test set. In each test image, the three patches are those with the largest mean attention
+of the class token in the last layer. Shares are of what all patches get: of the attention weight,
+and of the norms of what the class token receives (`vitdemo.attention.norms`, all heads together).
+"The next three then" is the share of weight of the three most attended patches after the first
+three have been dropped from the model. Losses are those of the predicted class's probability, in
+percentage points: when the class token cannot attend to the three in the last layer, and when the
+three, the next three, or any three are dropped. Dropping needs tokens that each contain one patch
+only, so models with a convolutional stem are left out. `benchmarks/LOG.md` has the results.
 """
 
 import argparse
@@ -23,6 +25,8 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.faithfulness import drawn  # noqa: E402
 from vitdemo import attention, data, runs  # noqa: E402
+from vitdemo.attention import norms  # noqa: E402
+from vitdemo.attention.knockout import bar_attention, trace_barred  # noqa: E402
 from vitdemo.errors import VitdemoError  # noqa: E402
 from vitdemo.faithfulness import fills  # noqa: E402
 from vitdemo.faithfulness.fills import answers  # noqa: E402
@@ -32,9 +36,12 @@ from vitdemo.workbench import Workbench  # noqa: E402
 
 FIRST = 3  # patches
 COLUMNS = {
-    "share": ("share of the three", "{:.1%} ({:.1%} to {:.1%})"),
+    "share": ("share of the weight", "{:.1%} ({:.1%} to {:.1%})"),
+    "norm": ("share of the norms", "{:.1%} ({:.1%} to {:.1%})"),
+    "next_share": ("share of the weight, next three then", "{:.1%} ({:.1%} to {:.1%})"),
     "agreed": ("of a head's first three", "{:.2f} ({:.2f} to {:.2f})"),
     "length": ("length of their tokens, medians", "{:.2f} ({:.2f} to {:.2f})"),
+    "barred": ("lost when barred in the last layer", "{:+.2%} ({:+.2%} to {:+.2%})"),
     "without": ("lost without them", "{:+.2%} ({:+.2%} to {:+.2%})"),
     "without_next": ("without the next three", "{:+.2%} ({:+.2%} to {:+.2%})"),
     "without_any": ("without any three", "{:+.2%} ({:+.2%} to {:+.2%})"),
@@ -70,28 +77,71 @@ def main() -> None:
 
 @torch.no_grad()
 def measured(model: nn.Module, image: Tensor, seed: int) -> dict[str, float]:
-    """The columns of one picture (1, 3, S, S); `seed` draws the patches of the last one."""
+    """Return the columns for one image (1, 3, S, S); `seed` draws the patches of the last one."""
     trace = attention.trace(model, image)
     skipped = model.num_prefix_tokens
     heads = trace.attention[-1][0, :, 0, skipped:].float()  # (H, P) of the class token
     mean = heads.mean(0)
     order = mean.argsort(descending=True)
     first, following = order.split(FIRST)[:2]
-    lengths = trace.tokens[-2][0, skipped:].float().norm(dim=-1)  # what the last layer reads
-    any_three = torch.randperm(len(mean), generator=torch.Generator().manual_seed(seed))[:FIRST]
-    stays = torch.ones(4, len(mean), dtype=torch.bool)
-    for row, gone in enumerate((first.cpu(), following.cpu(), any_three), 1):
-        stays[row, gone] = False
-    grid = model.patch_embed.grid_size
-    probabilities = answers(model, image, stays, grid, "drop").softmax(1)  # (4, C)
-    own = probabilities[:, probabilities[0].argmax()]
+    lengths = trace.tokens[-2][0, skipped:].float().norm(dim=-1)  # as the last layer reads them
     common = torch.isin(heads.topk(FIRST).indices, first).sum(1).float()  # (H,)
-    lost = zip(list(COLUMNS)[3:], (own[0] - own[1:]).tolist(), strict=True)
+    any_three = torch.randperm(len(mean), generator=torch.Generator().manual_seed(seed))[:FIRST]
+    received = received_norms(model, trace)
     return {
         "share": float(mean[first].sum() / mean.sum()),
+        "norm": float(received[first].sum() / received.sum()),
+        "next_share": next_share(model, image, first),
         "agreed": float(common.mean()),
         "length": float(lengths[first].mean() / lengths.median()),
-    } | dict(lost)
+        "barred": lost_when_barred(model, image, first),
+    } | lost_without(
+        model, image, {"without": first, "without_next": following, "without_any": any_three}
+    )
+
+
+def received_norms(model: nn.Module, trace: attention.Trace) -> Tensor:
+    """Return the norm of what the class token receives from each patch in the last layer, (P,)."""
+    products = norms.value_products(model, trace.tokens)[-1, 0]  # (N, H, H)
+    return norms.layer_norms(trace.attention[-1, 0], products)[0, model.num_prefix_tokens :]
+
+
+def next_share(model: nn.Module, image: Tensor, dropped: Tensor) -> float:
+    """Return the weight share of the three most attended patches when `dropped` ones are away.
+
+    That no token attends to them, in any layer, is the same for all others as to drop them.
+    """
+    barred = no_bars(model)
+    barred[:, :, model.num_prefix_tokens + dropped.cpu()] = True
+    heads = trace_barred(model, image, barred).attention[-1][0, :, 0, model.num_prefix_tokens :]
+    mean = heads.float().mean(0)
+    return float(mean.topk(FIRST).values.sum() / mean.sum())
+
+
+def lost_when_barred(model: nn.Module, image: Tensor, patches: Tensor) -> float:
+    """Return the loss when the class token cannot attend to `patches` in the last layer."""
+    barred = no_bars(model)
+    barred[-1, 0, model.num_prefix_tokens + patches.cpu()] = True
+    before, after = (
+        bar_attention(model, image, mask).softmax(1)[0] for mask in (no_bars(model), barred)
+    )
+    return float(before.max() - after[before.argmax()])
+
+
+def no_bars(model: nn.Module) -> Tensor:
+    N = model.num_prefix_tokens + model.patch_embed.num_patches
+    return torch.zeros(len(model.blocks), N, N, dtype=torch.bool)
+
+
+def lost_without(model: nn.Module, image: Tensor, sets: dict[str, Tensor]) -> dict[str, float]:
+    """Return the loss when the patches of each set are dropped from the model."""
+    stays = torch.ones(1 + len(sets), model.patch_embed.num_patches, dtype=torch.bool)
+    for row, gone in enumerate(sets.values(), 1):
+        stays[row, gone.cpu()] = False
+    grid = model.patch_embed.grid_size
+    probabilities = answers(model, image, stays, grid, "drop").softmax(1)  # (1 + sets, C)
+    own = probabilities[:, probabilities[0].argmax()]
+    return dict(zip(sets, (own[0] - own[1:]).tolist(), strict=True))
 
 
 if __name__ == "__main__":

@@ -38,6 +38,30 @@ def test_the_first_three_patches_are_told_of(spec):
         probabilities = trace.logits.softmax(1)[0]
         answer = probabilities.argmax()
         lost = float(probabilities[answer] - without[answer])
+        # Norms of alpha * f(x), from the matrices of the last layer.
+        attn, normed = model.blocks[-1].attn, model.blocks[-1].norm1(trace.tokens[-2])[0]
+        D = normed.shape[-1]
+        value = normed @ attn.qkv.weight[2 * D :].T + attn.qkv.bias[2 * D :]  # (N, D)
+        weights = trace.attention[-1, 0, :, 0].T.repeat_interleave(D // len(heads), 1)  # (N, D)
+        length = (weights * value @ attn.proj.weight.T).norm(dim=-1)[1:]
+        assert found["norm"] == pytest.approx(float(length[first].sum() / length.sum()), rel=1e-4)
+        # The three most attended patches of the model that lacks the first three.
+        rest = trace.tokens[0][:, places]
+        for block in model.blocks[:-1]:
+            rest = block(rest)
+        last = model.blocks[-1].attn
+        q, k, _ = last.qkv(model.blocks[-1].norm1(rest)).chunk(3, dim=-1)
+        split = (len(places), last.num_heads, -1)
+        q, k = (each[0].view(split).transpose(0, 1) for each in (q, k))
+        to_rest = (q[:, :1] @ k.mT * last.scale).softmax(-1)[:, 0, 1:].mean(0)
+        next_share = float(to_rest.topk(3).values.sum() / to_rest.sum())
+        assert found["next_share"] == pytest.approx(next_share, rel=1e-4)
+        # The class token cannot attend to the three in the last layer: it never had them.
+        block, tokens = model.blocks[-1], trace.tokens[-2]
+        kept = block(tokens[:, places])
+        barred = model.forward_head(model.norm(kept)).softmax(1)[0]
+        wanted = float(probabilities[answer] - barred[answer])
+        assert found["barred"] == pytest.approx(wanted, abs=1e-5) and abs(wanted) > 1e-5
     assert abs(lost) > 1e-4  # else nothing is tested
     assert found["without"] == pytest.approx(lost, abs=1e-5)
     assert found["without_any"] != pytest.approx(found["without"], abs=1e-5)

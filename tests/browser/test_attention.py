@@ -482,7 +482,7 @@ def test_it_is_said_where_few_patches_get_most(open_page, kinds_url, look_of, wo
     passed = expected(look, drawn(page), products)
     part = float(passed[patches.topk(3).indices].sum() / passed.sum())
     words_of_norms = (
-        f"{100 * share:.1f} % of the weight on patches, and {100 * part:.1f} % of the norm"
+        f"{100 * share:.1f} % of the attention on patches, and {100 * part:.1f} % of the norms"
     )
     expect(words).to_contain_text(words_of_norms)
     show(page, "mean")

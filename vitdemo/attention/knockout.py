@@ -11,12 +11,12 @@ Letters: B batch, L layers, N tokens, D width, C classes. Layers count from 0.
     bar_attention(model, images, barred)  # (B, C)
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor, nn
 
-from vitdemo.attention import _answer, _embed, _step, check_model, reads_class_token
+from vitdemo.attention import Trace, _answer, _embed, _step, check_model, reads_class_token
 
 
 def bar_attention(model: nn.Module, images: Tensor, barred: Tensor) -> Tensor:
@@ -29,12 +29,18 @@ def bar_attention(model: nn.Module, images: Tensor, barred: Tensor) -> Tensor:
     Raises `ValueError` for another shape, or where a token could attend to no token at all, and
     `TypeError` for a model that `trace` refuses.
     """
-    x = _embed(model, images)  # (B, N, D)
-    _check_barred(barred, len(model.blocks), *x.shape[:2])
-    for block, mask in zip(model.blocks, barred.to(x.device), strict=True):
-        own = mask[:, None] if mask.ndim == 3 else mask  # (B, 1, N, N) or (N, N)
-        x, *_ = _step(block, x, barred=own)
-    return _answer(model, x)
+    for x, _ in _layers(model, _embed(model, images), barred):
+        last = x  # (B, N, D)
+    return _answer(model, last)
+
+
+def trace_barred(model: nn.Module, images: Tensor, barred: Tensor) -> Trace:
+    """Run `model` as `bar_attention` does, and keep tokens and attention as `trace` does."""
+    tokens, attention = [_embed(model, images)], []
+    for x, weights in _layers(model, tokens[0], barred):
+        tokens.append(x)
+        attention.append(weights)
+    return Trace(_answer(model, tokens[-1]), torch.stack(tokens), torch.stack(attention))
 
 
 def bar_patches(model: nn.Module, layers: Iterable[int]) -> Tensor:
@@ -62,6 +68,15 @@ def bar_patches(model: nn.Module, layers: Iterable[int]) -> Tensor:
             raise ValueError(f"There is no layer {layer}: the model has layers 0..{L - 1}.")
         barred[layer, :p, p:] = True
     return barred
+
+
+def _layers(model: nn.Module, x: Tensor, barred: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the tokens (B, N, D) and the attention (B, H, N, N) of each layer."""
+    _check_barred(barred, len(model.blocks), *x.shape[:2])
+    for block, mask in zip(model.blocks, barred.to(x.device), strict=True):
+        own = mask[:, None] if mask.ndim == 3 else mask  # (B, 1, N, N) or (N, N)
+        x, weights, _ = _step(block, x, barred=own)
+        yield x, weights
 
 
 def _check_barred(barred: Tensor, L: int, B: int, N: int) -> None:

@@ -41,8 +41,8 @@ Object.assign(window.vitdemo, (() => {
     if (!map || map.length < 60) return "";
     const [first, share] = strongest(map);
     if (share < 1 / 3) return "";
-    if (of === "norm") return `The three patches with most attention have ${percent(share)} of the weight on patches, and ${percent(shareOf(patchesOf(look, values), first))} of the norm.`;
-    return `Three of ${map.length} patches get ${percent(share)} of the attention on patches. How much do they pass on? Choose “norm-weighted, all heads” under Show.`;
+    if (of === "norm") return `The three most attended patches have ${percent(share)} of the attention on patches, and ${percent(shareOf(patchesOf(look, values), first))} of the norms.`;
+    return `Three of ${map.length} patches get ${percent(share)} of the attention on patches. See “norm-weighted” under Show.`;
   }
 
   function place(look, map) {
