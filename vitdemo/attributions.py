@@ -210,7 +210,7 @@ class _Subject:
         return log_score(self.model, images, self.weights)
 
     def on_patches(self, matrix: Tensor) -> Tensor:
-        """What of each patch reaches the answer: (B, N, N) -> (B, rows, columns)."""
+        """Return the prediction's rows of a matrix over the patches, (B, rows, columns)."""
         prefix, rows = self.model.num_prefix_tokens, attention.answer_rows(self.model)
         return attention.answer_map(matrix, prefix, rows).unflatten(1, self.grid)
 
@@ -419,8 +419,9 @@ METHODS = {
         Method(
             "attention",
             "Last layer's attention",
-            "Where the answer is gathered from in the last layer, mean of the heads; it is the "
-            "same for every class, and what is gathered holds what earlier layers brought there.",
+            "How much the class token (without one: the average patch) attends to each patch in "
+            "the last layer, mean of the heads. The map is the same for every class, and a token "
+            "of the last layer also contains information from other patches.",
             ("vit",),
             _last_attention,
             class_specific=False,

@@ -27,8 +27,9 @@ class Film:
     """What `run` made of the picture `seen` (S, S, 3) after each of `epochs`: those that were kept
     on the way to it (`runs.kept_weights`), and the one whose weights it has.
 
-    `maps` (E, L, P): what the answer takes from each patch, mean of the heads; `probabilities`
-    (E, C); `grid` the rows and columns of the patches.
+    `maps` (E, L, P): the attention of the class token (or of the average patch) to each patch in
+    each layer, mean of the heads; `probabilities` (E, C); `grid` the rows and columns of the
+    patches.
     """
 
     run: Run

@@ -42,6 +42,11 @@ class Traced:
         return self.answer_rows.stop is not None
 
     @property
+    def reader(self) -> str:
+        """The name of the token whose attention the maps show."""
+        return "the class token" if self.from_class_token else "the average patch"
+
+    @property
     def layers(self) -> int:
         return self.attention.shape[0]
 
@@ -62,7 +67,8 @@ class Traced:
         return statistics.token_similarity(self.tokens[1:])
 
     def head_maps(self, layer: int) -> np.ndarray:
-        """Where layer 1..L gathers the answer from, head by head, (H, rows, columns)."""
+        """Return the attention of the class token (or of the average patch) to each patch in layer
+        1..L, by head, (H, rows, columns): what is read in this layer, not in those before it."""
         return self.answer_maps(self.attention[layer - 1])
 
     def rollout_map(self, layer: int, *, fusion: str, discard_ratio: float) -> np.ndarray:
@@ -76,6 +82,6 @@ class Traced:
         return self.answer_maps(matrix)[0]
 
     def answer_maps(self, matrices: Tensor) -> np.ndarray:
-        """What of each patch reaches the answer: (B, N, N) -> (B, rows, columns)."""
+        """Return the mean over `answer_rows` of (B, N, N), over the patches: (B, rows, columns)."""
         maps = attention.answer_map(matrices, self.num_prefix_tokens, self.answer_rows)
         return maps.float().cpu().numpy().reshape(-1, *self.grid)

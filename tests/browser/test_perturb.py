@@ -165,7 +165,9 @@ def test_other_models_show_their_own_attention_of_the_same_change(section):
     patch(section, 2, 2).click()
     expect(removed(section)).to_have_count(1)
     choose_model(section, "vit")
-    expect(section.locator("#hands-maps")).to_contain_text("The attention of vit follows")
+    expect(section.locator("#hands-maps")).to_contain_text(
+        "The attention of vit to the image as it is now"
+    )
     expect(removed(section)).to_have_count(1)
     choose_model(section, "resnet")
     expect(section.locator("#hands-maps")).to_contain_text("no Vision Transformer")

@@ -193,7 +193,7 @@ def without_itself(matrix: Tensor) -> Tensor:
 
 
 def class_map(matrix: Tensor, num_prefix_tokens: int) -> Tensor:
-    """What of each patch reaches the answer: `matrix` (B, N, N) to (B, P), P = N - prefix tokens.
+    """Return the prediction's row of `matrix` (B, N, N) over the patches, (B, P).
 
     The class token's row (row 0) over the patches; with no prefix token, the mean of all rows,
     which are the patches'. Of a model at hand, `answer_map` takes the rows that its answer is read
@@ -221,7 +221,7 @@ def answer_rows(model: nn.Module) -> slice:
 
 
 def answer_map(matrix: Tensor, num_prefix_tokens: int, rows: slice) -> Tensor:
-    """What of each patch reaches the answer: the mean of `rows` of `matrix` (B, N, N), as (B, P).
+    """Return the mean of `rows` of `matrix` (B, N, N) over the patches, (B, P).
 
     `rows` are those of `answer_rows`. Raises `ValueError` where no patch would be left.
     """

@@ -17,6 +17,12 @@ from vitdemo.inside import check_attention, check_finite, numpy
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 
+# Measured by `benchmarks/knockout.py`; docs/attention.md has the table.
+FINDING = (
+    "In the included models, the prediction mainly depends on what the class token reads in the "
+    "last two or three layers."
+)
+
 
 @dataclass(frozen=True, eq=False)
 class KnockOut:

@@ -11,6 +11,7 @@ from PIL import Image
 
 from vitdemo.attributions import METHODS, attribute, kind_of
 from vitdemo.errors import RunError, VitdemoError
+from vitdemo.inside.knockout import FINDING
 from vitdemo.metrics import top_k
 from vitdemo.models import CONVOLUTIONAL
 from vitdemo.page.components.maps import MapRow, Maps, Panel
@@ -150,8 +151,8 @@ def _panel(
         title = f"Rollout, layers 1 to {layer} of {look.layers}"
         return column(answer, values, title, METHODS["rollout"].caption)
     caption = (
-        "Where the answer is gathered from in this one layer, mean of the heads; it is the same "
-        "for every class, and does not say why one was chosen."
+        f"How much {look.reader} attends to each patch in this layer (mean of the heads). "
+        f"{FINDING} The map is the same for every class."
     )
     title = f"Attention, layer {layer} of {look.layers}"
     return column(answer, look.head_maps(layer).mean(0), title, caption)

@@ -1,7 +1,8 @@
-"""The part "In training": what a layer looked at in one picture, epoch by epoch."""
+"""The part "In training": the attention of a layer in one image, epoch by epoch."""
 
 from vitdemo import runs
 from vitdemo.film import Film, film, filmed
+from vitdemo.inside.knockout import FINDING
 from vitdemo.page.components.maps import MapRow, Maps, Panel, peak
 from vitdemo.page.kit import nearest
 from vitdemo.page.look.tab import Look
@@ -9,9 +10,10 @@ from vitdemo.workbench import Workbench
 
 MOST_EPOCHS = 12  # shown at once
 WORDS = (
-    "What the answer takes from each patch in layer {layer}, mean of the heads, after the epochs "
-    "whose weights were kept; each map is scaled to its own maximum. Attention that moves shows "
-    "that the layer changed, not that it got better: the answer stands below each map."
+    "How much the class token attends to each patch in layer {layer} (mean of the heads), after "
+    "each epoch whose weights were saved. " + FINDING + " A map that changes shows that the layer "
+    "changed, not that the prediction improved: compare the predictions below the maps. Each map "
+    "is scaled to its own maximum. Models without a class token show the average patch."
 )
 NONE_KEPT = (
     "'{name}' kept no weights but its last{others}. `python train.py RECIPE --keep 1,2,4,8` keeps "

@@ -159,8 +159,9 @@ def maps_row(before: Traced, after: Traced, layer: int, changes: Changes) -> Map
         for look, which in named
     ]
     words = (
-        f"The attention of {after.run.name} follows. Bright patches are those that its answer is "
-        "gathered from most: where the model looks now, not why it answers."
+        f"The attention of {after.run.name} to the image as it is now. Bright: {after.reader} "
+        f"attends most to this patch in layer {layer}, or in the rollout up to it. That is not the "
+        "reason for the prediction."
     )
     return MapRow(panels, words)
 

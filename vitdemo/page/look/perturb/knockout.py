@@ -10,7 +10,7 @@ from gradio.components import Component
 from PIL import Image
 
 from vitdemo.errors import RunError, VitdemoError
-from vitdemo.inside.knockout import KnockOut, knock_out
+from vitdemo.inside.knockout import FINDING, KnockOut, knock_out
 from vitdemo.metrics import percent, top_k
 from vitdemo.page.components.article import Article, Moved, Notice, Piece, Text
 from vitdemo.page.kit import LayerSlider
@@ -21,7 +21,7 @@ MAX_CLASSES = 5  # in the card, and the new prediction
 ABOUT = (
     "**Attention knock-out.** In the chosen layers, the class token of the chosen model cannot "
     "attend to any patch. If the prediction stays the same, it does not depend on what the class "
-    "token reads there. In the included models it depends on the last two or three layers."
+    f"token reads there. {FINDING}"
 )
 NONE_BARRED = "No layer is barred. Move the second slider to bar layers 1 to that layer."
 LIMIT = "The model was not trained with barred attention: a part of the change may come from that."
