@@ -5,6 +5,7 @@ from html import unescape
 
 import numpy as np
 import pytest
+import torch
 
 from tests.making import RESNET, VIT, bench, make_run
 from vitdemo.errors import LessonError
@@ -187,6 +188,20 @@ def test_what_three_patches_get_is_counted_on_the_last_layers_attention(shipped)
     first = sorted(taken, reverse=True)[:3]
     assert fact(shipped, "vit", "few_share") == f"{100 * sum(first) / sum(taken):.1f}"
     assert fact(shipped, "vit", "even_share") == f"{100 * 3 / 64:.1f}"
+
+
+def test_what_three_patches_pass_on_is_the_norm_of_their_weighted_values(shipped):
+    run = shipped.run("vit-scratch")
+    look = shipped.look(run, visible_square(load_image(PICTURE)))
+    block = shipped.model(run).blocks[-1]
+    heads = look.attention[-1, :, 0, 1:]  # (H, P)
+    D = look.tokens.shape[-1]
+    with torch.no_grad():
+        values = block.attn.qkv(block.norm1(look.tokens[-2]))[1:, 2 * D :]  # (P, D)
+        width = heads.T.repeat_interleave(D // len(heads), 1)  # each head's weight, (P, D)
+        norms = (width * values @ block.attn.proj.weight.T).norm(dim=-1)
+    few = heads.mean(0).topk(3).indices
+    assert fact(shipped, "vit", "few_norm") == f"{100 * norms[few].sum() / norms.sum():.1f}"
 
 
 def test_what_is_not_here_is_said_and_another_model_has_other_facts(tmp_path):

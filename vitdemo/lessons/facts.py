@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from vitdemo.attention.norms import layer_norms
 from vitdemo.errors import LessonError, VitdemoError
 from vitdemo.inputs import load_image, visible_square
 from vitdemo.inside.attention_distance import distances_of
@@ -179,6 +180,15 @@ def _few_share(workbench: Workbench, run: Run) -> str:
     return percent(shares[-FEW:].sum() / shares.sum())
 
 
+def _few_norm(workbench: Workbench, run: Run) -> str:
+    """Return the share of the same patches in the norms of what the last layer passes on."""
+    look = workbench.look(run, _picture())
+    few = np.argsort(look.head_maps(look.layers).mean(0), axis=None)[-FEW:]
+    received = layer_norms(look.attention[-1], workbench.value_products(look)[-1])  # (N, N)
+    norms = look.answer_maps(received[None]).ravel()  # (P,)
+    return percent(norms[few].sum() / norms.sum())
+
+
 def _gain(workbench: Workbench, run: Run):
     """Of `run` beside the base of its ablation, the first of `ablations` that it is in."""
     tested = workbench.evaluated_runs()
@@ -229,6 +239,7 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "far_layers": _far_layers,
     "pair_share": _of_model(_pair_share),  # of all multiply-adds, in percent
     "few_share": _few_share,
+    "few_norm": _few_norm,
     "even_share": _of_model(lambda model, run: percent(FEW / model.patch_embed.num_patches)),
     # Of tested runs; shares in percent
     "tests": _evaluated(lambda p, labels, run: f"{len(labels):,}"),
