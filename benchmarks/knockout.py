@@ -64,9 +64,18 @@ def report(run: runs.Run, model: nn.Module, images: data.Pictures, from_the_end:
         layers = range(L - k, L) if from_the_end else range(k)
         found = probabilities(model, pixels, layers)  # (B, C)
         whole = found if whole is None else whole
-        words = f"{layers[0] + 1} to {layers[-1] + 1}" if layers else "none"
         values = measured(found, whole, images.labels)
-        print(f"| {words} | " + " | ".join(f"{value:.1%}" for value in values) + " |", flush=True)
+        print(
+            f"| {span(layers)} | " + " | ".join(f"{value:.1%}" for value in values) + " |",
+            flush=True,
+        )
+
+
+def span(layers: range) -> str:
+    if not layers:
+        return "none"
+    first, last = layers[0] + 1, layers[-1] + 1
+    return str(first) if first == last else f"{first} to {last}"
 
 
 @torch.inference_mode()

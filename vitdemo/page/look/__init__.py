@@ -24,11 +24,14 @@ WHAT = (
     "how much of each patch could have reached the token, if attention alone moved information "
     "(Abnar & Zuidema 2020). Where that was measured, the view begins with the map and the layer "
     "that were truest on test pictures. **Similar tokens** compares what the tokens hold after a "
-    "layer. The share that stays with the class token stands below the map; a few bright patches "
-    "in an empty background are often attention sinks, places where a model keeps something of "
-    "the whole picture, which register tokens were made to take over (Darcet et al. 2024). Raw "
-    "attention and rollout do not depend on the class and can mislead: *Why this class?* measures "
-    "which map to believe."
+    "layer. The share that stays with the class token stands below the map. A map of one layer "
+    "shows what the token reads in this layer only. **Norm-weighted attention** shows how much of "
+    "each token is passed on: the norm of weight times transformed value (Kobayashi et al. 2020). "
+    "A few patches with most of the attention are often **attention sinks**, which pass on less "
+    "than their weight suggests (Xiao et al. 2024). Large models may also have **artefact "
+    "tokens**, with a very large norm and information about the whole image; register tokens were "
+    "introduced to replace them (Darcet et al. 2024). Raw attention and rollout do not depend on "
+    "the class and can mislead: *Why this class?* measures which map to believe."
 )
 # Id of a section: its title, and what lays it out.
 SECTIONS = {
