@@ -255,4 +255,6 @@ def test_the_class_token_is_barred_from_patches_and_the_address_holds_the_layers
     expect(page.locator("#barred-last input[type=number]")).to_be_disabled()
     choose_model(page, "vit")
     expect(barred(page)).to_contain_text("cannot attend to patches in layers 1 to 2")
+    put_back(page)
+    expect(barred(page)).to_contain_text("No layer is barred")
     assert fits(page)

@@ -337,7 +337,7 @@ function take(found) {
     button.addEventListener("click", () => choose({ token: code === found.tokens.answering.code ? "" : code }));
     return button;
   }));
-  part("hint").textContent = "Point at a patch to see its map; click to keep it. Attention shows where a model mixes information, not why it chose a class.";
+  part("hint").textContent = "Point at a patch to see its map; click to keep it. A map of one layer shows what is read in this layer, not why the model chose a class.";
   choose({ layer: slider ?? found.layer, ...(own ? {} : { of: found.source }) }, { quietly: true });
   build();
   draw();

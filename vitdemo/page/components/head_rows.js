@@ -30,7 +30,8 @@ Object.assign(window.vitdemo, (() => {
     function thumbnail(look, layer, of, head, chip) {
       const canvas = make("canvas", { width: 1, height: 1 });
       const numbers = `distance ${look.distances[layer - 1][head - 1].toFixed(2)} patches, entropy ${look.entropies[layer - 1][head - 1].toFixed(2)} bits`;
-      const label = isHead(of) ? `Layer ${layer}, head ${head}: ${numbers}` : `Layer ${layer}, ${sources[of]}`;
+      const weighted = of === "norm-head" ? "norm-weighted, " : "";
+      const label = isHead(of) ? `Layer ${layer}, head ${head}: ${weighted}${numbers}` : `Layer ${layer}, ${sources[of]}`;
       const button = make("button", { type: "button", title: label, "aria-label": label }, canvas, chip === "" ? null : make("small", { text: chip }));
       button.classList.toggle("row", !isHead(of));
       button.addEventListener("click", () => choose(isHead(of) ? { of, layer, head } : { of, layer }));

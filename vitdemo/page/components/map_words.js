@@ -91,7 +91,7 @@ Object.assign(window.vitdemo, (() => {
     const title = mapTitle(look, view, token);
     const file = (name) => `vitdemo-${plainName(`${look.run} ${name}`)}`;
     return [
-      make("p", { text: `${title}, ${view.of === "similar" ? "as cosines" : "in percent"}` }),
+      make("p", { text: `${title}, ${view.of === "similar" ? "as cosines" : isNorm(view.of) ? "in percent of the sum of norms" : "in percent"}` }),
       table({ columns: ["row", ...Array.from({ length: columns }, (_, i) => i + 1)], rows: grid, file: file(title), tall: true }),
       make("p", { text: `Attention distance: how far from itself a patch looks, on average. Entropy: over how many places attention is spread, 0 bits for one, ${Math.log2(look.size).toFixed(1)} for all ${look.size} tokens alike.` }),
       table({ columns: ["head", "attention distance (patches)", "entropy (bits)"], rows: heads, file: file("heads"), tall: true }),

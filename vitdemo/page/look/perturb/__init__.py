@@ -175,7 +175,10 @@ def wire_presets(parts: Parts, draw: Callable) -> None:
         draw(button.click(values, None, outputs, **ASKED))
     draw(
         parts.reset.click(
-            lambda: [*values_of(Changes(), ""), 0], None, [*outputs, parts.seed], **ASKED
+            lambda: [*values_of(Changes(), ""), 0, *knockout.NO_LAYERS],
+            None,
+            [*outputs, parts.seed, *parts.barred.layers],
+            **ASKED,
         )
     )
     draw(parts.draw_again.click(another_seed, None, parts.seed, **LAST))

@@ -17,6 +17,7 @@ from vitdemo.page.kit import LayerSlider
 from vitdemo.workbench import Workbench
 
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
+NO_LAYERS = (1, 0)  # first and last
 MAX_CLASSES = 5  # in the card, and the new prediction
 ABOUT = (
     "**Attention knock-out.** In the chosen layers, the class token of the chosen model cannot "
@@ -54,7 +55,7 @@ def lay_out() -> Parts:
                 first = LayerSlider(
                     1,
                     COMMON_DEPTH,
-                    1,
+                    NO_LAYERS[0],
                     step=1,
                     label="First barred layer",
                     elem_id="barred-first",
@@ -63,7 +64,7 @@ def lay_out() -> Parts:
                 last = LayerSlider(
                     0,
                     COMMON_DEPTH,
-                    0,
+                    NO_LAYERS[1],
                     step=1,
                     label="Last barred layer (0: none)",
                     elem_id="barred-last",
