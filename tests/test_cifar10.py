@@ -77,7 +77,7 @@ def test_a_changed_picture_and_a_wrong_label_are_refused_by_name(tmp_path, real)
     changed = pictures.copy()
     changed[1234, 5, 5, 0] ^= 1
     name = cifar10.file_names()[50_000 + 1234]
-    words = f"number 51234 is not of CIFAR-10; '{name}' of test_batch is missing"
+    words = f"number 51234 does not belong to CIFAR-10; '{name}' of test_batch is missing"
     with pytest.raises(DataError, match=words):
         cifar10.rebuild(pictures_of([training, (changed, labels)]), tmp_path)
     assert not any(tmp_path.iterdir())

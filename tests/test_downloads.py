@@ -20,7 +20,7 @@ def test_a_speed_is_told_once_it_is_known_and_anew_for_each_file():
     assert speed.told(10**6, 50 * 10**6) == "1 of 50 MB"
     now[0] = 2
     assert speed.told(11 * 10**6, 50 * 10**6) == "11 of 50 MB, 5.0 MB/s, 8 s left"
-    assert speed.told(50 * 10**6, 50 * 10**6) == "50 MB are here: checking …"
+    assert speed.told(50 * 10**6, 50 * 10**6) == "50 MB downloaded, checking …"
     assert speed.told(10**6, 900 * 10**6) == "1 of 900 MB"
     now[0] = 4
     assert speed.told(3 * 10**6, 900 * 10**6) == "3 of 900 MB, 1.0 MB/s, 15 min left"

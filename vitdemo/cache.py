@@ -1,13 +1,13 @@
-"""What was worked out, kept for all who ask: the one cache of a `Workbench`.
+"""Cache of function results, shared by all users of one process.
 
-A key is a function and its arguments. A run counts as the same while its stamp is (so what its
-files decide is worked out anew when they change), an array, tensor or picture while its content is.
-However many ask at once for the same, it is worked out once; who asks for something else does not
-wait. Answers are shared between those who ask: nobody writes into one.
+A key is a function with its arguments. Runs are compared by their stamp, so a result is computed
+again when the files of its run change. Arrays, tensors and images are compared by their content.
+Concurrent calls with the same key compute the result once; calls with other keys do not wait.
+Results are shared, so callers must not modify them.
 
     cache = Cache(2**20)
-    cache.of(sorted, "banana")  # works it out
-    cache.of(sorted, "banana")  # the same list
+    cache.of(sorted, "banana")  # computes the list
+    cache.of(sorted, "banana")  # returns the same list
 """
 
 import dataclasses
@@ -30,21 +30,23 @@ T = TypeVar("T")
 
 
 class Cache:
-    """The answers asked for last, up to `limit` bytes together; the newest stays however large."""
+    """Least-recently-used cache of at most `limit` bytes; the newest result is always kept."""
 
     def __init__(self, limit: int):
         self.limit = limit
         self.bytes = 0
-        self._kept: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()  # with their bytes
-        self._turns: dict[Hashable, threading.Lock] = {}  # of what is being worked out now
+        self._kept: OrderedDict[Hashable, tuple[object, int]] = (
+            OrderedDict()
+        )  # value and size in bytes
+        self._turns: dict[Hashable, threading.Lock] = {}  # one lock per key that is being computed
         self._lock = threading.Lock()
 
     def of(self, function: Callable[..., T], *arguments) -> T:
-        """`function(*arguments)`, which they alone decide; what it raises is not kept."""
+        """Return `function(*arguments)`, which must be deterministic; exceptions are not cached."""
         return self.get_or_make((function, *arguments), partial(function, *arguments))
 
     def get_or_make(self, key: tuple, make: Callable[[], T]) -> T:
-        """What is kept under `key`, or else what `make` returns, kept from now on."""
+        """Return the cached value of `key`, or compute it with `make` and cache it."""
         key = as_key(key)
         while True:
             with self._lock:
@@ -53,13 +55,13 @@ class Cache:
                 turn = self._turns.setdefault(key, threading.Lock())
             with turn:
                 with self._lock:
-                    if self._turns.get(key) is not turn:  # somebody else's try has ended meanwhile
+                    if self._turns.get(key) is not turn:  # Another thread has finished this key.
                         continue
                 with self._turn_ends(key):
                     return self.put(key, make())
 
     def get(self, key: tuple):
-        """What is kept under `key`; None without it."""
+        """Return the cached value of `key`, or None."""
         key = as_key(key)
         with self._lock:
             return self._newest(key) if key in self._kept else None
@@ -69,7 +71,7 @@ class Cache:
         return self._kept[key][0]
 
     def put(self, key: tuple, answer: T) -> T:
-        """Keep `answer` under `key`, and return it."""
+        """Cache `answer` under `key` and return it."""
         key, size = as_key(key), bytes_of(answer)
         with self._lock:
             self.bytes -= self._kept.pop(key, (None, 0))[1]
@@ -90,7 +92,7 @@ class Cache:
 
 
 def as_key(value: object) -> Hashable:
-    """A hashable value that is equal for what counts as the same question."""
+    """Return a hashable key: equal for equal content of runs, arrays, tensors and images."""
     if isinstance(value, Run):
         return value.path, value.name, value.stamp
     if isinstance(value, (tuple, list)):
@@ -105,7 +107,7 @@ def as_key(value: object) -> Hashable:
 
 
 def _of_picture(image: Image.Image) -> Hashable:
-    """Worked out once for each picture object: nobody changes a picture that was asked about."""
+    """Return the key of an image, computed once per object, since images are never modified."""
     if not hasattr(image, "vitdemo_key"):
         image.vitdemo_key = image.mode, image.size, _digest(image.tobytes())
     return image.vitdemo_key
@@ -116,7 +118,7 @@ def _digest(content) -> bytes:
 
 
 def bytes_of(value: object) -> int:
-    """About how much memory an answer takes: its arrays, tensors, weights and texts."""
+    """Return the approximate memory of a value: its arrays, tensors, weights and texts."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, Tensor):
@@ -126,7 +128,7 @@ def bytes_of(value: object) -> int:
     if isinstance(value, Image.Image):
         return value.width * value.height * len(value.getbands())
     if isinstance(value, Run):
-        return 0  # it is kept elsewhere
+        return 0  # Runs are stored elsewhere.
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return sum(bytes_of(getattr(value, field.name)) for field in dataclasses.fields(value))
     if isinstance(value, Mapping):

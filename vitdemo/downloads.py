@@ -1,6 +1,6 @@
-"""Downloads that a person can watch, stop and go on with: of any address, and of the Hub's files.
+"""Downloads with progress that can be stopped and continued, from any URL or from the Hub.
 
-(`hf_hub_download` of huggingface_hub 1.0 and later begins anew, whatever is there of a file.)
+`hf_hub_download` of huggingface_hub 1.0 and later cannot continue an incomplete download.
 """
 
 import os
@@ -15,7 +15,7 @@ from vitdemo.errors import Stopped
 
 TIMEOUT = 20  # seconds without a byte
 CHUNK = 2**20
-SPEED_SECONDS = 1  # before a speed is told
+SPEED_SECONDS = 1  # before a speed is shown
 
 OnBytes = Callable[[int, int], None]  # (done, total) of one file; may raise to end the download
 
@@ -23,33 +23,34 @@ OnBytes = Callable[[int, int], None]  # (done, total) of one file; may raise to 
 def download(
     url: str, file: Path, *, words: str, size: int | None = None, on_bytes: OnBytes | None = None
 ) -> None:
-    """Put what lies at `url` into `file`, unless it exists; a part that is there is gone on with.
+    """Download `url` to `file`, or continue its download; an existing file is kept.
 
-    `size` in bytes, where the server does not tell; `words` stand before the terminal's progress
-    bar. Raises what httpx raises without a network, and `OSError` where the connection ends early.
+    `size` is the size in bytes, for servers that do not send it. `words` is the label of the
+    progress bar in the terminal. Raises httpx's exceptions without a network, and `OSError` if the
+    connection ends early.
     """
-    # One at a time, of all processes: two would write into one part.
+    # Two processes must not write to the same partial file.
     with FileLock(f"{file}.lock"):
         if not file.exists():
             _download(url, file, words, size, on_bytes)
 
 
 def _download(url: str, file: Path, words: str, size: int | None, on_bytes: OnBytes | None) -> None:
-    # Late: who has the file needs none of these.
+    # Imported late, because an existing file needs neither.
     import httpx
     from tqdm.auto import tqdm
 
     part = file.with_name(f"{file.name}.part")
     done = part.stat().st_size if part.exists() else 0
-    if done and done == size:  # whoever fetched it ended before it had its name
+    if done and done == size:  # The previous process ended before it renamed the file.
         os.replace(part, file)
         return
-    # Not compressed on the way: a part is then a part of the file.
+    # Without compression, a partial download is a prefix of the file.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={done}-"} if done else {})
     stream = httpx.stream("GET", url, headers=headers, follow_redirects=True, timeout=TIMEOUT)
     with stream as answer:
         if done and answer.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
-            part.unlink()  # it is all there, or of something else
+            part.unlink()  # It is complete already, or belongs to another file.
             _download(url, file, words, size, on_bytes)
             return
         answer.raise_for_status()
@@ -76,10 +77,10 @@ def download_from_hub(
     repo_type: str = "model",
     on_bytes: OnBytes | None = None,
 ) -> Path:
-    """The file `name` of a repository of the Hugging Face Hub, in `folder`: see `download`.
+    """Download the file `name` of a Hugging Face Hub repository into `folder`; see `download`.
 
-    The file's name begins with the tag of its version: another version is another file. Raises
-    what huggingface_hub raises without a network, too.
+    The name of the local file begins with the tag of its version, so each version has its own file.
+    Without a network, it also raises the exceptions of huggingface_hub.
     """
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
@@ -95,10 +96,10 @@ def download_from_hub(
 def followed(
     work: Callable[[OnBytes], object], stopped: Callable[[], bool], every: float = 0.5
 ) -> Iterator[tuple[int, int]]:
-    """Do `work(on_bytes)` in a thread of its own; gives (done, total) of its file now and then.
+    """Run `work(on_bytes)` in a thread; yield (done, total) in bytes every `every` seconds.
 
-    It ends once `stopped()`, or when nobody asks for the next value any more. Raises `Stopped`, and
-    what the work raises.
+    The work ends when `stopped()` returns True or when the iterator is closed. Raises `Stopped` and
+    every exception of the work.
     """
     now, errors, left = [(0, 0)], [], threading.Event()
 
@@ -110,7 +111,7 @@ def followed(
     def run() -> None:
         try:
             work(on_bytes)
-        except BaseException as error:  # told to who follows
+        except BaseException as error:  # The iterator raises it again.
             errors.append(error)
 
     thread = threading.Thread(target=run, name="download", daemon=True)
@@ -119,7 +120,7 @@ def followed(
         while thread.is_alive():
             yield now[0]
             thread.join(every)
-            if stopped():  # at once, though the thread may be waiting for bytes
+            if stopped():  # The thread may still be waiting for bytes.
                 raise Stopped
     finally:
         left.set()
@@ -128,9 +129,9 @@ def followed(
 
 
 class Speed:
-    """How fast a download is, in words: `told(done, total)` -> "62 of 170 MB, 8 MB/s, 13 s left".
+    """Progress of a download as text: "62 of 170 MB, 8.0 MB/s, 13 s left".
 
-    Each file is timed from the first bytes of it that are told.
+    The timing of each file starts with its first reported bytes.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
@@ -138,13 +139,14 @@ class Speed:
         self.total, self.first, self.begin = 0, 0, 0.0
 
     def told(self, done: int, total: int) -> str:
+        """Return the text for `done` of `total` bytes."""
         if not done:
             return "connecting …"
         now = self.clock()
-        if total != self.total or done < self.first:  # the next file
+        if total != self.total or done < self.first:  # another file has started
             self.total, self.first, self.begin = total, done, now
         if done >= total:
-            return f"{total / 1e6:.0f} MB are here: checking …"
+            return f"{total / 1e6:.0f} MB downloaded, checking …"
         words = f"{done / 1e6:.0f} of {total / 1e6:.0f} MB"
         seconds = now - self.begin
         if seconds < SPEED_SECONDS or done == self.first:

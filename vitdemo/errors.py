@@ -1,46 +1,45 @@
-"""The one exception tree: every error that a person can cause and mend.
+"""Exceptions for errors that users can cause and fix.
 
-A message is one sentence that names the bad value and the way out. `train.py` prints it and leaves
-with exit code 2, the page shows it as a `gr.Error`; anything else is a fault of ours and keeps its
-traceback.
+A message names the bad value and the remedy. `train.py` prints it and exits with code 2; the page
+shows it as a `gr.Error`. Every other exception is a bug and keeps its traceback.
 """
 
 
 class VitdemoError(Exception):
-    """Base of all errors with a message for people."""
+    """Base of all errors with a message for users."""
 
 
 class DataError(VitdemoError):
-    """The data set is missing, unreadable or not what the call needs."""
+    """The dataset is missing, unreadable or unsuitable for the call."""
 
 
 class RecipeError(VitdemoError):
-    """A recipe that does not exist, or fields that contradict each other."""
+    """The recipe does not exist, or its fields contradict each other."""
 
 
 class RunError(VitdemoError):
-    """A run folder that is missing, damaged or not the one to resume."""
+    """The run folder is missing, damaged or belongs to another run."""
 
 
 class PretrainingError(RunError):
-    """A run folder whose model was trained without labels, so there is nothing that it answers."""
+    """The run is self-supervised pretraining, so its model predicts no classes."""
 
 
 class ModelError(VitdemoError):
-    """A model that cannot be built, or whose weights cannot be had."""
+    """The model cannot be built, or its weights cannot be loaded."""
 
 
 class ImageError(VitdemoError):
-    """An upload that is not a picture we can show."""
+    """The file is not an image that can be shown."""
 
 
 class JobError(VitdemoError):
-    """A training that may not be started, or is not there to be paused, stopped or discarded."""
+    """The training run cannot be started, or no longer exists."""
 
 
 class LessonError(VitdemoError):
-    """A lesson's file that cannot be read, with the line that is wrong."""
+    """The lesson file cannot be read; the message names the line."""
 
 
 class Stopped(Exception):
-    """A person has ended the work: raised from a progress callback, never shown."""
+    """The user stopped the work; raised from a progress callback and never shown."""

@@ -1,10 +1,9 @@
-"""The example photos: pictures that are here without a data set and without a network."""
+"""Example photos, which need neither a dataset nor a network."""
 
 from importlib.util import find_spec
 from pathlib import Path
 
-# Ours and gradio's own. The first one is a class of CIFAR-10, so that a newcomer begins with
-# something that the models know.
+# The first photo shows a class of CIFAR-10, because new users start with it.
 OURS = Path(__file__).parents[1] / "assets" / "photos"
 GRADIOS = Path(find_spec("gradio").origin).parent / "media_assets" / "images"
 EXAMPLES = (
@@ -17,7 +16,7 @@ EXAMPLES = (
 
 
 def example_files() -> list[str]:
-    """Paths of those that are here: gradio's differ from version to version."""
+    """Return the paths of all available photos; gradio's differ between versions."""
     return [str(file) for file in EXAMPLES if file.is_file()]
 
 

@@ -1,7 +1,7 @@
-"""t-SNE in a process of its own, which ends when it is stopped: scikit-learn's cannot be asked to.
+"""t-SNE in a separate process, because scikit-learn's t-SNE cannot be interrupted.
 
-Run as a file, `python tsne.py features.npy places.npy`, it needs nothing of this package, so that
-the process starts as fast as scikit-learn does.
+As a script, `python tsne.py features.npy places.npy`, it imports no other module of vitdemo. The
+process therefore starts as fast as scikit-learn.
 """
 
 import subprocess
@@ -12,21 +12,21 @@ from pathlib import Path
 
 import numpy as np
 
-WIDTH = 50  # principal components that t-SNE begins with, as its authors do
+WIDTH = 50  # principal components before t-SNE, as in van der Maaten & Hinton 2008
 PERPLEXITY = 30.0
-LOOK = 0.25  # seconds between two looks whether it is done
+LOOK = 0.25  # seconds between two checks of the process
 
 
 def tsne(features: np.ndarray, seed: int = 0) -> np.ndarray:
-    """t-SNE (van der Maaten & Hinton 2008) of features (N, D) -> (N, 2) in 0..1."""
-    from sklearn.decomposition import PCA  # 1.5 s that the page need not wait for
+    """Map features (N, D) to points (N, 2) in 0..1 with t-SNE (van der Maaten & Hinton 2008)."""
+    from sklearn.decomposition import PCA  # The import takes 1.5 s, so the page does it late.
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 
     reduced = PCA(min(WIDTH, *features.shape), random_state=seed).fit_transform(features)
     perplexity = min(PERPLEXITY, (len(features) - 1) / 3)
-    # Its threads wait for each other by spinning: where another process has one of two cores, two
-    # take seven times as long as one.
+    # Waiting threads spin. If another process uses one of two cores, two threads take seven times
+    # as long as one.
     with threadpool_limits(1, user_api="openmp"):
         found = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(reduced)
     low, high = found.min(0), found.max(0)
@@ -35,7 +35,7 @@ def tsne(features: np.ndarray, seed: int = 0) -> np.ndarray:
 
 
 def tsne_apart(features: np.ndarray, waiting: Callable[[], None]) -> np.ndarray:
-    """`tsne` in another process; what `waiting`, called now and then, raises ends that at once."""
+    """Run `tsne` in another process; an exception of `waiting`, called repeatedly, stops it."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "features.npy"), Path(folder, "places.npy")
         np.save(source, features)

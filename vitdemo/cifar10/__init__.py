@@ -1,14 +1,14 @@
 """CIFAR-10 from the Hugging Face Hub, rebuilt into the official files byte by byte.
 
-Its own site has been slow since 2026-06 (https://github.com/pytorch/vision/issues/9536); the Hub's
-copy takes seconds. It is parquet in an order that nobody promises, so each picture finds its
-official place by its content: `places.bin` has four bytes of the BLAKE2b digest of every picture,
-`names.xz` its file name, both in the official order. What is built counts only if all its MD5 sums
-are the official ones.
+CIFAR-10's own site has been slow since 2026-06 (https://github.com/pytorch/vision/issues/9536). The
+Hub's copy takes seconds, but the order of its images is not guaranteed. Each image is therefore
+placed by its content. `places.bin` has four bytes of the BLAKE2b digest of every image and
+`names.xz` its file name, both in the official order. The result is accepted only if all its MD5
+checksums are the official ones.
 
     fetch(Path("data"))  # data/cifar-10-batches-py, as `torchvision.datasets.CIFAR10` reads it
 
-Letters: N pictures.
+Letters: N images.
 """
 
 import hashlib
@@ -36,19 +36,19 @@ CLASSES = (
 REPOSITORY = "uoft-cs/cifar10"
 FILES = ("plain_text/train-00000-of-00001.parquet", "plain_text/test-00000-of-00001.parquet")
 BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
-EACH = 10_000  # pictures of a batch
+EACH = 10_000  # images per batch
 SHAPE = (32, 32, 3)
-PARTS = ".cifar10-parts"  # below the root, until the data set is whole: a download goes on there
-DIGEST_BYTES = 4  # enough to tell all 60,000 apart
+PARTS = ".cifar10-parts"  # folder of an incomplete download, below the root
+DIGEST_BYTES = 4  # All 60,000 images have different digests of this length.
 HERE = Path(__file__).parent
 
 
 def fetch(root: Path, on_bytes: OnBytes | None = None) -> None:
-    """Download and rebuild CIFAR-10 below `root`; a download that broke off goes on.
+    """Download CIFAR-10 from the Hub and rebuild it below `root`; continue an incomplete download.
 
-    Nothing is at its place until all of it is. Raises `DataError` for a copy that differs from the
-    official data set, naming a picture, and what huggingface_hub and httpx
-    raise without a network.
+    The dataset folder appears only when it is complete. Raises `DataError`, which names an image,
+    if the copy differs from the official dataset. Without a network, it raises the exceptions of
+    huggingface_hub and httpx.
     """
     parts = root / PARTS
     files = [parquet(name, parts, on_bytes) for name in FILES]
@@ -61,17 +61,19 @@ def fetch(root: Path, on_bytes: OnBytes | None = None) -> None:
 
 
 def fetch_from_its_site(root: Path, on_bytes: OnBytes | None = None) -> None:
-    """As `fetch`, from CIFAR-10's own site, which is slow. Raises `OSError` where what it sends is
-    not the official archive."""
+    """Download CIFAR-10 from its own site, which is slow.
+
+    Raises `OSError` if the received file is not the official archive.
+    """
     parts = root / PARTS
     parts.mkdir(parents=True, exist_ok=True)
     archive = parts / CIFAR10.filename
     download(CIFAR10.url, archive, words="CIFAR-10 from its own site", on_bytes=on_bytes)
     if not check_integrity(str(archive), CIFAR10.tgz_md5):
-        archive.unlink()  # so that the next try fetches it whole
-        raise OSError("it sent something else than the official archive")
+        archive.unlink()  # The next attempt downloads it again.
+        raise OSError("the received file is not the official archive")
     with tarfile.open(archive) as packed:
-        if hasattr(tarfile, "data_filter"):  # Python 3.10.12 and later: nothing outside the folder
+        if hasattr(tarfile, "data_filter"):  # since Python 3.10.12: no file outside the folder
             packed.extraction_filter = tarfile.data_filter
         packed.extractall(parts)
     os.replace(parts / CIFAR10.base_folder, root / CIFAR10.base_folder)
@@ -79,14 +81,14 @@ def fetch_from_its_site(root: Path, on_bytes: OnBytes | None = None) -> None:
 
 
 def parquet(name: str, folder: Path, on_bytes: OnBytes | None = None) -> Path:
-    """A file of the Hub's data set, in `folder`; a part of it that is there is gone on with."""
+    """Download one file of the Hub's dataset into `folder`, or continue its download."""
     words = f"CIFAR-10 from the Hub, {Path(name).name.partition('-')[0]}"
     options = {"repo_type": "dataset", "words": words, "on_bytes": on_bytes}
     return download_from_hub(REPOSITORY, name, folder, **options)
 
 
 def rows(file: Path) -> Iterator[tuple[np.ndarray, int]]:
-    """Each picture (32, 32, 3) uint8 of a parquet file, and its label. Raises `DataError`."""
+    """Yield each image (32, 32, 3) uint8 of a parquet file with its label. Raises `DataError`."""
     import pyarrow
     from pyarrow.parquet import ParquetFile
 
@@ -97,14 +99,14 @@ def rows(file: Path) -> Iterator[tuple[np.ndarray, int]]:
                 with Image.open(io.BytesIO(cell["bytes"].as_py())) as image:
                     yield np.asarray(image.convert("RGB")), label
     except (pyarrow.ArrowException, OSError, KeyError, TypeError) as error:
-        file.unlink(missing_ok=True)  # so that the next try fetches it whole
+        file.unlink(missing_ok=True)  # The next attempt downloads it again.
         raise DataError(f"The Hub's '{file.name}' is damaged ({error}): try again.") from error
 
 
 def rebuild(pictures: Iterator[tuple[np.ndarray, int]], folder: Path) -> None:
-    """Write the official files into `folder` from all pictures in any order.
+    """Write the official files into `folder` from all images in any order.
 
-    Raises `DataError` naming a picture that CIFAR-10 does not have, or that is missing.
+    Raises `DataError`, which names an image that is missing or does not belong to CIFAR-10.
     """
     places, names = known_places(), file_names()
     pixels = np.zeros((len(names), *SHAPE), np.uint8)
@@ -129,7 +131,7 @@ def rebuild(pictures: Iterator[tuple[np.ndarray, int]], folder: Path) -> None:
 def _difference(stranger: int | None, missing: np.ndarray, names: list[str]) -> str:
     words = []
     if stranger is not None:
-        words.append(f"its picture number {stranger} is not of CIFAR-10")
+        words.append(f"image number {stranger} does not belong to CIFAR-10")
     if len(missing):
         first = missing[0]
         words.append(
@@ -148,12 +150,12 @@ def _write_checked(file: Path, content: bytes) -> None:
 
 
 def digest(picture: np.ndarray) -> bytes:
-    """Of one picture (32, 32, 3) uint8."""
+    """Return the digest of one image (32, 32, 3) uint8."""
     return hashlib.blake2b(np.ascontiguousarray(picture).data, digest_size=DIGEST_BYTES).digest()
 
 
 def known_places() -> dict[bytes, list[int]]:
-    """Digest -> the official places 0..59,999 (training batches, then test) of that content."""
+    """Return the official positions 0..59,999 (training batches, then test) of each digest."""
     raw, places = (HERE / "places.bin").read_bytes(), {}
     for place in range(len(raw) // DIGEST_BYTES):
         key = raw[DIGEST_BYTES * place : DIGEST_BYTES * (place + 1)]
@@ -162,5 +164,5 @@ def known_places() -> dict[bytes, list[int]]:
 
 
 def file_names() -> list[str]:
-    """Of all 60,000 pictures, in the official order."""
+    """Return the file names of all 60,000 images in the official order."""
     return lzma.decompress((HERE / "names.xz").read_bytes()).decode().split("\n")

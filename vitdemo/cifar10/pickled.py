@@ -1,30 +1,30 @@
 """The bytes of CIFAR-10's official files: pickles as Python 2's cPickle wrote them.
 
-Python 3's pickle would hold the same and have another MD5 sum: it names numpy's modules otherwise,
-writes texts as unicode and counts its memo from 0.
+Python 3's pickle writes the same content with another MD5 checksum: it uses other module names for
+numpy, writes texts as unicode and counts its memo from 0.
 """
 
 from collections.abc import Callable, Sequence
 from struct import pack
 
-CHUNK = 1000  # items that cPickle appends at once
+CHUNK = 1000  # items per append operation of cPickle
 ARRAY = b"cnumpy.core.multiarray\n_reconstruct\n", b"cnumpy\nndarray\n"
 EMPTY = b"K\x00\x85U\x01b\x87R"  # _reconstruct(ndarray, (0,), "b")
 SHAPE = b"(K\x01M\x10'M\x00\x0c\x86"  # version 1, (10000, 3072)
 DTYPE = b"cnumpy\ndtype\n"
 UINT8 = b"U\x02u1K\x00K\x01\x87R"
-STATE = b"(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89"  # of the dtype; C order
+STATE = b"(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89"  # of the dtype
 
 
 class _Writer:
-    """Opcodes of protocol 2 one after the other, and the memo that cPickle numbers from 1."""
+    """Writer of protocol 2 opcodes with a memo that counts from 1, like cPickle's."""
 
     def __init__(self):
         self.content = bytearray(b"\x80\x02")
         self.memo = 0
 
     def kept(self, code: bytes) -> None:
-        """`code`, and what it makes into the memo."""
+        """Write `code` and store the object that it creates in the memo."""
         self.memo += 1
         put = pack("<cB", b"q", self.memo) if self.memo < 256 else pack("<cI", b"r", self.memo)
         self.content += code + put
@@ -46,18 +46,18 @@ class _Writer:
 
 
 def batch_bytes(name: str, pixels: bytes, labels: Sequence[int], names: Sequence[str]) -> bytes:
-    """The file `name` ("data_batch_1" to 5, "test_batch") of 10,000 pictures.
+    """Return the content of the file `name` ("data_batch_1" to 5, "test_batch").
 
     Args:
         pixels: (10000, 3, 32, 32) uint8, in C order.
-        labels, names: class index 0..9 and file name of each.
+        labels, names: class index 0..9 and file name of each of the 10,000 images.
     """
-    of = "testing batch 1 of 1" if name == "test_batch" else f"training batch {name[-1]} of 5"
+    title = "testing batch 1 of 1" if name == "test_batch" else f"training batch {name[-1]} of 5"
     file = _Writer()
     file.kept(b"}")
     file.content += b"("
     file.text("batch_label")
-    file.text(of)
+    file.text(title)
     file.text("labels")
     file.list(file.number, labels)
     file.text("data")
@@ -74,7 +74,7 @@ def batch_bytes(name: str, pixels: bytes, labels: Sequence[int], names: Sequence
 
 
 def meta_bytes(classes: Sequence[str]) -> bytes:
-    """The file "batches.meta"."""
+    """Return the content of the file "batches.meta"."""
     file = _Writer()
     file.kept(b"}")
     file.content += b"("
