@@ -140,7 +140,7 @@ def test_without_the_hub_its_own_site_is_asked_and_gone_on_with(monkeypatch, tmp
 def test_another_archive_is_refused_and_not_kept(monkeypatch, tmp_path):
     with own_site(monkeypatch, b"something else"):
         monkeypatch.setattr(CIFAR10, "tgz_md5", "0" * 32)
-        with pytest.raises(DataError, match=r"Hub \(.*404.*site \(it sent something else"):
+        with pytest.raises(DataError, match=r"Hub \(.*404.*site \(the received file is not"):
             data.open_source(tmp_path / "data")
     assert not (tmp_path / "data").exists()
 
