@@ -181,7 +181,7 @@ def test_gains_are_drawn_in_points_and_a_doubtful_one_is_empty():
     assert "currentColor" in drawn and figures.INK not in drawn  # the page's text colour
 
 
-def test_other_seeds_are_a_band_of_the_base_and_diamonds_of_a_gain():
+def test_the_band_of_seeds_is_their_threshold_and_other_seeds_are_diamonds():
     def gain(right, *words):  # of 1,000 pictures as many more as the base
         return Gain("run", words, McNemar(500, max(right, 0), max(-right, 0), 1000, 0.0), 0.0, None)
 
@@ -193,7 +193,10 @@ def test_other_seeds_are_a_band_of_the_base_and_diamonds_of_a_gain():
     assert drawn["again-0"].get_xdata()[0] == pytest.approx(6)  # beside the base with that seed
     assert "gain-1" not in drawn
     (band,) = (patch for patch in figure.axes[0].patches if patch.get_gid() == "seeds")
-    assert (band.get_x(), band.get_width()) == (pytest.approx(-0.5), pytest.approx(1.5))
+    # The base's seeds reach 50, 51 and 49.5 %; t with 2 degrees of freedom is 4.303.
+    reach = 4.303 * 2**0.5 * 0.7638
+    assert band.get_x() == pytest.approx(-reach, abs=1e-2)
+    assert band.get_width() == pytest.approx(2 * reach, abs=1e-2)
 
 
 def test_the_truth_meter_draws_every_curve_over_the_band_of_chance():

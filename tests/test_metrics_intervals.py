@@ -92,7 +92,8 @@ EYE = np.eye(2, dtype=int)
         (lambda: intervals.wilson(-1, 2), "no share"),
         (lambda: intervals.share_doubt(3, 2), "no share"),
         (lambda: intervals.share_doubt(0, 0), "no share"),
-        (lambda: intervals.mean_interval(np.ones(1)), "1 pictures have no spread"),
+        (lambda: intervals.mean_interval(np.ones(1)), "1 values have no spread"),
+        (lambda: intervals.least_seed_difference([0.8]), "1 seeds have no spread"),
         (lambda: intervals.ranking_interval(np.eye(3)[:2], [0, 1], 2), "class 2 has no pictures"),
         (lambda: intervals.difference_interval(0, 0, 0), "0 pictures"),
         (lambda: intervals.difference_interval(-1, 0, 10), "pictures are not among 10"),
@@ -104,10 +105,32 @@ def test_what_has_no_interval_is_refused(ask, message):
         ask()
 
 
+def test_a_difference_of_two_runs_exceeds_seeds_by_students_t_not_by_one_deviation():
+    seeds = [80.78, 80.39, 80.07]  # vit-muon-cpu: a standard deviation of 0.36
+    spread = np.std(seeds, ddof=1)
+    # 4.3027 is the 97.5 % quantile of Student's t with 2 degrees of freedom
+    found = intervals.least_seed_difference(seeds)
+    assert found == pytest.approx(4.3027 * np.sqrt(2) * spread, rel=1e-4)
+    assert found == pytest.approx(2.2, abs=0.05)
+    assert intervals.least_seed_difference([0.5, 0.51]) == pytest.approx(0.12706, rel=1e-3)
+
+
+def test_the_threshold_of_seeds_is_reached_by_chance_in_one_of_twenty():
+    random, over = np.random.default_rng(0), 0
+    for _ in range(2000):
+        *seeds, other = random.normal(80, 0.5, 4)
+        over += abs(other - seeds[0]) > intervals.least_seed_difference(seeds)
+    # The first run is one of those that give the deviation, so it is slightly conservative.
+    assert 0.015 < over / 2000 < 0.06
+
+
 def test_all_right_may_still_be_wrong():
     # n / (n + z^2) and 1, by hand: 20 / 23.84
     np.testing.assert_allclose(intervals.wilson(20, 20), [0.83888, 1], atol=1e-5)
     assert intervals.share_doubt(20, 20) == pytest.approx((1 - 0.83888) / 2, abs=1e-5)
+    doubt = intervals.difference_doubt(450, 500)  # of two independent shares, drawn
+    drawn = np.diff(np.random.default_rng(0).binomial(500, 0.9, (20_000, 2)) / 500).std()
+    assert doubt == pytest.approx(1.96 * drawn, rel=0.02)
     assert np.isnan(intervals.wilson([0, 1], [0, 2])).tolist() == [[True, False]] * 2
     wide, narrow = (np.diff(intervals.wilson(9, 10, level)) for level in (0.99, 0.9))
     assert wide > narrow

@@ -213,7 +213,9 @@ def test_an_ablation_ends_in_a_conclusion():
     assert conclusion(Ablation("base", 0.5, gains, ())) == [
         "More accurate than base: a: none → 1 (+10.0 points).",
         "Less accurate: d: none → 1 (−5.4 points); c: none → 1 (−1.0 points).",
-        "No more than chance explains: b: none → 1 (+1.0 points).",
+        "Not significant on these test images: b: none → 1 (+1.0 points).",
+        "base was trained with one seed only: these verdicts cover the variation between test "
+        "images, not between training seeds.",
     ]
     assert conclusion(Ablation("base", 0.5, (), ())) == []
 
@@ -230,11 +232,59 @@ def test_other_seeds_of_a_recipe_stand_beside_what_its_ingredients_gain(base):
     assert found.again(trivial) == pytest.approx([2 / 200])  # 3 cats less 1
     assert found.again(alone) == []
     assert conclusion(found) == [
-        "No more than chance explains: augmentation: none → RandAugment and seed: 0 → 2 "
-        "(+2.5 points); augmentation: none → TrivialAugment (+2.0 points; with another seed +1.0).",
-        "The same recipe with another seed: 98.00 % beside 97.50 %. A gain as small as that may be "
-        "the seed's.",
+        "Not significant on these test images: augmentation: none → RandAugment and seed: 0 → 2 "
+        "(+2.5 points); augmentation: none → TrivialAugment (+2.0 points; with another seed +1.0; "
+        "mean +1.5, 95 % interval over seeds −4.9 to +7.9).",
+        "The same recipe with another seed reaches 98.00 %, compared with 97.50 %: a standard "
+        "deviation of 0.35 points over 2 seeds. A gain that was measured with one seed exceeds the "
+        "variation between seeds above 6.4 points (95 %, Student's t with 1 degree of freedom); "
+        "with more seeds, the interval of their mean decides.",
     ]
+
+
+def seed_ablation(gains: dict[str, list[int]], seeds: list[int]) -> Ablation:
+    """An ablation of images of 1,000: what each ingredient and the base gain by seed, 0 first."""
+
+    def gain(more: int, *words: str) -> Gain:
+        test = McNemar(500, max(more, 0), max(-more, 0), 1000, 0.0)
+        return Gain("-".join(words), words, test, 0.0, None)
+
+    repeats = [gain(more, f"seed: 0 → {i}") for i, more in enumerate(seeds, 1)]
+    found = [
+        gain(more, name, *([f"seed: 0 → {i}"] if i else []))
+        for name, each in gains.items()
+        for i, more in enumerate(each)
+    ]
+    return Ablation("base", 0.5, (*found, *repeats), ())
+
+
+def test_a_gain_counts_only_beyond_the_variation_between_seeds():
+    # The base's seeds reach 50.0, 49.6 and 49.3 %: a deviation of 0.35, a threshold of 2.14 points.
+    found = seed_ablation({"small": [14], "large": [-30], "kept": [22, 15, 18]}, [-4, -7])
+    assert found.seed_threshold == pytest.approx(4.3027 * 2**0.5 * 0.003512, rel=1e-3)
+    verdicts = {gain.run: found.exceeds_seeds(gain) for gain in found.near}
+    # Paired with the base of its seed, "kept" gains 2.2, 1.9 and 2.5 points.
+    assert found.seed_gains(found.near[-1]) == pytest.approx([0.022, 0.019, 0.025])
+    assert verdicts == {"small": False, "large": True, "kept": True}
+    better, worse, by_seed, seeds = conclusion(found)
+    assert better == (
+        "More accurate than base: kept (+2.2 points; with other seeds +1.9 and +2.5; mean +2.2, "
+        "95 % interval over seeds +1.5 to +2.9)."
+    )
+    assert worse == "Less accurate: large (−3.0 points)."
+    assert by_seed == (
+        "Significant on these test images, but within the variation between seeds: small "
+        "(+1.4 points)."
+    )
+    assert "above 2.1 points" in seeds
+
+
+def test_a_gain_that_seeds_do_not_repeat_is_none():
+    found = seed_ablation({"a": [30, -4, -7]}, [-4, -7])  # +3.0, 0.0 and 0.0 with their own base
+    assert found.exceeds_seeds(found.near[0]) is False  # though 3.0 is above the threshold of one
+    assert conclusion(found)[0].startswith("Significant on these test images, but within")
+    alone = seed_ablation({"a": [30]}, [])
+    assert alone.seed_threshold is None and alone.exceeds_seeds(alone.near[0]) is None
 
 
 def test_of_repeats_that_with_the_most_ingredients_is_the_base(base):

@@ -22,6 +22,7 @@ from vitdemo.page.kit import cache_folder
 from vitdemo.page.look.class_maps.drawing import panel
 from vitdemo.page.metrics.classes import point_words
 from vitdemo.predictions import Query, predictions
+from vitdemo.runs import Evaluation
 
 
 def reliability_of(**bins) -> Reliability:
@@ -75,9 +76,24 @@ def test_numbers_at_the_ends_are_not_known_exactly(tmp_path):
     found.probabilities[:] = np.eye(len(CLASSES))[found.labels]
     words = point_words(class_table(make_run(tmp_path / "vit", tested=found)))
     # Wilson's intervals of 200 of 200 and of 20 of 20
-    assert "known to about ±0.9 points: 1 point more or less says something" in words
-    assert "known to about ±8.1 points: there 1 point says nothing" in words
-    assert "known to ±1.8 or better" in doubt({"vit": [1.0, 0.0]}, 100)
+    assert "known to about ±0.9 points, the recall of one class to about ±8.1." in words
+    # Of a difference the variances add up: 0.94 and 8.06 times the square root of 2
+    assert "for two accuracies ±1.3 points, so that 1 point is not significant" in words
+    assert "for two recalls ±11.4 points, so that 1 point is not significant" in words
+    note = doubt({"vit": [1.0, 0.0]}, 100)
+    assert "known to ±1.8 points" in note and "two points to ±2.6 or better" in note
+
+
+def test_a_difference_of_two_recalls_needs_more_than_the_interval_of_one(tmp_path):
+    # Of 10,000 test images 90 % correct: accuracy ±0.59 points, recall of 1,000 images ±1.86
+    labels = np.repeat(np.arange(10), 1000)
+    predicted = np.where(np.arange(10_000) % 1000 < 900, labels, (labels + 1) % 10)
+    shares = np.eye(10, dtype=np.float32)[predicted]
+    tested = Evaluation(shares, labels, "0" * 16, 0.001)
+    words = point_words(class_table(make_run(tmp_path / "vit", tested=tested)))
+    assert "±0.6 points, the recall of one class to about ±1.9" in words
+    assert "for two accuracies ±0.8 points, so that 1 point is significant" in words
+    assert "for two recalls ±2.6 points, so that 1 point is not significant" in words
 
 
 def test_a_run_without_pictures_hinders_no_other():

@@ -123,20 +123,20 @@ def distance_plot(heads: np.ndarray, even: float, top: float) -> Figure:
 
 
 def gain_plot(found: Ablation) -> Figure:
-    """What each ingredient of `found` gained, with its interval, around a line at 0.
+    """Plot the gain of each ingredient of `found`, with its interval over test images.
 
-    One that is not clear could be chance. The marker says what the colour does: a filled dot is
-    clearly above 0, a square clearly below it, an empty dot is not. Small diamonds are gains with
-    other seeds; a grey band spans the base with other seeds.
+    The marker repeats the colour: a filled dot is significantly above 0, a square significantly
+    below, an empty dot neither. Small diamonds are gains with other seeds. A grey band is
+    `Ablation.seed_threshold` to both sides of 0, where the base has other seeds.
     """
     texts = [textwrap.fill(gain.words, LETTERS) for gain in found.near]
     heights = [1.6 + text.count("\n") for text in texts]  # in lines, the interval's own included
     places = np.cumsum(heights) - 0.3
     size = (5, 0.7 + 0.24 * sum(heights))
     figure, axes = plot("gain in test accuracy, percentage points", "", size)
-    seeds = [0.0, *(100 * repeat.test.difference for repeat in found.repeats)]
-    if found.repeats:
-        axes.axvspan(min(seeds), max(seeds), color=INK, alpha=0.15, linewidth=0, gid="seeds")
+    if found.seed_threshold is not None:
+        reach = 100 * found.seed_threshold
+        axes.axvspan(-reach, reach, color=INK, alpha=0.15, linewidth=0, gid="seeds")
     axes.axvline(0, color=INK, linewidth=0.8, alpha=0.6)
     across = axes.get_yaxis_transform()
     rows = zip(places, texts, found.near, strict=True)

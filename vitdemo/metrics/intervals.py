@@ -8,13 +8,15 @@ and the interval (percentile method) holds the middle 95 % of the draws. All tha
 gives depends on how often each of its cells is drawn, so one multinomial draw of the cells stands
 for N draws of pictures: exact, and a thousand times faster. It has no width where all are right.
 
-All are intervals of pictures: what another training would change is not in them.
+All are intervals over test images: the variation between training seeds is not in them, except in
+`least_seed_difference` and in a `mean_interval` of several seeds.
 
 Letters: N pictures, C classes, R resamples. An interval's first axis is (low, high). Draws in which
 a metric is not defined (its class was not drawn) are left out.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -210,6 +212,16 @@ def share_doubt(hits: int, n: int) -> float:
     return float(high - low) / 2
 
 
+def difference_doubt(hits: int, n: int) -> float:
+    """Return half the width of the 95 % interval of a difference between two such shares.
+
+    The two shares are independent and each about `hits` / `n`, as the recalls of two classes are:
+    their variances add up, so the difference is known sqrt(2) times less well than one share. Two
+    models on the same images have a paired interval of their own, `difference_interval`.
+    """
+    return math.sqrt(2) * share_doubt(hits, n)
+
+
 def difference_interval(first_only: int, second_only: int, n: int) -> np.ndarray:
     """The 95 % interval (2,) of the difference of two accuracies on the same `n` pictures.
 
@@ -232,11 +244,30 @@ def difference_interval(first_only: int, second_only: int, n: int) -> np.ndarray
 def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
     """Mean of `values` (N,), and the ends of its 95 % interval by Student's t.
 
-    Of differences on the same pictures this is the paired interval. Raises ValueError for fewer
-    than two.
+    Of differences on the same images, or of runs with the same seeds, this is the paired interval.
+    Raises ValueError for fewer than two.
     """
     if len(values) < 2:
-        raise ValueError(f"{len(values)} pictures have no spread")
+        raise ValueError(f"{len(values)} values have no spread")
     mean, spread = float(np.mean(values)), float(scipy.stats.sem(values))
-    reach = float(scipy.stats.t.ppf((1 + LEVEL) / 2, len(values) - 1)) * spread
+    reach = _t_quantile(len(values)) * spread
     return mean, mean - reach, mean + reach
+
+
+def least_seed_difference(accuracies: Sequence[float]) -> float:
+    """Return the difference of two single runs that seed-to-seed variation rarely reaches.
+
+    `accuracies` are those of one recipe with n seeds, in any unit. The standard deviation of the
+    difference of two runs is sqrt(2) times that of one, and it is estimated from n runs, so the
+    two-sided 95 % threshold is sqrt(2) times Student's t with n - 1 degrees of freedom times the
+    sample standard deviation. It assumes that the compared recipe varies as much. Raises
+    `ValueError` for fewer than two seeds.
+    """
+    if len(accuracies) < 2:
+        raise ValueError(f"{len(accuracies)} seeds have no spread")
+    return math.sqrt(2) * _t_quantile(len(accuracies)) * float(np.std(accuracies, ddof=1))
+
+
+def _t_quantile(n: int) -> float:
+    """Half the width of a 95 % interval of `n` values, in standard errors."""
+    return float(scipy.stats.t.ppf((1 + LEVEL) / 2, n - 1))

@@ -3,7 +3,9 @@
     found = ablation_of(run, others)
     found.gains[0].words, found.gains[0].test.difference  # "augmentation: none → …", 0.031
 
-Both sides answered the same test pictures, so the gain is counted picture by picture.
+Both sides predicted the same test images, so the gain is counted image by image. The interval and p
+of one gain cover test images only. Where the baseline was trained with other seeds, `conclusion`
+also asks whether a gain exceeds the variation between seeds.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +18,7 @@ import numpy as np
 
 from vitdemo.errors import RunError
 from vitdemo.metrics import DASH, accuracy, signed
+from vitdemo.metrics.intervals import least_seed_difference, mean_interval
 from vitdemo.metrics.learning import DEFAULTS, mixes, setting
 from vitdemo.metrics.paired import SIGNIFICANT, McNemar, holm, is_right, p_words
 from vitdemo.metrics.tested_runs import paired_test, sound_evaluation
@@ -178,6 +181,35 @@ class Ablation:
             if other.seed in bases and other.ingredient == gain.ingredient != ()
         ]
 
+    @property
+    def seed_accuracies(self) -> list[float]:
+        """Test accuracy of the base and of its repeats with other seeds, as shares of 1."""
+        return [self.accuracy, *(self.accuracy + each.test.difference for each in self.repeats)]
+
+    @property
+    def seed_threshold(self) -> float | None:
+        """`least_seed_difference` of the base, a share of 1; None with one seed only."""
+        return least_seed_difference(self.seed_accuracies) if self.repeats else None
+
+    def seed_gains(self, gain: Gain) -> list[float]:
+        """The paired gain of an ingredient for each seed that it and the base share."""
+        own = [] if gain.seed else [gain.test.difference]
+        return own + self.again(gain)
+
+    def exceeds_seeds(self, gain: Gain) -> bool | None:
+        """Return whether `gain` exceeds the variation between seeds; None with one seed only.
+
+        With two or more paired seeds, the 95 % t interval of their mean excludes 0. With one, the
+        gain is larger than `seed_threshold`.
+        """
+        if self.seed_threshold is None:
+            return None
+        paired = self.seed_gains(gain)
+        if len(paired) > 1:
+            _, low, high = mean_interval(np.array(paired))
+            return not low <= 0 <= high
+        return abs(gain.test.difference) > self.seed_threshold
+
 
 def ablation_of(base: Run, others: Sequence[Run], left_out: Sequence[str] = ()) -> Ablation:
     """`others`, tested on the same pictures, beside `base`. Raises `RunError` otherwise."""
@@ -201,30 +233,44 @@ def ablation_of(base: Run, others: Sequence[Run], left_out: Sequence[str] = ()) 
 
 
 def conclusion(found: Ablation) -> list[str]:
-    """What the ingredients came to, in sentences: those that pay, that cost, that do neither."""
+    """Return sentences that sort the ingredients by verdict, then what is known of seeds."""
     clear = [gain for gain in found.near if gain.is_clear]
     clear.sort(key=lambda gain: -abs(gain.test.difference))
-    pay = [gain for gain in clear if gain.test.difference > 0]
-    cost = [gain for gain in clear if gain.test.difference <= 0]
+    by_seed = [gain for gain in clear if found.exceeds_seeds(gain) is False]
+    kept = [gain for gain in clear if gain not in by_seed]
+    better = [gain for gain in kept if gain.test.difference > 0]
+    worse = [gain for gain in kept if gain.test.difference <= 0]
     rest = [gain for gain in found.near if not gain.is_clear]
     sentences = [
         f"{words}: {'; '.join(_with_points(gain, found.again(gain)) for gain in gains)}."
         for words, gains in (
-            (f"More accurate than {found.base}", pay),
-            ("Less accurate", cost),
-            ("No more than chance explains", rest),
+            (f"More accurate than {found.base}", better),
+            ("Less accurate", worse),
+            ("Significant on these test images, but within the variation between seeds", by_seed),
+            ("Not significant on these test images", rest),
         )
         if gains
     ]
-    return sentences + ([_repeats_words(found)] if found.near and found.repeats else [])
+    return sentences + ([_seed_words(found)] if found.near else [])
 
 
-def _repeats_words(found: Ablation) -> str:
-    reached = sorted(100 * repeat.test.first_accuracy for repeat in found.repeats)
-    numbers = " and ".join(f"{each:.2f}" for each in reached)
+def _seed_words(found: Ablation) -> str:
+    """What is known of the variation between seeds."""
+    if not found.repeats:
+        return (
+            f"{found.base} was trained with one seed only: these verdicts cover the variation "
+            "between test images, not between training seeds."
+        )
+    reached = " and ".join(f"{100 * each:.2f}" for each in sorted(found.seed_accuracies[1:]))
+    n = len(found.seed_accuracies)
+    spread = 100 * float(np.std(found.seed_accuracies, ddof=1))
+    degrees = "1 degree of freedom" if n == 2 else f"{n - 1} degrees of freedom"
     return (
-        f"The same recipe with {_seeds(reached)}: {numbers} % beside {100 * found.accuracy:.2f} %. "
-        "A gain as small as that may be the seed's."
+        f"The same recipe with {_seeds(found.repeats)} reaches {reached} %, compared with "
+        f"{100 * found.accuracy:.2f} %: a standard deviation of {spread:.2f} points over {n} "
+        f"seeds. A gain that was measured with one seed exceeds the variation between seeds above "
+        f"{100 * found.seed_threshold:.1f} points (95 %, Student's t with {degrees}); with more "
+        "seeds, the interval of their mean decides."
     )
 
 
@@ -250,13 +296,18 @@ def _gain_row(gain: Gain) -> list[str]:
 
 
 def _with_points(gain: Gain, again: Sequence[float]) -> str:
+    """What differs, its gain in points, and the gains with other seeds with their mean."""
     points = f"{signed(100 * gain.test.difference)} points"
     gained = " and ".join(signed(100 * each) for each in again)
     more = f"; with {_seeds(again)} {gained}" if again else ""
+    if again and not gain.seed:
+        paired = np.array([gain.test.difference, *again])
+        mean, low, high = (signed(100 * each) for each in mean_interval(paired))
+        more += f"; mean {mean}, 95 % interval over seeds {low} to {high}"
     return f"{' and '.join(gain.differences)} ({points}{more})"
 
 
-def _seeds(found: Sequence[float]) -> str:
+def _seeds(found: Sequence) -> str:
     return "another seed" if len(found) == 1 else "other seeds"
 
 

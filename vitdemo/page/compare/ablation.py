@@ -24,13 +24,13 @@ INTRO = (
     "recipes, and how many more of the same test pictures come out right."
 )
 WORDS = {
-    "Gain, points": "Test accuracy less that of the first row, in percentage points. Where one "
-    "setting differs it is that setting's, with this seed; where several do, of all together.",
-    "95 % interval": "Of the gain, by what other test pictures could have said; what another seed "
-    "of the training would change is not in it, but in the rows that differ in the seed alone.",
+    "Gain, points": "Test accuracy minus that of the first row, in percentage points. Where "
+    "several settings differ, it is the gain of all of them together. Each row is one seed.",
+    "95 % interval": "Of the gain, over test images. It does not include the variation between "
+    "training seeds, which the rows that differ in the seed only show.",
     "p (Holm)": "McNemar's test on the pictures that one of the two alone gets right, corrected "
-    f"for the {{count}} comparisons shown here; below {SIGNIFICANT:g} it is more than chance "
-    "explains.",
+    f"for the {{count}} comparisons shown here. Below {SIGNIFICANT:g} the difference is "
+    "significant on these test images.",
     "Validation gain": "The same on the validation pictures, in points: what an ingredient would "
     "be chosen by, and what the rows are ordered by. The test pictures choose nothing.",
     "What differs": "Every setting that decided the training and differs: as it is in the "
@@ -50,8 +50,14 @@ SHOW = """() => {
   moves.forEach(move => addEventListener(move, leave));
   setTimeout(leave, 3000);
 }"""
-SIGNS = f"● better, ■ worse, ○ could be chance: p (Holm) is not below {SIGNIFICANT:g}."
-SEEDS = "◆ the same gain with another seed; the grey band spans the first row's other seeds."
+SIGNS = (
+    f"● better, ■ worse, ○ not significant on these test images (p (Holm) is not below "
+    f"{SIGNIFICANT:g})."
+)
+SEEDS = (
+    "◆ the same gain with another seed. Grey band: differences between two runs of the first row's "
+    "recipe that only the seed explains (95 %, Student's t)."
+)
 NOTHING = "No run has been tested yet: nothing to compare."
 OTHERS = "What differs in more, or has learnt nothing: {count} beside it"
 ALONE = "No other run was tested on the same pictures."

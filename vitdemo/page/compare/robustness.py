@@ -6,7 +6,7 @@ import gradio as gr
 
 from vitdemo.errors import Stopped, VitdemoError
 from vitdemo.figures.curves import LineStyle, line_styles
-from vitdemo.metrics.intervals import share_doubt
+from vitdemo.metrics.intervals import difference_doubt, share_doubt
 from vitdemo.page.compare.models import trained_rows
 from vitdemo.page.components.curves import Curves
 from vitdemo.page.components.run_choice import grouped
@@ -180,14 +180,15 @@ def axis_title(about: Perturbation) -> str:
 
 
 def doubt(found: dict[str, list[float]], count: int) -> str:
-    """How far the least certain of the points is known."""
+    """Return the 95 % interval of the least certain point, and of a difference of two of them."""
     share = min(
         (share for points in found.values() for share in points), key=lambda s: abs(s - 0.5)
     )
-    width = 100 * share_doubt(round(share * count), count)
+    right = round(share * count)
+    width, apart = (100 * width(right, count) for width in (share_doubt, difference_doubt))
     return (
-        f"Right answers in percent, of {count:,} test pictures: the points are known to "
-        f"±{width:.1f} or better (95 %)."
+        f"Accuracy in percent on {count:,} test images. Each point is known to ±{width:.1f} points "
+        f"or better (95 %), and a difference between two points to ±{apart:.1f} or better."
     )
 
 

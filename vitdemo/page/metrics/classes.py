@@ -5,7 +5,7 @@ from statistics import median
 
 import numpy as np
 
-from vitdemo.metrics.intervals import share_doubt
+from vitdemo.metrics.intervals import difference_doubt, share_doubt
 from vitdemo.metrics.tested_runs import TITLES, ClassTable, three_decimals
 from vitdemo.page.components.article import Piece, Text
 from vitdemo.page.components.table import Cell, Column, Row, Table
@@ -66,17 +66,27 @@ def top_words(table: ClassTable) -> str:
 
 
 def point_words(table: ClassTable) -> str:
-    """Whether one point of accuracy, and of a class's recall, means something."""
+    """Say how well accuracy and recall are known, and whether a difference of 1 point counts."""
     n = int(table.support.sum())
-    whole = 100 * share_doubt(round(table.accuracy * n), n)
-    shares = zip(table.columns["recall"], map(int, table.support), strict=True)
-    single = 100 * median(share_doubt(round(recall * n), n) for recall, n in shares if n)
-    verdict = "1 point more or less says something" if whole < 1 else "1 point says nothing"
-    other = "there 1 point says nothing" if single >= 1 else "there too 1 point says something"
+    right = round(table.accuracy * n)
+    shares = [
+        (round(recall * n), n)
+        for recall, n in zip(table.columns["recall"], map(int, table.support), strict=True)
+        if n
+    ]
     return (
-        f"The accuracy is known to about ±{whole:.1f} points: {verdict}. The recall of one class "
-        f"is known to about ±{single:.1f} points: {other}."
+        f"The accuracy is known to about ±{100 * share_doubt(right, n):.1f} points, the recall of "
+        f"one class to about ±{100 * median(share_doubt(*each) for each in shares):.1f}. A "
+        "difference of two such numbers from different images is known √2 times less well: "
+        f"{_difference_words('two accuracies', difference_doubt(right, n))}; "
+        f"{_difference_words('two recalls', median(difference_doubt(*each) for each in shares))}. "
+        "For two models on the same images, use the paired test (*Compare with*)."
     )
+
+
+def _difference_words(numbers: str, doubt: float) -> str:
+    verdict = "is significant" if 100 * doubt < 1 else "is not significant"
+    return f"for {numbers} ±{100 * doubt:.1f} points, so that 1 point {verdict}"
 
 
 def class_row(table: ClassTable, c: int) -> Row:
