@@ -7,7 +7,13 @@ import torch
 
 from tests.making import KINDS, random_model
 from vitdemo.attention import trace
-from vitdemo.attention.statistics import distance, entropy, token_similarity
+from vitdemo.attention.statistics import (
+    distance,
+    entropy,
+    largest_weight,
+    token_similarity,
+    unscaled,
+)
 
 
 def reference_distance(rows, grid, p):
@@ -47,6 +53,17 @@ def test_distance_and_entropy_equal_the_reference(kind):
         expected = over_heads(attention, wanted)
         torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
         assert expected.std() > 0.01  # else heads hardly differ, and this tests little
+
+
+def test_weights_without_their_scale_are_the_softmax_of_the_plain_products():
+    products = 6 * torch.randn(2, 3, 5, 5, generator=torch.Generator().manual_seed(0)).double()
+    attention = (0.25 * products).softmax(-1)
+    torch.testing.assert_close(unscaled(attention, 0.25), products.softmax(-1))
+    largest = largest_weight(attention)
+    assert largest.shape == (2, 3)
+    rows = [[max(row) for row in head] for head in attention[0].tolist()]
+    assert largest[0].tolist() == pytest.approx([sum(head) / 5 for head in rows])
+    assert unscaled(torch.eye(4), 0.1).tolist() == torch.eye(4).tolist()  # zeros stay zeros
 
 
 def test_distance_follows_a_rectangle_of_patches():

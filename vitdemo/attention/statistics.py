@@ -45,6 +45,20 @@ def entropy(attention: Tensor) -> Tensor:
     return torch.special.entr(attention).sum(dim=-1).mean(dim=-1) / math.log(2)  # (..., H)
 
 
+def largest_weight(attention: Tensor) -> Tensor:
+    """Mean of the largest weight of each row: `attention` (..., H, N, N) to (..., H)."""
+    return attention.amax(dim=-1).mean(dim=-1)  # (..., H)
+
+
+def unscaled(attention: Tensor, scale: float) -> Tensor:
+    """Weights (..., N, N) that the same queries and keys would give without their `scale`.
+
+    `attention` is softmax(scale * q k). Its logarithm divided by `scale` is q k plus a constant of
+    each row, which the softmax ignores. A weight that is 0 in `attention` stays 0.
+    """
+    return (attention.log() / scale).softmax(dim=-1)  # (..., N, N)
+
+
 def token_similarity(tokens: Tensor) -> Tensor:
     """Cosine of every two tokens of a layer, `tokens` (..., N, D) to (..., N, N) in -1..1."""
     directions = F.normalize(tokens, dim=-1)

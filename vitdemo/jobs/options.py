@@ -107,8 +107,8 @@ class Preset:
 PRESETS: dict[str, Preset] = {
     "first-steps": Preset(
         "First steps",
-        "A small ViT on 10,000 pictures, from random weights: 61.7 % of validation when it was "
-        "tried, in two to three minutes of two idle cores.",
+        "A small ViT on 10,000 images, from scratch: 61.7 % validation accuracy, in 140 seconds on "
+        "two busy cores (one seed).",
         "first-steps",
     ),
     "good": Preset(
@@ -119,19 +119,22 @@ PRESETS: dict[str, Preset] = {
     ),
     "too-fast": Preset(
         "Fails: rate far too high",
-        "First steps with steps so large that each undoes the one before.",
+        "First steps with a learning rate of 0.5: 9.4 % validation accuracy after 2 epochs, where "
+        "a guess has 10 %.",
         "first-steps",
         {"optimizer": "adamw", "learning_rate": 0.5, "epochs": 2},
     ),
     "no-positions": Preset(
         "Fails: no position embedding",
-        "First steps without positions: for this model a picture is a bag of patches.",
+        "First steps without positions, so that the order of the patches has no effect: 52.4 % "
+        "validation accuracy, compared with 61.7 %.",
         "first-steps",
         {"pos_embed": "none"},
     ),
     "shuffled-labels": Preset(
         "Fails: shuffled labels",
-        "Labels dealt out at random: what it learns by heart is worth nothing (Zhang et al. 2017).",
+        "Labels dealt out at random: the model can memorise them, but they do not help on other "
+        "images (Zhang et al. 2017).",
         "first-steps",
         {
             "shuffled_labels": True,

@@ -11,14 +11,17 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from vitdemo.attention import statistics
 from vitdemo.attention.norms import layer_norms
+from vitdemo.attention.one_head import head_scale
 from vitdemo.errors import LessonError, VitdemoError
 from vitdemo.inputs import load_image, visible_square
 from vitdemo.inside.attention_distance import distances_of
 from vitdemo.metrics import accuracy, confusion, most_confused, percent, signed
 from vitdemo.metrics.calibrated_runs import calibration
+from vitdemo.metrics.intervals import mean_interval
 from vitdemo.metrics.learning import listed, setting, whole
-from vitdemo.metrics.recipe_ablation import ablation_of, ablations
+from vitdemo.metrics.recipe_ablation import Ablation, Gain, ablation_of, ablations
 from vitdemo.metrics.tested_runs import sound_evaluation
 from vitdemo.models import CONVOLUTIONAL, count_macs, count_parameters, prefix_token_names
 from vitdemo.models.cost import pair_macs
@@ -128,6 +131,19 @@ def _pair(probabilities, labels, run: Run) -> tuple[str, str, str]:
     return run.classes[pairs[0].true], run.classes[pairs[0].predicted], str(pairs[0].count)
 
 
+def _confused_share(probabilities, labels, run: Run) -> str:
+    """The share of all mistakes that the most frequent confusion has, in percent."""
+    pairs = most_confused(confusion(probabilities, labels), 1)
+    if not pairs:
+        raise MissingFact(f"a mistake of '{run.name}'")
+    return percent(pairs[0].count / _wrong(probabilities, labels))
+
+
+def _even_share(classes: int) -> str:
+    """The share of each confusion if all ordered pairs of classes were confused equally often."""
+    return percent(1 / (classes * (classes - 1)))
+
+
 def _recalls(probabilities, labels) -> np.ndarray:
     matrix = confusion(probabilities, labels)
     return np.diag(matrix) / np.maximum(matrix.sum(1), 1)
@@ -159,18 +175,36 @@ def _far(workbench: Workbench, run: Run) -> np.ndarray:
 
 
 def _near_layers(workbench: Workbench, run: Run) -> str:
-    """Where there is a head that looks near, in words."""
-    near = (np.flatnonzero((_far(workbench, run) < NEAR).any(1)) + 1).tolist()
-    if not near:
-        return "in no layer"
-    return f"in layer{'s' if near[1:] else ''} {listed([str(layer) for layer in near])}"
+    """The layers that have a head with a short distance, in words."""
+    return _layer_words((_far(workbench, run) < NEAR).any(1))
 
 
 def _far_layers(workbench: Workbench, run: Run) -> str:
-    """From where on all heads look far, in words."""
-    near = np.flatnonzero((_far(workbench, run) < FAR).any(1))
-    first = near[-1] + 2 if len(near) else 1
-    return f"from layer {first} on" if first <= len(_far(workbench, run)) else "in no layer"
+    """The layers all of whose heads have a long distance, in words."""
+    return _layer_words((_far(workbench, run) >= FAR).all(1))
+
+
+def _layer_words(chosen: np.ndarray) -> str:
+    """Layers (L,) bool as "in layer 9", "in layers 3, 4 and 5" or "in no layer"."""
+    layers = [str(i) for i in np.flatnonzero(chosen) + 1]
+    return f"in layer{'s' if layers[1:] else ''} {listed(layers)}" if layers else "in no layer"
+
+
+def _largest_weight(workbench: Workbench, run: Run) -> str:
+    """The largest weight of an attention row on the lessons' image, mean of all, in percent."""
+    look = workbench.look(run, _picture())
+    return percent(statistics.largest_weight(look.attention.float()).mean().item())
+
+
+def _unscaled_weight(workbench: Workbench, run: Run) -> str:
+    """`_largest_weight` if scores were not divided by the square root of the head's width."""
+    look, model = workbench.look(run, _picture()), workbench.model(run)
+    layers = [
+        statistics.unscaled(weights.float(), head_scale(model, i))
+        for i, weights in enumerate(look.attention)
+    ]  # L of (H, N, N)
+    means = [statistics.largest_weight(each).mean().item() for each in layers]
+    return percent(sum(means) / len(means))
 
 
 def _few_share(workbench: Workbench, run: Run) -> str:
@@ -189,13 +223,39 @@ def _few_norm(workbench: Workbench, run: Run) -> str:
     return percent(norms[few].sum() / norms.sum())
 
 
-def _gain(workbench: Workbench, run: Run):
-    """Of `run` beside the base of its ablation, the first of `ablations` that it is in."""
+def _ablation(workbench: Workbench, run: Run) -> Ablation:
+    """The first of `ablations` that `run` is in, as its base or not."""
     tested = workbench.evaluated_runs()
     for base, names in workbench.cache.of(ablations, tested).items():
-        if run.name in names and run.name != base:
-            return ablation_of(workbench.run(base), [run]).gains[0]
+        if run.name in names:
+            others = [workbench.run(name) for name in names if name != base]
+            return workbench.cache.of(ablation_of, workbench.run(base), others)
     raise MissingFact(f"an ablation with '{run.name}'")
+
+
+def _gain(workbench: Workbench, run: Run) -> Gain:
+    """The gain of `run` compared with the base of its ablation."""
+    for gain in _ablation(workbench, run).gains:
+        if gain.run == run.name:
+            return gain
+    raise MissingFact(f"a gain of '{run.name}', which others are compared with")
+
+
+def _seed_gain(workbench: Workbench, run: Run) -> tuple[float, float, float]:
+    """Mean gain of the run's ingredient over paired seeds, and its 95 % interval, in points."""
+    paired = _ablation(workbench, run).seed_gains(_gain(workbench, run))
+    if len(paired) < 2:
+        raise MissingFact(f"another seed of '{run.name}'")
+    mean, low, high = mean_interval(100 * np.array(paired))
+    return mean, low, high
+
+
+def _seed_threshold(workbench: Workbench, run: Run) -> str:
+    """The gain with one seed that exceeds the variation between seeds, in points."""
+    threshold = _ablation(workbench, run).seed_threshold
+    if threshold is None:
+        raise MissingFact(f"another seed of '{run.name}'")
+    return f"{100 * threshold:.1f}"
 
 
 def _learnt_from(workbench: Workbench, run: Run) -> str:
@@ -213,7 +273,10 @@ def _trained_on(workbench: Workbench, run: Run) -> str:
 
 
 # Of the pictures of a data set, or of the runs beside it
-OF_OTHERS = ("near_layers", "far_layers", "gain", "gain_low", "gain_high")
+OF_OTHERS = (
+    *("near_layers", "far_layers", "gain", "gain_low", "gain_high"),
+    *("seed_gain", "seed_gain_low", "seed_gain_high", "seed_threshold"),
+)
 FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "name": lambda workbench, run: run.name,
     "image": lambda workbench, run: str(run.spec.image_size),
@@ -237,6 +300,8 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "hidden": _of_model(lambda model, run: model.blocks[0].mlp.fc2.in_features),
     "near_layers": _near_layers,
     "far_layers": _far_layers,
+    "largest_weight": _largest_weight,  # of a row of attention, in percent
+    "unscaled_weight": _unscaled_weight,
     "pair_share": _of_model(_pair_share),  # of all multiply-adds, in percent
     "few_share": _few_share,
     "few_norm": _few_norm,
@@ -248,6 +313,8 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "confused_true": _evaluated(lambda p, labels, run: _pair(p, labels, run)[0]),
     "confused_predicted": _evaluated(lambda p, labels, run: _pair(p, labels, run)[1]),
     "confused_count": _evaluated(lambda p, labels, run: _pair(p, labels, run)[2]),
+    "confused_share": _evaluated(_confused_share),  # of all mistakes
+    "even_confused_share": _evaluated(lambda p, labels, run: _even_share(len(run.classes))),
     "worst_class": _evaluated(lambda p, labels, run: run.classes[_recalls(p, labels).argmin()]),
     "worst_recall": _evaluated(lambda p, labels, run: percent(_recalls(p, labels).min())),
     "confidence": lambda workbench, run: percent(calibration(run).mean_confidence),
@@ -257,4 +324,9 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "gain": lambda workbench, run: signed(100 * _gain(workbench, run).test.difference),
     "gain_low": lambda workbench, run: signed(100 * _gain(workbench, run).test.interval[0]),
     "gain_high": lambda workbench, run: signed(100 * _gain(workbench, run).test.interval[1]),
+    # Of an ingredient over several seeds, and of a base: what one seed has to exceed
+    "seed_gain": lambda workbench, run: signed(_seed_gain(workbench, run)[0]),
+    "seed_gain_low": lambda workbench, run: signed(_seed_gain(workbench, run)[1]),
+    "seed_gain_high": lambda workbench, run: signed(_seed_gain(workbench, run)[2]),
+    "seed_threshold": _seed_threshold,
 }

@@ -1,0 +1,71 @@
+"""Count the test images of CIFAR-10 that have a near-duplicate in its training set.
+
+    python benchmarks/near_duplicates.py [--data DIR] [--threshold 0.95]
+
+A test image is a near-duplicate here if its 3,072 pixel values have a Pearson correlation above the
+threshold with those of one of the 50,000 training images. With "or mirrored", the test image or its
+left-right mirror image may be the one that correlates. This is stricter than the 3.25 % of ciFAIR
+(Barz & Denzler 2020, https://arxiv.org/abs/1902.00423), who inspected the nearest neighbours by
+eye and also count images that differ in colour, crop or contrast. Prints the counts, and the
+accuracy of each included run on these images and on the others.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from vitdemo import data, runs  # noqa: E402
+from vitdemo.errors import VitdemoError  # noqa: E402
+from vitdemo.metrics.paired import is_right  # noqa: E402
+
+THRESHOLD = 0.95
+BATCH = 500  # test images at a time
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--threshold", type=float, default=THRESHOLD)
+    parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
+    args = parser.parse_args()
+    source = data.open_source(args.data, download=False)
+    train, test = source.load("train").images, source.load("test").images
+    plain = highest_correlation(test, train) > args.threshold
+    mirrored = highest_correlation(test.flip(-1), train) > args.threshold
+    print(f"correlation above {args.threshold:g}: {int(plain.sum())} of {len(test)} test images")
+    print(f"or mirrored: {int((plain | mirrored).sum())}")
+    for run in runs.find_runs(args.runs)[0]:
+        if run.has_evaluation and len(run.evaluation.labels) == len(plain):
+            right = torch.from_numpy(is_right(run.evaluation.probabilities, run.evaluation.labels))
+            on, off = (100 * right[each].float().mean() for each in (plain, ~plain))
+            print(f"{run.name}: {on:.2f} % of them, {off:.2f} % of the others")
+
+
+def highest_correlation(images: Tensor, others: Tensor) -> Tensor:
+    """Return each image's highest Pearson correlation with any of `others`, (N,).
+
+    Both are (N, ...) of any number type; all values of an image count alike.
+    """
+    reference = _standardised(others).T
+    parts = [(_standardised(part) @ reference).amax(1) for part in images.split(BATCH)]
+    return torch.cat(parts)
+
+
+def _standardised(images: Tensor) -> Tensor:
+    """Images (N, ...) as vectors (N, K) of mean 0 and length 1."""
+    vectors = images.flatten(1).float()
+    return F.normalize(vectors - vectors.mean(1, keepdim=True), dim=1)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except VitdemoError as error:
+        sys.exit(str(error))
