@@ -1,15 +1,18 @@
-"""The benchmarks of training: what they count, and that they run on any machine."""
+"""The benchmarks of training and of claims: what they count, and that they run anywhere."""
 
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
-from benchmarks import train, train_all, usual
-from tests.making import VIT, make_run
+from benchmarks import claims, near_duplicates, train, train_all, usual
+from tests.making import CLASSES, VIT, make_run
 from tests.test_layers import faults
+from vitdemo.data import SyntheticSource
 from vitdemo.recipes import RECIPES, Recipe
 
 TINY = Recipe("tiny", "for tests", VIT, epochs=2, batch_size=8, head_epochs=1)
@@ -119,3 +122,58 @@ def test_nothing_is_begun_without_time(tmp_path, capsys):
 def test_benchmarks_of_training_import_what_train_py_may(module):
     """So they need no page; what train.py really loads is tested with its command line."""
     assert faults("train", Path(module.__file__).read_text("utf-8")) == []
+
+
+def test_a_near_duplicate_is_found_by_correlation():
+    random = torch.Generator().manual_seed(0)
+    others = torch.randint(0, 256, (7, 3, 8, 8), generator=random, dtype=torch.uint8)
+    images = torch.randint(0, 256, (4, 3, 8, 8), generator=random, dtype=torch.uint8)
+    images[1] = others[5] // 2 + 40  # less contrast: the same image to a correlation
+    found = near_duplicates.highest_correlation(images, others)
+    rows = [each.flatten(1).double().numpy() for each in (images, others)]
+    expected = np.corrcoef(*rows)[:4, 4:].max(1)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert (found > near_duplicates.THRESHOLD).tolist() == [False, True, False, False]
+
+
+def test_near_duplicates_are_counted_mirrored_and_by_run(tmp_path, monkeypatch, capsys):
+    random = torch.Generator().manual_seed(1)
+    train = torch.randint(0, 256, (20, 3, 8, 8), generator=random, dtype=torch.uint8)
+    test = torch.randint(0, 256, (200, 3, 8, 8), generator=random, dtype=torch.uint8)
+    test[0], test[1] = train[3], train[4].flip(-1)
+    parts = {"train": SimpleNamespace(images=train), "test": SimpleNamespace(images=test)}
+    source = SimpleNamespace(load=parts.__getitem__)
+    monkeypatch.setattr(near_duplicates.data, "open_source", lambda *_, **__: source)
+    run = make_run(tmp_path / "vit")
+    monkeypatch.setattr("sys.argv", ["near_duplicates.py", "--runs", str(tmp_path)])
+    near_duplicates.main()
+    count, mirrored, told = capsys.readouterr().out.splitlines()
+    assert count.endswith("1 of 200 test images") and mirrored == "or mirrored: 2"
+    right = run.evaluation.probabilities.argmax(1) == run.evaluation.labels
+    wanted = f"{100 * right[0]:.2f} % of them, {100 * right[1:].mean():.2f} % of the others"
+    assert told == f"vit: {wanted}"
+
+
+def test_claims_are_measured_on_the_runs_that_are_here(tmp_path, monkeypatch, capsys):
+    make_run(tmp_path / "vit", VIT)
+    arguments = ["claims.py", "--runs", str(tmp_path), "--data", str(tmp_path / "none")]
+    monkeypatch.setattr("sys.argv", arguments)
+    claims.main()
+    rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
+    found = {}
+    for name, *cells in rows:
+        found.setdefault(name, []).append(cells)
+    assert {each.__name__ for each in claims.CLAIMS} <= {*found}
+    assert "not measured" in found["heads_off"][0][1]  # without test images
+    assert "pairs x 15.63" in found["costs"][1][1] and "x 3.9" in found["costs"][0][1]
+
+
+@torch.inference_mode()
+def test_claims_about_attention_are_computed_of_test_images(tmp_path):
+    run = make_run(tmp_path / "vit", VIT)
+    subjects = claims.Subjects([run], SyntheticSource("synthetic", tmp_path, CLASSES), 4)
+    for claim in (claims.largest_weights, claims.class_token_shares, claims.heads_off):
+        rows = claim(subjects)
+        assert rows and all(name.startswith("vit") for name, _ in rows)
+    ((_, words),) = claims.lens_accuracy(subjects)
+    assert len(words.split()) == VIT.options["depth"] + 1

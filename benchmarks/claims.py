@@ -1,0 +1,363 @@
+"""Measure what lessons, docs and help texts state: one function per claim.
+
+    python benchmarks/claims.py [--only NAME ...] [--images 100] [--data DIR] [--runs DIR]
+
+Prints a Markdown table of claim, subject and value. The first line of a function's docstring is the
+claim; the second says where it is stated. Claims about test results, costs and training curves need
+the included runs only. Claims about attention need CIFAR-10 as well and use the same stratified
+test images as `benchmarks/faithfulness.py`. `near_duplicates.py`, `sinks.py` and `faithfulness.py`
+measure their own claims.
+
+Letters: B batch, L layers, H heads, N tokens, C classes.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import scipy
+import torch
+from torch import Tensor, nn
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.faithfulness import drawn  # noqa: E402
+from vitdemo import attention, data, runs  # noqa: E402
+from vitdemo.attention import ablation, lens, statistics  # noqa: E402
+from vitdemo.attention.embeddings import position_similarity  # noqa: E402
+from vitdemo.attention.one_head import head_scale  # noqa: E402
+from vitdemo.errors import VitdemoError  # noqa: E402
+from vitdemo.metrics import confusion  # noqa: E402
+from vitdemo.metrics.calibrated_runs import calibration  # noqa: E402
+from vitdemo.metrics.intervals import difference_doubt, mean_interval, share_doubt  # noqa: E402
+from vitdemo.metrics.learning import gap, mixes, setting  # noqa: E402
+from vitdemo.metrics.recipe_ablation import ablation_of, ablations  # noqa: E402
+from vitdemo.metrics.tested_runs import class_table, paired_test  # noqa: E402
+from vitdemo.models import is_vision_transformer  # noqa: E402
+from vitdemo.models.cost import vit_cost  # noqa: E402
+from vitdemo.runs import Run  # noqa: E402
+
+BATCH = 20  # images whose attention is in memory at a time
+MEANS = 32  # images over which the mean output of a head is taken
+DRAWS = 5  # of random heads
+Rows = list[tuple[str, str]]  # subject and value
+
+
+@dataclass(frozen=True)
+class Subjects:
+    """The runs, and where the test images are."""
+
+    runs: list[Run]
+    source: data.Source | None
+    images: int
+
+    @property
+    def tested(self) -> list[Run]:
+        return [run for run in self.runs if run.has_evaluation]
+
+    def transformers(self) -> list[tuple[Run, nn.Module]]:
+        """The Vision Transformers whose weights are available."""
+        found = [(run, runs.load_model(run)) for run in self.runs if run.has_weights]
+        return [(run, model) for run, model in found if is_vision_transformer(model)]
+
+    def batches(self, run: Run, extra: int = 0) -> tuple[list[Tensor], Tensor]:
+        """Inputs (B, 3, S, S) in batches, and all labels; `extra` images more, as a last batch."""
+        if self.source is None:
+            raise VitdemoError("the test images are not available")
+        found = drawn(self.source, self.images + extra, run.spec.image_size)
+        pixels = run.preprocessing(found.images)
+        parts = [*pixels[: self.images].split(BATCH), *([pixels[self.images :]] if extra else [])]
+        return parts, found.labels[: self.images]
+
+
+def largest_weights(subjects: Subjects) -> Rows:
+    """Without the division by sqrt(D/H), the largest weight of a row is 0.6 to 0.9 on average.
+
+    Lesson 2, "Why divide?".
+    """
+    rows = []
+    for run, model in subjects.transformers():
+        with_scale, without = [], []
+        for images in subjects.batches(run)[0]:
+            for i, weights in enumerate(attention.trace(model, images).attention):
+                unscaled = statistics.unscaled(weights.float(), head_scale(model, i))
+                with_scale.append(statistics.largest_weight(weights.float()).mean())
+                without.append(statistics.largest_weight(unscaled).mean())
+        means = [float(torch.stack(each).mean()) for each in (with_scale, without)]
+        rows.append((run.name, f"{means[0]:.3f} with the division, {means[1]:.3f} without"))
+    return rows
+
+
+def class_token_shares(subjects: Subjects) -> Rows:
+    """In some heads the class token attends mostly to itself, in others hardly.
+
+    Lesson 2, "What the others get".
+    """
+    rows = []
+    for run, model in subjects.transformers():
+        kept = [
+            attention.trace(model, images).attention[..., 0, 0].float()
+            for images in subjects.batches(run)[0]
+        ]  # of (L, B, H)
+        shares = torch.cat(kept, 1).mean(1)  # (L, H)
+        words = f"{shares.min():.3f} to {shares.max():.3f}, first layer {shares[0].max():.3f}"
+        rows.append((run.name, words))
+    return rows
+
+
+def layer_distances(subjects: Subjects) -> Rows:
+    """Heads below half the uniform distance, and how a layer's mean varies between images.
+
+    Lesson 3, "What do you see?".
+    """
+    rows = []
+    for run, model in subjects.transformers():
+        grid, prefix = tuple(model.patch_embed.grid_size), model.num_prefix_tokens
+        P = grid[0] * grid[1]
+        even = statistics.distance(torch.full((1, 1, P, P), 1 / P), grid, 0).item()
+        found = torch.cat(
+            [
+                statistics.distance(attention.trace(model, images).attention.float(), grid, prefix)
+                for images in subjects.batches(run)[0]
+            ],
+            1,
+        )  # (L, B, H)
+        share, layers = found.mean(1) / even, found.mean(2)  # (L, H), (L, B)
+        near = [i for i, heads in enumerate(share, 1) if (heads < 0.5).any()]
+        far = [i for i, heads in enumerate(share, 1) if (heads >= 0.85).all()]
+        varies = float((layers.std(1) / layers.mean(1)).max())
+        rows.append((run.name, f"near {near}, far {far}, varies by at most {varies:.1%}"))
+    return rows
+
+
+def heads_off(subjects: Subjects) -> Rows:
+    """One head off rarely changes the prediction; many cost more than the sum of their effects.
+
+    Lesson 3, "And without several?".
+    """
+    rows = []
+    for run, model in subjects.transformers():
+        (*parts, others), labels = subjects.batches(run, extra=MEANS)
+        means = ablation.mean_outputs(model, others)
+        single, base = [], []
+        for images in parts:
+            trace = attention.trace(model, images)
+            base.append(trace.logits)
+            single.append(ablation.logits_without_each(model, trace.tokens, means))
+        before, each = torch.cat(base), torch.cat(single, 2)  # (B, C), (L, H, B, C)
+        own, row = before.argmax(1), torch.arange(len(before))
+        change = (each[..., row, own] - before[row, own]).mean(-1)  # (L, H)
+        changed = (each.argmax(-1) != own).float().mean()
+        accuracy = (own == labels).float().mean()
+        rows.append((run.name, f"accuracy {accuracy:.1%}; one head changes {changed:.1%}"))
+        heads = [(i, j) for i in range(change.shape[0]) for j in range(change.shape[1])]
+        random = np.random.default_rng(0)
+        for count in (len(heads) // 9, len(heads) // 3, len(heads) // 2):
+            results = []
+            for _ in range(DRAWS):
+                off = [heads[i] for i in random.permutation(len(heads))[:count]]
+                logits = torch.cat([ablation.logits_without(model, x, off, means) for x in parts])
+                right = (logits.argmax(1) == labels).float().mean().item()
+                joint = (logits[row, own] - before[row, own]).mean().item()
+                results.append((right, joint, sum(change[head].item() for head in off)))
+            right, joint, added = np.mean(results, 0)
+            words = f"accuracy {right:.1%}; logit {joint:+.2f}, sum of single effects {added:+.2f}"
+            rows.append((f"{run.name}, {count} of {len(heads)} heads off", words))
+    return rows
+
+
+def lens_accuracy(subjects: Subjects) -> Rows:
+    """The logit lens predicts poorly in early layers, and not always better layer by layer.
+
+    Lesson 4, "After each layer"; Inside the model, "Logit lens".
+    """
+    rows = []
+    for run, model in subjects.transformers():
+        parts, labels = subjects.batches(run)
+        read = [lens.logit_lens(model, attention.trace(model, x).tokens)[0] for x in parts]
+        right = (torch.cat(read, 1).argmax(-1) == labels).float().mean(1)  # (L+1,)
+        rows.append((run.name, " ".join(f"{100 * each:.0f}" for each in right)))
+    return rows
+
+
+def position_neighbours(subjects: Subjects) -> Rows:
+    """The most similar position embedding is that of an adjacent patch.
+
+    Lesson 1, "The order is lost".
+    """
+    rows = []
+    for run, model in subjects.transformers():
+        likeness = position_similarity(model).fill_diagonal_(-2)
+        side = model.patch_embed.grid_size[1]
+        places = torch.arange(len(likeness))
+        nearest = likeness.argmax(1)
+        apart = torch.maximum(
+            (places // side - nearest // side).abs(), (places % side - nearest % side).abs()
+        )
+        rows.append((run.name, f"{(apart == 1).float().mean():.0%} of patches"))
+    return rows
+
+
+def seeds(subjects: Subjects) -> Rows:
+    """How large a gain exceeds seeds, and what ingredients gain over paired seeds.
+
+    Lesson 7; docs/figures.md; Compare models.
+    """
+    by_name = {run.name: run for run in subjects.tested}
+    rows = []
+    for base, names in ablations(subjects.tested).items():
+        found = ablation_of(by_name[base], [by_name[name] for name in names if name != base])
+        if found.seed_threshold is None:
+            continue
+        spread = 100 * np.std(found.seed_accuracies, ddof=1)
+        words = f"standard deviation {spread:.2f}, one seed has to exceed"
+        rows.append((base, f"{words} {100 * found.seed_threshold:.1f} points"))
+        for gain in found.near:
+            paired = found.seed_gains(gain)
+            if len(paired) > 1:
+                mean, low, high = mean_interval(100 * np.array(paired))
+                words = f"{mean:+.2f} points ({low:+.2f} to {high:+.2f}) over {len(paired)} seeds"
+            else:
+                words = f"{100 * gain.test.difference:+.2f} points, one seed"
+            rows.append((f"{base}: {gain.words}", f"{words}; {found.exceeds_seeds(gain)}"))
+    return rows
+
+
+def differences(subjects: Subjects) -> Rows:
+    """A difference is known sqrt(2) times less well than one number; a paired one is not worse.
+
+    Per-class metrics.
+    """
+    rows = []
+    for run in subjects.tested:
+        table = class_table(run)
+        recalls = zip(table.columns["recall"], map(int, table.support), strict=True)
+        counts = [(round(recall * n), n) for recall, n in recalls]
+        one, two = (np.median([f(*c) for c in counts]) for f in (share_doubt, difference_doubt))
+        rows.append((run.name, f"recall of a class ±{100 * one:.1f}, two ±{100 * two:.1f} points"))
+    ratios = []
+    for pair in combinations(subjects.tested, 2):
+        test = paired_test(*pair).overall
+        accuracies = test.first_accuracy, test.second_accuracy
+        each = [share_doubt(round(a * test.n), test.n) for a in accuracies]
+        ratios.append(np.diff(test.interval)[0] / 2 / np.hypot(*each))
+    if not ratios:
+        return rows
+    words = f"{min(ratios):.2f} to {max(ratios):.2f}, median {np.median(ratios):.2f}"
+    return [*rows, ("paired interval, as a share of the unpaired one", words)]
+
+
+def confidence(subjects: Subjects) -> Rows:
+    """Runs with label smoothing or mixing are underconfident; a temperature reduces the error.
+
+    Lesson 6, "How sure is it?"; Calibration.
+    """
+    rows = []
+    for run in subjects.tested:
+        found = calibration(run)
+        kinds = {"smoothing": setting(run, "label_smoothing"), "mixing": mixes(run)}
+        kind = " and ".join(name for name, on in kinds.items() if on) or "neither"
+        after = f"{found.scaled.reliability.error:.2%}" if found.scaled else "–"
+        words = f"confidence {found.mean_confidence:.1%}, accuracy {found.accuracy:.1%}"
+        rows.append((f"{run.name} ({kind})", f"{words}, ECE {found.before.error:.2%} to {after}"))
+    return rows
+
+
+def uneven_confusions(subjects: Subjects) -> Rows:
+    """Confusions are not spread evenly over pairs of classes.
+
+    Lesson 6, "Guess first".
+    """
+    rows = []
+    for run in subjects.tested:
+        counts = confusion(run.evaluation.probabilities, run.evaluation.labels)
+        wrong = counts[~np.eye(len(counts), dtype=bool)]
+        p = scipy.stats.chisquare(wrong).pvalue
+        rows.append((run.name, f"largest {wrong.max() / wrong.sum():.1%}, p = {p:.1g}"))
+    return rows
+
+
+def training_curves(subjects: Subjects) -> Rows:
+    """When training accuracy is below validation accuracy, and where the curves end.
+
+    Lesson 7, "Watching it learn" and "Three made worse".
+    """
+    rows = []
+    for run in subjects.runs:
+        below = [i for i, points in enumerate(gap(run), 1) if points < 0]
+        last = run.history[-1] if run.history else None
+        if last and np.isfinite(last["val_accuracy"]):
+            words = f"{len(below)} of {len(run.history)} epochs below, last {max(below, default=0)}"
+            ends = f"{last['train_accuracy']:.1%} training, {last['val_accuracy']:.1%} validation"
+            rows.append((run.name, f"{words}; {ends}"))
+    return rows
+
+
+def costs(_: Subjects) -> Rows:
+    """Twice the width, the image side or the patch side: what becomes of the cost.
+
+    Lesson 7, questions; lesson 8, question 2.
+    """
+    base = vit_cost(32, 4, 128, 6, 4)
+    changed = {
+        "width 256": vit_cost(32, 4, 256, 6, 4),
+        "image side 64": vit_cost(64, 4, 128, 6, 4),
+        "patch side 8": vit_cost(32, 8, 128, 6, 4),
+    }
+    return [
+        (
+            name,
+            f"multiply-adds x {each.macs / base.macs:.2f}, pairs x "
+            f"{each.pair_macs / base.pair_macs:.2f}, parameters x "
+            f"{each.parameters / base.parameters:.2f}",
+        )
+        for name, each in changed.items()
+    ]
+
+
+CLAIMS: tuple[Callable[[Subjects], Rows], ...] = (
+    *(largest_weights, class_token_shares, layer_distances, heads_off, lens_accuracy),
+    *(position_neighbours, seeds, differences, confidence, uneven_confusions, training_curves),
+    costs,
+)
+
+
+def main() -> None:
+    names = [claim.__name__ for claim in CLAIMS]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME")
+    parser.add_argument("--images", type=int, default=100, help="test images of each model")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
+    args = parser.parse_args()
+    try:
+        source = data.open_source(args.data, download=False)
+    except VitdemoError as error:
+        print(error, file=sys.stderr)
+        source = None
+    subjects = Subjects(runs.find_runs(args.runs)[0], source, args.images)
+    print("| claim | of | measured |\n|---|---|---|")
+    for claim in CLAIMS:
+        if claim.__name__ in args.only:
+            report(claim, subjects)
+
+
+@torch.inference_mode()
+def report(claim: Callable[[Subjects], Rows], subjects: Subjects) -> None:
+    """Print the rows of a claim, or why it was not measured."""
+    try:
+        rows = claim(subjects) or [("–", "no run to measure it on")]
+    except VitdemoError as error:
+        rows = [("–", f"not measured: {error}")]
+    print(f"| **{claim.__doc__.splitlines()[0]}** | | |")
+    for subject, value in rows:
+        print(f"| {claim.__name__} | {subject} | {value} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
