@@ -13,6 +13,7 @@ from vitdemo import attributions, data, runs
 from vitdemo.class_maps import first_map
 from vitdemo.faithfulness.measured import read_measured
 from vitdemo.inputs import load_image
+from vitdemo.metrics.intervals import mean_interval
 from vitdemo.metrics.learning import setting
 from vitdemo.metrics.recipe_ablation import gain_rows
 from vitdemo.models import count_macs, count_parameters
@@ -145,6 +146,27 @@ def test_the_figures_state_what_each_change_bought(base, shipped):
     for name, right, gained, interval, *_ in rows:
         if name in ingredients:
             assert f"| {right} % | {gained} | {interval} |" in rows_of(name)["figures.md"]
+
+
+def test_the_figures_state_the_variation_between_seeds(shipped):
+    text = " ".join((ROOT / "docs" / "figures.md").read_text().split())
+    for base, spread in zip(BASES, ("0.41", "0.36"), strict=True):
+        found = ablation(shipped, base)
+        assert f"{100 * np.std(found.seed_accuracies, ddof=1):.2f}" == spread
+        assert f"x {spread} = {100 * found.seed_threshold:.1f} points" in text
+    for words, run in (
+        ("a start without labels", "pretrained"),
+        ("TrivialAugment", "augmented"),
+        ("mean of the patches", "pooled"),
+    ):
+        gains = [
+            100 * final_accuracy(shipped.run(f"vit-muon-cpu-{run}{seed}"))
+            - 100 * final_accuracy(shipped.run(f"vit-muon-cpu{seed}"))
+            for seed in ("", "-seed-1", "-seed-2")
+        ]
+        mean, low, high = mean_interval(np.array(gains))
+        each = ", ".join(f"{gain:.1f}" for gain in gains)
+        assert f"| {words} | {each} | {mean:+.1f} | {low:+.1f} to {high:+.1f} |" in text
 
 
 def test_what_was_measured_of_its_maps_is_of_its_weights(trained):

@@ -237,8 +237,8 @@ def reasons(run: Run) -> list[str]:
         )
     if setting(run, "ema_decay"):
         found.append(
-            "Validation uses the running mean of the weights, which is often better than the "
-            "weights of any one step."
+            "Validation uses the running mean of the weights (EMA); training accuracy is that of "
+            "the weights at each step."
         )
     found.append(
         "Training figures are means over the epoch, in which the model was worse at first; "

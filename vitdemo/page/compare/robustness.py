@@ -19,9 +19,9 @@ from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 
 INTRO = (
-    "## Robustness: when pictures get worse\nAccuracy on test pictures that are changed step by "
-    "step, the same pictures and the same changes for every model. Shuffled patches keep texture "
-    "and lose shape; blur does the reverse."
+    "## Robustness: when pictures get worse\nAccuracy on test images that are changed step by "
+    "step, the same images and the same changes for every model. Shuffled patches keep fine "
+    "texture and lose the shape of the whole; blur keeps coarse shapes and loses fine texture."
 )
 FIRST_CHANGES = ["noise", "blur"]
 Results = dict[str, dict[str, list[float]]]  # change -> run -> accuracy at each of its strengths

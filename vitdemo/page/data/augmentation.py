@@ -31,8 +31,8 @@ from vitdemo.training import augment
 from vitdemo.workbench import Workbench
 
 WORDS = (
-    "Training hardly ever shows a model the same pixels twice: a picture is changed at random each "
-    "time, as the recipe says. First each step by itself, then all together. One seed gives the "
+    "Training changes an image at random each time that it is shown, as the recipe says. First "
+    "each step by itself, then all together. One seed gives the "
     "same draws again."
 )
 SEEDS = 2**31

@@ -28,8 +28,8 @@ LEVELS = (
     "standard deviation."
 )
 MEANS = (
-    "What is left when all pictures of a class are laid over each other: the usual background and "
-    "place. A model that only compared with these would know little."
+    "The mean of all images of a class: mostly its usual background and place. Choosing the "
+    "class with the nearest mean image classifies 28 % of CIFAR-10's test images correctly."
 )
 
 

@@ -16,22 +16,21 @@ from vitdemo.page.look.tab import CLASS_MAPS, FIRST_SECTION, Look
 from vitdemo.workbench import Workbench
 
 WHAT = (
-    "A Vision Transformer cuts the picture into **patches** and adds one **class token**, a place "
-    "to collect what the answer is read from. In each **layer**, several **heads** decide how much "
-    "each of these tokens takes from every other: that is **attention**. The wall shows all heads "
-    "at once, a row for each layer; the large map shows the one you choose. Bright patches are "
-    "those that the chosen token takes most from. **Attention rollout** multiplies the layers up: "
-    "how much of each patch could have reached the token, if attention alone moved information "
-    "(Abnar & Zuidema 2020). Where that was measured, the view begins with the map and the layer "
-    "that were truest on test pictures. **Similar tokens** compares what the tokens hold after a "
-    "layer. The share that stays with the class token stands below the map. A map of one layer "
-    "shows what the token reads in this layer only. **Norm-weighted attention** shows how much of "
-    "each token is passed on: the norm of weight times transformed value (Kobayashi et al. 2020). "
+    "A Vision Transformer cuts the image into **patches**, and most models add a **class token**, "
+    "from which the class is predicted. In each **layer**, several **attention heads** compute how "
+    "much each token attends to every other. The grid shows all heads, one row per layer; the large "
+    "map shows the head you choose. Bright patches have large attention weights. The weight of the "
+    "class token is written below the map.\n\n"
+    "A map of one layer shows what the token reads in this layer only. **Norm-weighted attention** "
+    "shows how much of each token is passed on: the norm of weight times transformed value "
+    "(Kobayashi et al. 2020). **Attention rollout** multiplies the attention of all layers (Abnar & "
+    "Zuidema 2020). **Similar tokens** compares the tokens after a layer. If the maps were tested, "
+    "the view begins with the most faithful map and layer.\n\n"
     "A few patches with most of the attention are often **attention sinks**, which pass on less "
-    "than their weight suggests (Xiao et al. 2024). Large models may also have **artefact "
-    "tokens**, with a very large norm and information about the whole image; register tokens were "
-    "introduced to replace them (Darcet et al. 2024). Raw attention and rollout do not depend on "
-    "the class and can mislead: *Why this class?* measures which map to believe."
+    "than their weight suggests (Xiao et al. 2024). Large models may also have **artefact tokens**, "
+    "with a very large norm and information about the whole image (Darcet et al. 2024). Raw "
+    "attention and rollout do not depend on the class and can mislead: *Why this class?* measures "
+    "how faithful each map is."
 )
 # Id of a section: its title, and what lays it out.
 SECTIONS = {

@@ -16,10 +16,10 @@ NOBODY = "no other model"
 INTRO = (
     "How well a model knows each class, on test pictures it was not trained on. They are but a "
     "sample of all such pictures: below precision, recall and F1 stands the **95 % interval**, and "
-    "of 20 intervals made like this, 19 hold the number for all of them. Those of average "
-    "precision and ROC-AUC stand with the curves. What another seed of the training would change "
-    "is not in them. Of CIFAR-10's test pictures 3.25 % have a near-duplicate among the training "
-    "pictures (Barz & Denzler 2020)."
+    "of 20 such intervals about 19 contain the number for all of them. Those of average precision "
+    "and ROC-AUC are with the curves. They do not include the variation between training seeds. "
+    "3.25 % of CIFAR-10's test images have a near-duplicate in the training set (Barz & Denzler "
+    "2020)."
 )
 CURVES = (
     "## ROC and precision-recall curves\nA model gives every picture a probability of *cat*. Call "

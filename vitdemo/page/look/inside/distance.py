@@ -11,13 +11,13 @@ from vitdemo.page.look.tab import Look
 from vitdemo.runs import Run, pretraining
 
 WORDS = (
-    "How far from itself a patch looks on average, as a share of the picture's side: a dot is a "
-    "head, the line the mean of a layer, the dashed line a head that looks everywhere alike. A "
-    "short distance means that a head works like a small convolution; it does not say what the "
-    "head looks for, nor whether it matters. A share of attention that goes to the class token or "
-    "to one patch from everywhere is often an **attention sink**: a place to put attention that is "
-    "not needed (Xiao et al. 2024), which larger models make of background patches unless they "
-    "have **register tokens** for it (Darcet et al. 2024)."
+    "Mean attention distance: how far from itself a patch attends on average, in percent of the "
+    "image's side. A dot is a head, the line the mean of a layer, the dashed line a head that "
+    "attends to all patches equally. A head with a short distance attends mostly to nearby patches "
+    "or to the patch itself. That is not a convolution: its weights depend on the image. The "
+    "distance does not show what a head looks for, nor whether the head matters. Only attention "
+    "between patches counts; the weight that goes to the class token is left out. A patch that "
+    "receives attention from everywhere (an **attention sink**) makes the distance long."
 )
 
 

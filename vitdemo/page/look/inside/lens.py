@@ -23,13 +23,13 @@ CLASS_COLOURS = (
 )
 APPROXIMATE = (
     "The model's last norm and classifier read every layer here, though they were trained to read "
-    "only what comes out of the last one: the last column is the model's answer, the others are "
-    "an approximation, the rougher the earlier. Choose a layer by its number."
+    "only what comes out of the last one. The last column is the model's prediction; the others "
+    "are approximations, and a later one is not always better. Choose a layer by its number."
 )
 PATCHES = (
-    "The same classifier reads each patch by itself. In most models it never learnt to read "
-    "patches, and after the first layers a patch has mixed with others: its word is a hint at "
-    "what it holds, not a label of that spot."
+    "The same classifier reads each patch by itself. In a model with a class token it was not "
+    "trained to read patches, and each layer mixes a patch with others. So its word is a hint at "
+    "what the token holds, not a label of that place."
 )
 
 

@@ -13,7 +13,7 @@ START = {
     "neighbours, rows and columns that resemble each other were learnt.",
     "mimetic": "This training began with mimetic initialisation, whose position embeddings are "
     "sines and cosines (Trockman & Kolter 2023): neighbours resembled each other from the start, "
-    "and what is seen here is mostly that start.",
+    "so not all that is seen here was learned.",
     "weights": "This training began with the weights of another one: what resembles each other was "
     "learnt there, or was there from its start.",
 }

@@ -38,10 +38,11 @@ GRIDS = [("4 × 4", "4"), ("8 × 8", "8"), ("the model's own", OWN)]
 ATTENDED = [("rollout up to the layer", "rollout"), ("mean of the heads", "mean")]
 
 INTRO = (
-    "Take patches of the picture away, shuffle them, or spoil it: **all models get the same "
-    "changed picture**, and their answers move beside those from before. What a model no "
-    "longer knows without a patch, it had from there, unless the hole itself confuses it; "
-    "attention only shows where it looked."
+    "Remove patches of the image, shuffle them, or degrade it: **all models get the same changed "
+    "image**, and their predictions are shown next to those before. If a prediction changes, "
+    "either the removed patches mattered or the hole itself did: compare with as many holes at "
+    "random. If it stays, the patches may still matter, since others can hold the same "
+    "information. Attention only shows what a token attends to."
 )
 
 
