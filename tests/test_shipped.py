@@ -16,6 +16,7 @@ from vitdemo.inputs import load_image
 from vitdemo.metrics.intervals import mean_interval
 from vitdemo.metrics.learning import setting
 from vitdemo.metrics.recipe_ablation import gain_rows
+from vitdemo.metrics.tested_runs import paired_test
 from vitdemo.models import count_macs, count_parameters
 from vitdemo.page.compare.ablation import ablation
 from vitdemo.photos import example_files
@@ -154,14 +155,16 @@ def test_the_figures_state_the_variation_between_seeds(shipped):
         found = ablation(shipped, base)
         assert f"{100 * np.std(found.seed_accuracies, ddof=1):.2f}" == spread
         assert f"x {spread} = {100 * found.seed_threshold:.1f} points" in text
-    for words, run in (
-        ("a start without labels", "pretrained"),
-        ("TrivialAugment", "augmented"),
-        ("mean of the patches", "pooled"),
+    for words, ends in (
+        ("a start without labels", ("-pretrained", "")),
+        ("TrivialAugment", ("-augmented", "")),
+        ("mean of the patches", ("-pooled", "")),
     ):
         gains = [
-            100 * final_accuracy(shipped.run(f"vit-muon-cpu-{run}{seed}"))
-            - 100 * final_accuracy(shipped.run(f"vit-muon-cpu{seed}"))
+            100
+            * paired_test(
+                *(shipped.run(f"vit-muon-cpu{end}{seed}") for end in ends)
+            ).overall.difference
             for seed in ("", "-seed-1", "-seed-2")
         ]
         mean, low, high = mean_interval(np.array(gains))
