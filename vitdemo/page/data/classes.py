@@ -28,7 +28,7 @@ LEVELS = (
     "standard deviation."
 )
 MEANS = (
-    "The mean of all images of a class: mostly its usual background and place. Choosing the "
+    "The mean of all images of a class: what they share in place and colour. Choosing the "
     "class with the nearest mean image classifies 28 % of CIFAR-10's test images correctly."
 )
 
