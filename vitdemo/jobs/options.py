@@ -68,7 +68,7 @@ OPTIONS: dict[str, Option] = {
     "crop_padding": Option("Shift", int, 0, 8, info="by up to so many pixels"),
     "mixup": Option("MixUp", float, 0, 2, info="alpha; 0: off"),
     "cutmix": Option("CutMix", float, 0, 2, info="alpha; 0: off"),
-    "shuffled_labels": Option("Shuffled labels", bool, info="nothing left to learn"),
+    "shuffled_labels": Option("Shuffled labels", bool, info="no rule left to learn"),
     "embed_dim": Option("Width", int, 16, 384, info="a multiple of the heads", of_model=True),
     "depth": Option("Depth", int, 1, 12, info="layers", of_model=True),
     "num_heads": Option("Heads", int, 1, 12, of_model=True),

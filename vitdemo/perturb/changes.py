@@ -116,8 +116,8 @@ PRESETS = {
     for preset in (
         Preset(
             "What survives shuffling?",
-            "The pieces are all there, the shape is not: a model that still names the class did "
-            "not need it here. Compare 2, 4, 8 and 16 pieces a side.",
+            "The pieces stay, their arrangement does not. A model that still predicts the class "
+            "did not need the arrangement of this image. Compare 2, 4, 8 and 16 pieces a side.",
             Changes(pieces=4),
         ),
         Preset(
@@ -139,7 +139,8 @@ PRESETS = {
         ),
         Preset(
             "Out of focus",
-            "Fine texture goes first, the outline stays: the opposite of shuffling.",
+            "Blur removes fine texture first and keeps coarse outlines. Shuffling keeps fine "
+            "texture.",
             Changes(blur=4),
         ),
         Preset(
