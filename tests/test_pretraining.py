@@ -103,7 +103,7 @@ def test_every_part_but_the_head_learns(autoencoder, images, visible):
 @pytest.mark.parametrize("stem", ["conv", None])
 def test_a_model_whose_tokens_see_beyond_their_patch_is_refused(stem):
     conv_stem = replace(TINY, options=SIZES | {"patch_size": 4, "stem": stem})
-    with pytest.raises(ModelError, match="stem is 'patch'"):
+    with pytest.raises(ModelError, match="the stem 'patch'"):
         MaskedAutoencoder(build_model(conv_stem if stem else ModelSpec("resnet18", 16), 4))
 
 

@@ -77,8 +77,8 @@ def test_what_fails_on_purpose_says_so_and_differs_from_its_base_in_that():
     }.items():
         name = f"vit-plain-cpu-{change}"
         assert changed(name, "vit-plain-cpu") == fields
-        worse = "worse" if name.endswith("no-positions") else "to fail"
-        assert RECIPES[name].note.startswith(f"Made {worse}, for a lesson")
+        how = "Worse" if name.endswith("no-positions") else "Fails"
+        assert RECIPES[name].note.startswith(f"{how} on purpose")
 
 
 def test_every_recipe_says_what_was_measured_and_when():

@@ -145,7 +145,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(
         ("--crop-padding", 32, "crop_padding 32"),
         ("--mixup", -1, "mixup"),
         ("--validation-share", 0, "between 0 and 1"),
-        ("--train-pictures", 5000, "train_pictures is 5000, of 86"),
+        ("--train-pictures", 5000, "train_pictures is 5000, but the training set has only 86"),
         ("--policy", "magic", "none, trivial, rand, auto"),
         ("--keep", "1,two", "keep is '1,two'"),
         ("--keep", "0", "from 1 on"),
@@ -344,7 +344,7 @@ def test_a_compiler_that_fails_is_not_said_to_have_compiled(smoke, monkeypatch, 
     monkeypatch.setattr(training, "compiled", fail)
     code, _, err = smoke("--compile", "default", "--epochs", 1)
     assert code == 0
-    assert "goes on without it" in err
+    assert "continues without compilation" in err
     assert runs.read_config(tmp_path / "run")["compile"] == "off"
 
 

@@ -1,11 +1,11 @@
-"""A small convolutional network for small pictures: the baseline of every comparison.
+"""Small convolutional network for small images: the convolutional baseline.
 
-The network of Jordan 2024, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU"
-(https://arxiv.org/abs/2404.00498), written anew: a frozen convolution that whitens patches of 2 x 2
-pixels, three groups of two convolutions, BatchNorm without a scale, and a head that reads its input
-scaled down. Its author's code is github.com/KellerJordan/cifar10-airbench (MIT licence).
+Reimplements the network of Jordan 2024, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU"
+(https://arxiv.org/abs/2404.00498). A frozen convolution whitens patches of 2 x 2 pixels. Three
+groups of two convolutions follow, with BatchNorm without a scale. The input of the classifier head
+is scaled down. The original code is github.com/KellerJordan/cifar10-airbench (MIT licence).
 
-Letters: B batch, S side of a picture, D channels, C classes.
+Letters: B batch, S side of an image, D channels, C classes.
 
     model = ConvNet(num_classes=10)
     model(torch.rand(8, 3, 32, 32)).shape  # (8, 10)
@@ -17,15 +17,15 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-WHITENING_PICTURES = 5000  # that the whitening is measured on
-HEAD_SCALE = 1 / 9  # of what the head reads: answers begin undecided, and sharpen slowly
-_LEAST_VARIANCE = 5e-4  # added to that of a patch's directions: noise is not blown up
+WHITENING_PICTURES = 5000  # number of images from which the whitening is computed
+HEAD_SCALE = 1 / 9  # keeps the first predictions close to uniform, so that training is stable
+_LEAST_VARIANCE = 5e-4  # added to each variance so that noise is not amplified
 
 
 class Whitening(nn.Conv2d):
-    """Patches of `side` pixels along their principal directions, at unit variance, and negated.
+    """Projection of patches onto their principal directions, with unit variance, and its negative.
 
-    Its weight is a buffer, so that nothing trains it; its bias is trained.
+    The weight is a buffer, so no optimizer trains it. The bias is trained.
     """
 
     def __init__(self, side: int = 2):
@@ -37,16 +37,17 @@ class Whitening(nn.Conv2d):
 
     @torch.no_grad()
     def fit(self, images: Tensor) -> None:
-        """Take the directions from the patches of normalised `images` (N, 3, S, S)."""
-        patches = nn.functional.unfold(images, self.kernel_size).transpose(1, 2)  # (N, places, K)
+        """Compute the directions from the patches of normalised `images` (N, 3, S, S)."""
+        # (N, positions, K)
+        patches = nn.functional.unfold(images, self.kernel_size).transpose(1, 2)
         patches = patches.flatten(0, 1).float()  # (all patches, K)
         variances, directions = torch.linalg.eigh(patches.T @ patches / len(patches))
-        scaled = directions.T / (variances[:, None] + _LEAST_VARIANCE).sqrt()  # (K, K), a row each
+        scaled = directions.T / (variances[:, None] + _LEAST_VARIANCE).sqrt()  # (K, K)
         self.weight.copy_(torch.cat([scaled, -scaled]).view_as(self.weight))
 
 
 class BiasNorm(nn.BatchNorm2d):
-    """BatchNorm whose scale stays 1: a GELU follows, and a convolution with a scale of its own."""
+    """BatchNorm with a fixed scale of 1, since the next convolution can scale its input."""
 
     def __init__(self, channels: int):
         super().__init__(channels, momentum=0.4)
@@ -55,7 +56,7 @@ class BiasNorm(nn.BatchNorm2d):
 
 
 class ConvGroup(nn.Module):
-    """Two 3x3 convolutions, the first of which halves the picture's side."""
+    """Two 3x3 convolutions, with a max-pool after the first that halves the side of the image."""
 
     def __init__(self, channels_in: int, channels: int):
         super().__init__()
@@ -72,19 +73,22 @@ class ConvGroup(nn.Module):
 
 
 def _convolution(channels_in: int, channels: int) -> nn.Conv2d:
-    """Its first filters hand their input on as it is: the groups start near the identity."""
+    """Return a 3x3 convolution whose first filters pass on their input unchanged.
+
+    With this initialisation (Dirac), the groups start close to the identity.
+    """
     convolution = nn.Conv2d(channels_in, channels, kernel_size=3, padding=1, bias=False)
     nn.init.dirac_(convolution.weight.data[:channels_in])
     return convolution
 
 
 class ConvNet(nn.Module):
-    """Whitening -> three groups -> the largest answer of each channel -> logits (B, C).
+    """Convolutional network: whitening -> three groups -> global max-pool -> logits (B, C).
 
     Args:
-        widths: channels of the groups. 64, 256, 256 are Jordan's for 94 %, 128, 384, 384 for 95 %.
+        widths: channels of the groups. Jordan uses 64, 256, 256 for 94% and 128, 384, 384 for 95%.
 
-    Pictures need a side of at least 16 pixels, which is not checked.
+    The side of an image must be at least 16 pixels; this is not checked.
     """
 
     def __init__(self, *, num_classes: int = 10, widths: Sequence[int] = (64, 256, 256)):
@@ -101,11 +105,11 @@ class ConvNet(nn.Module):
         return self.head
 
     def forward_features(self, images: Tensor) -> Tensor:
-        """Pictures (B, 3, S, S) -> features (B, D, rows, columns), 3 x 3 for 32 pixels."""
+        """Compute features (B, D, rows, columns) of images (B, 3, S, S); 3 x 3 for 32 pixels."""
         return self.groups(self.act(self.whiten(images)))
 
     def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
-        """Features (B, D, rows, columns) -> logits (B, C), or what the head reads, (B, D)."""
+        """Map features (B, D, rows, columns) to logits (B, C), or to the head's input (B, D)."""
         x = HEAD_SCALE * self.pool(x).flatten(1)  # (B, D)
         return x if pre_logits else self.head(x)
 

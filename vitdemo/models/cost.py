@@ -1,4 +1,4 @@
-"""What a Vision Transformer of any size costs: parameters and multiply-adds, without weights."""
+"""Parameters and multiply-adds of a Vision Transformer of any size, without weights."""
 
 from dataclasses import dataclass
 
@@ -11,8 +11,11 @@ CLASSES = 10
 
 @dataclass(frozen=True)
 class VitCost:
-    """Of one picture: `macs` of the whole pass, of which `pair_macs` are those of all pairs of
-    tokens: queries with keys, and weights with values."""
+    """Cost of one forward pass on one image.
+
+    `macs` are all multiply-adds. `pair_macs` are the part in the attention matrix products:
+    queries with keys, and attention weights with values.
+    """
 
     tokens: int
     parameters: int
@@ -21,22 +24,22 @@ class VitCost:
 
     @property
     def pair_share(self) -> float:
-        """Of all multiply-adds, 0 to 1: it grows with the tokens, the rest does not."""
+        """Fraction of the multiply-adds in attention matrix products; it grows with the tokens."""
         return self.pair_macs / self.macs
 
 
 def pair_macs(tokens: int, width: int, layers: int) -> int:
-    """Multiply-adds of N x N products: N * N * D for the weights, as many for the values."""
+    """Count the multiply-adds of the N x N products: N * N * D each for the weights and values."""
     return 2 * tokens * tokens * width * layers
 
 
 def vit_cost(image_size: int, patch_size: int, width: int, depth: int, heads: int) -> VitCost:
-    """Of our own Vision Transformer with a class token and ten classes.
+    """Return the cost of vitdemo's ViT with a class token and ten classes.
 
-    Raises `ModelError` where the sizes do not divide.
+    Raises `ModelError` if the sizes are not multiples of each other.
     """
     options = {"patch_size": patch_size, "embed_dim": width, "depth": depth, "num_heads": heads}
-    with torch.device("meta"):  # sizes without numbers
+    with torch.device("meta"):  # tensors with shapes but no values
         model = build_model(ModelSpec("vit", image_size, options=options), CLASSES)
     tokens = model.pos_embed.shape[1]
     pairs = pair_macs(tokens, width, depth)

@@ -1,10 +1,10 @@
-"""A masked autoencoder around our Vision Transformer (He et al. 2022): learning without labels.
+"""Masked autoencoder for self-supervised pretraining of vitdemo's ViT (He et al. 2022).
 
-The encoder sees the visible patches and nothing of the masked ones; a small decoder gets its
-tokens, with one learnt token in every masked place, and reconstructs what is there. What the
-encoder has learnt is where a training with labels starts; the decoder is thrown away.
+The encoder receives only the visible patches. A small decoder receives their tokens, and one
+learned mask token at each masked position, and reconstructs the masked patches. A supervised
+training run can then start from the encoder's weights. The decoder is discarded.
 
-Letters: B batch, P patches, K of them visible, p a patch's side, D width, E the decoder's width.
+Letters: B batch, P patches, K visible patches, p side of a patch, D width, E width of the decoder.
 """
 
 import torch
@@ -15,24 +15,25 @@ from vitdemo.models.vit import Block, PatchEmbed, VisionTransformer, sincos_posi
 
 
 class MaskedAutoencoder(nn.Module):
-    """Pictures and the places of their visible patches -> the pixels of all patches.
+    """Model that reconstructs the pixels of all patches from the visible patches.
 
     Args:
-        encoder: trained in place, its head apart, which no picture reaches.
-        decoder_depth: blocks of the decoder, which is half as wide and has as many heads.
+        encoder: trained in place, except its classifier head, which is not used.
+        decoder_depth: blocks of the decoder, which has half the width and as many heads.
 
-    Raises `ModelError` where the encoder's tokens see beyond their patch.
+    Raises `ModelError` if a token of the encoder receives pixels from outside its patch, or if
+    there is no class token.
     """
 
     def __init__(self, encoder: VisionTransformer, decoder_depth: int = 2):
         super().__init__()
         if not isinstance(getattr(encoder, "patch_embed", None), PatchEmbed):
             raise ModelError(
-                "mask_ratio needs one of our Vision Transformers whose stem is 'patch': with any "
-                "other, visible tokens would tell of masked pixels."
+                "mask_ratio requires vitdemo's ViT with the stem 'patch', because other stems mix "
+                "the pixels of neighbouring patches: choose another model, or set mask_ratio to 0."
             )
         if encoder.cls_token is None:
-            raise ModelError("mask_ratio needs a class token: choose global_pool 'token'.")
+            raise ModelError("mask_ratio requires a class token: choose global_pool 'token'.")
         D = encoder.embed_dim
         E, heads = D // 2, encoder.blocks[0].attn.num_heads
         (rows, columns), (p, _) = encoder.patch_embed.grid_size, encoder.patch_embed.patch_size
@@ -52,7 +53,7 @@ class MaskedAutoencoder(nn.Module):
         return own | {"mask_token"}
 
     def encode(self, images: Tensor, visible: Tensor) -> Tensor:
-        """Normed tokens (B, 1 + K, D) of the class token and the patches at `visible` (B, K)."""
+        """Encode the patches at `visible` (B, K) and the class token: (B, 1 + K, D)."""
         encoder = self.encoder
         x = encoder._pos_embed(encoder.patch_embed(images))  # (B, 1 + P, D)
         x = torch.cat([x[:, :1], gather(x[:, 1:], visible)], dim=1)
@@ -61,7 +62,7 @@ class MaskedAutoencoder(nn.Module):
         return encoder.norm(x)
 
     def forward(self, images: Tensor, visible: Tensor) -> Tensor:
-        """Pictures (B, 3, S, S), places (B, K) -> (B, P, 3 * p * p), normalised in each patch."""
+        """Predict the normalised pixels (B, P, 3 * p * p) from images and positions (B, K)."""
         x = self.decoder_embed(self.encode(images, visible))  # (B, 1 + K, E)
         masked = self.mask_token.expand(len(x), len(self.positions), -1)  # (B, P, E)
         places = visible[..., None].expand(-1, -1, x.shape[-1])
@@ -73,19 +74,19 @@ class MaskedAutoencoder(nn.Module):
 
 
 def gather(tokens: Tensor, places: Tensor) -> Tensor:
-    """Tokens (B, P, D) at `places` (B, K) -> (B, K, D)."""
+    """Select the tokens (B, K, D) at `places` (B, K) from tokens (B, P, D)."""
     return tokens.gather(1, places[..., None].expand(-1, -1, tokens.shape[-1]))
 
 
 def patches_of(images: Tensor, patch_size: int) -> Tensor:
-    """Pictures (B, 3, S, S) -> the pixels of their patches, row by row (B, P, 3 * p * p)."""
-    B, C, H, W = images.shape  # not F.unfold, which is a kernel a picture on CUDA
+    """Cut images (B, 3, S, S) into patches, row by row: (B, P, 3 * p * p)."""
+    B, C, H, W = images.shape  # not F.unfold, which launches one kernel per image on CUDA
     grid = images.reshape(B, C, H // patch_size, patch_size, W // patch_size, patch_size)
     return grid.permute(0, 2, 4, 1, 3, 5).reshape(B, -1, C * patch_size**2)
 
 
 def normalised(patches: Tensor) -> Tensor:
-    """Each patch (.., n) less its mean, over its standard deviation (He et al. 2022, table 1d)."""
+    """Normalise each patch (..., n) to mean 0 and variance 1 (He et al. 2022, table 1d)."""
     mean, variance = patches.mean(-1, keepdim=True), patches.var(-1, keepdim=True)
     return (patches - mean) / (variance + 1e-6).sqrt()
 
@@ -93,7 +94,10 @@ def normalised(patches: Tensor) -> Tensor:
 def reconstruction_loss(
     prediction: Tensor, images: Tensor, visible: Tensor, patch_size: int
 ) -> Tensor:
-    """Mean squared error (B,) of (B, P, 3 * p * p) in the masked patches; a flat guess has 1."""
+    """Return the mean squared error (B,) in the masked patches.
+
+    `prediction` is (B, P, 3 * p * p). A constant prediction of 0 has an error of about 1.
+    """
     target = normalised(patches_of(images, patch_size))
     errors = (prediction.float() - target).square().mean(-1)  # (B, P)
     masked = torch.ones_like(errors).scatter(1, visible, 0.0)
@@ -101,7 +105,7 @@ def reconstruction_loss(
 
 
 def draw_visible(count: int, patches: int, mask_ratio: float, generator: torch.Generator) -> Tensor:
-    """Places (count, K) of the visible patches of each picture, on the generator's device."""
+    """Draw the positions (count, K) of the visible patches, on the generator's device."""
     kept = min(max(1, round(patches * (1 - mask_ratio))), patches - 1)
     chance = torch.rand((count, patches), generator=generator, device=generator.device)
     return chance.argsort(1)[:, :kept]

@@ -1,9 +1,9 @@
-"""A Vision Transformer from scratch, readable top to bottom (Dosovitskiy et al. 2021).
+"""Vision Transformer from scratch, in one file (Dosovitskiy et al. 2021).
 
-The attributes carry timm's names, so whatever explains this model explains every timm
-`VisionTransformer`, and the other way round.
+The attributes have timm's names. An explanation method for this model therefore also works for
+every timm `VisionTransformer`, and vice versa.
 
-Letters: B batch, H heads, N tokens (P patches, and a class token before them), D width, C classes.
+Letters: B batch, H heads, N tokens (a class token and P patches), D width, C classes.
 
     model = VisionTransformer(image_size=32, patch_size=4, num_classes=10)
     model(torch.rand(8, 3, 32, 32)).shape  # (8, 10)
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 
 class PatchEmbed(nn.Module):
-    """Cut a picture into patches and map each to a token, with one strided convolution."""
+    """Patch embedding: one strided convolution that maps each patch to a token."""
 
     def __init__(self, image_size: int, patch_size: int, embed_dim: int):
         super().__init__()
@@ -36,19 +36,19 @@ class PatchEmbed(nn.Module):
 
 
 class ConvEmbed(nn.Module):
-    """Tokens from two stages of a 3x3 convolution and a pool that halves.
+    """Conv stem: two stages of a 3x3 convolution and a max-pool with stride 2.
 
-    The stem of CCT (Hassani et al. 2021). As many tokens as patches of 4 pixels would give, but
-    their fields of view overlap. The attributes are `PatchEmbed`'s; `proj` is the second
-    convolution.
+    The stem of CCT (Hassani et al. 2021). It makes as many tokens as patches of 4 pixels do, but
+    the receptive fields of the tokens overlap. It has the attributes of `PatchEmbed`; `proj` is
+    the second convolution.
     """
 
     def __init__(self, image_size: int, patch_size: int, embed_dim: int, width: int = 64):
         super().__init__()
         if patch_size != 4 or image_size % 4:
             raise ValueError(
-                f"The conv stem makes a token of every 4 pixels: image_size {image_size} is not a "
-                f"multiple of 4, or patch_size {patch_size} is not 4."
+                f"image_size {image_size} and patch_size {patch_size} do not fit the conv stem: "
+                "choose a multiple of 4 and patch_size 4."
             )
         self.img_size = (image_size, image_size)
         self.patch_size = (patch_size, patch_size)
@@ -76,8 +76,8 @@ class Attention(nn.Module):
         super().__init__()
         if embed_dim % num_heads:
             raise ValueError(
-                f"A width (embed_dim) of {embed_dim} cannot be shared by {num_heads} heads "
-                "(num_heads): choose a multiple."
+                f"embed_dim {embed_dim} is not a multiple of num_heads {num_heads}: change one "
+                "of them."
             )
         self.num_heads = num_heads
         self.head_dim = embed_dim // num_heads
@@ -99,7 +99,7 @@ class Attention(nn.Module):
 
 
 class Mlp(nn.Module):
-    """Two linear layers with GELU between them, on each token alone."""
+    """Two linear layers with a GELU between them, applied to each token separately."""
 
     def __init__(self, embed_dim: int, hidden_dim: int, drop: float):
         super().__init__()
@@ -112,7 +112,7 @@ class Mlp(nn.Module):
 
 
 class Block(nn.Module):
-    """A pre-norm encoder layer: attention, then MLP, each added to what came in."""
+    """Pre-norm encoder layer: attention, then MLP, each with a residual connection."""
 
     def __init__(
         self, embed_dim: int, num_heads: int, mlp_ratio: float, drop: float, drop_path: float
@@ -131,22 +131,21 @@ class Block(nn.Module):
 
 
 class VisionTransformer(nn.Module):
-    """Patches -> tokens -> `depth` blocks -> logits (B, C) of the class token, or of the mean.
+    """Vision Transformer: patches -> tokens -> `depth` blocks -> logits (B, C).
 
     Args:
-        image_size, patch_size: sides in pixels; the first is a multiple of the second.
-        embed_dim, num_heads: width D and heads H; the first is a multiple of the second.
-        mlp_ratio: hidden width of the MLP over D.
-        drop_rate: dropout on the embedded patches and on what attention and MLP add.
-        drop_path_rate: chance that the last block is skipped for a picture; falls linearly to 0
-            at the first (stochastic depth, Huang et al. 2016).
+        image_size, patch_size: sides in pixels; image_size is a multiple of patch_size.
+        embed_dim, num_heads: width D and heads H; D is a multiple of H.
+        mlp_ratio: hidden width of the MLP divided by D.
+        drop_rate: dropout on the embedded patches and on the outputs of attention and MLP.
+        drop_path_rate: probability that the last block is skipped for an image. It falls linearly
+            to 0 at the first block (stochastic depth, Huang et al. 2016).
         init: "trunc_normal" (std 0.02) or "mimetic" (see `mimetic_init`).
         stem: "patch" (`PatchEmbed`) or "conv" (`ConvEmbed`).
-        pos_embed: "learn" or "none", which leaves the model no way to tell where a patch was.
-        global_pool: "token", or "avg": the answer is read from the patches' mean, and there is no
-            class token.
+        pos_embed: "learn" or "none"; with "none" the model has no information about positions.
+        global_pool: "token" (class token) or "avg" (mean of the patch tokens, no class token).
 
-    Raises `ValueError` where sizes do not divide, or one of the names is unknown.
+    Raises `ValueError` if a size is not a multiple as required, or if a name is unknown.
     """
 
     def __init__(
@@ -208,11 +207,11 @@ class VisionTransformer(nn.Module):
                 nn.init.zeros_(module.bias)
 
     def no_weight_decay(self) -> set[str]:
-        """Parameters that decay would only pull towards a wrong zero (timm's optimizer asks)."""
+        """Return the names of parameters without weight decay, for timm's optimizer factory."""
         return {"pos_embed", "cls_token"}
 
     def group_matcher(self, coarse: bool = False) -> dict:
-        """Parameter name -> depth, for timm's layer-wise learning-rate decay."""
+        """Return patterns that map parameters to layers, for timm's layer-wise decay."""
         return {
             "stem": r"^cls_token|pos_embed|patch_embed",
             "blocks": [(r"^blocks\.(\d+)", None), (r"^norm", (99999,))],
@@ -228,14 +227,14 @@ class VisionTransformer(nn.Module):
         return self.pos_drop(x if self.pos_embed is None else x + self.pos_embed)
 
     def forward_features(self, images: Tensor) -> Tensor:
-        """Pictures (B, 3, S, S) -> normed tokens (B, N, D)."""
+        """Compute the tokens (B, N, D) after the final LayerNorm from images (B, 3, S, S)."""
         x = self.patch_drop(self._pos_embed(self.patch_embed(images)))
         for block in self.blocks:
             x = block(x)
         return self.norm(x)
 
     def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
-        """Normed tokens (B, N, D) -> logits (B, C), or what they are read from (B, D)."""
+        """Map tokens (B, N, D) to logits (B, C), or to the pooled features (B, D)."""
         x = x[:, 0] if self.global_pool == "token" else x.mean(dim=1)  # (B, D)
         return x if pre_logits else self.head(x)
 
@@ -244,7 +243,7 @@ class VisionTransformer(nn.Module):
 
 
 def sincos_position(rows: int, columns: int, embed_dim: int) -> Tensor:
-    """Sine-cosine position embedding of a grid, (rows*columns, D) (Chen et al. 2021, MoCo v3)."""
+    """Return the sine-cosine position embedding (rows*columns, D) (Chen et al. 2021, MoCo v3)."""
     if embed_dim % 4:
         raise ValueError(f"embed_dim {embed_dim} is not a multiple of 4.")
     frequency = 10000 ** -(torch.arange(embed_dim // 4) / (embed_dim // 4))  # (D/4,)
@@ -255,11 +254,12 @@ def sincos_position(rows: int, columns: int, embed_dim: int) -> Tensor:
 
 @torch.no_grad()
 def mimetic_init(model: VisionTransformer, scale: float = 0.7, value_scale: float = 0.4) -> None:
-    """Start attention where trained models end up (Trockman & Kolter 2023, section 4).
+    """Initialise attention as in trained models (Trockman & Kolter 2023, section 4).
 
-    In each head the product of query and key weights is near the identity, the product of value
-    and output weights near minus the identity; positions start as sine-cosine. So each token first
-    looks at what resembles it, which small data sets otherwise take many epochs to find.
+    In each head, the product of query and key weights is close to the identity. The product of
+    value and output weights is close to minus the identity. Position embeddings start as
+    sine-cosine. Each token then first attends to similar tokens. On a small dataset, a model
+    otherwise needs many epochs to learn this.
     """
     D = model.embed_dim
     rows, columns = model.patch_embed.grid_size
@@ -278,7 +278,7 @@ def mimetic_init(model: VisionTransformer, scale: float = 0.7, value_scale: floa
 
 
 def _factor(noise: float, identity: float, width: int, rank: int) -> tuple[Tensor, Tensor]:
-    """L, R (rank, D) with L.T @ R as near as that rank allows to noise * Z + identity * I."""
+    """Return L, R (rank, D): L.T @ R is the best approximation of noise * Z + identity * I."""
     target = noise * torch.randn(width, width) / width**0.5 + identity * torch.eye(width)
     u, s, vh = torch.linalg.svd(target)  # (D, D), (D,), (D, D)
     root = s[:rank].sqrt()

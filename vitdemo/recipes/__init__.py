@@ -1,6 +1,6 @@
-"""Recipes: everything that decides a training, by name.
+"""Recipes: all settings of a training run, under one name.
 
-A variant is one more entry in `vitdemo/recipes/table.py`; `train.py --list` prints them.
+To add a recipe, add an entry to `vitdemo/recipes/table.py`. `train.py --list` prints all recipes.
 """
 
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ _NOT_NEGATIVE = (
     *("weight_decay", "warmup_epochs", "clip_norm", "head_epochs", "crop_padding", "mixup"),
     *("cutmix", "unmixed_epochs", "whole_epochs", "patience", "train_pictures", "seed", "cutout"),
 )
-# What rests in the last epochs, and for how many.
+# Setting that is switched off in the last epochs -> field with the number of these epochs.
 _RESTS = {"mixup": "unmixed_epochs", "cutmix": "unmixed_epochs", "patch_dropout": "whole_epochs"}
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """One training. Times are in epochs, rates are per step, chances and shares in 0..1."""
+    """Settings of a training run. Times are in epochs; probabilities and fractions are 0 to 1."""
 
     name: str
     summary: str
@@ -33,50 +33,50 @@ class Recipe:
     note: str = ""
     pretrained: bool = False
 
-    epochs: int = 50  # of the whole model, after head_epochs
+    epochs: int = 50  # epochs that train the whole model, after head_epochs
     batch_size: int = 128
     optimizer: str = "adamw"
     learning_rate: float = 1e-3
-    weight_decay: float = 0.05  # never on biases, norms, class token, positions; decoupled in
-    # adamw and muon, part of the gradient in adam and sgd
-    momentum: float = 0.9  # of sgd (Nesterov) and muon
-    betas: tuple[float, float] = (0.9, 0.999)  # of adam and adamw
-    warmup_epochs: float = 0.0  # linear from 0
+    weight_decay: float = 0.05  # not on biases, norms, class token and position embeddings;
+    # decoupled in adamw and muon, part of the gradient in adam and sgd
+    momentum: float = 0.9  # for sgd (Nesterov) and muon
+    betas: tuple[float, float] = (0.9, 0.999)  # for adam and adamw
+    warmup_epochs: float = 0.0  # epochs in which the learning rate rises linearly from 0
     schedule: str = "cosine"
-    layer_decay: float = 1.0  # learning rate times this for each layer below the head
-    clip_norm: float = 0.0  # 0: none
+    layer_decay: float = 1.0  # factor on the learning rate per layer below the classifier head
+    clip_norm: float = 0.0  # maximum gradient norm; 0: off
 
-    head_epochs: int = 0  # first stage: the head alone, the rest frozen
+    head_epochs: int = 0  # epochs of a first stage that trains only the classifier head
     head_learning_rate: float = 1e-3
 
     flip: bool = True
-    alternating_flip: bool = False  # each picture in every other epoch, not by chance (Jordan 2024)
-    crop_padding: int = 4  # pixels at the data's own resolution
-    policy: str = "none"  # "trivial" (TrivialAugmentWide), "rand" (RandAugment, 2 at 9 of 30) or
-    # "auto" (AutoAugment, as found for CIFAR-10)
-    erasing: float = 0.0  # chance
-    cutout: int = 0  # side in pixels; 0: none
+    alternating_flip: bool = False  # flip each image in every other epoch (Jordan 2024)
+    crop_padding: int = 4  # pixels at the resolution of the dataset
+    policy: str = "none"  # "trivial" (TrivialAugmentWide), "auto" (AutoAugment for CIFAR-10) or
+    # "rand" (RandAugment with 2 operations of magnitude 9 of 30)
+    erasing: float = 0.0  # probability of random erasing
+    cutout: int = 0  # side of the masked square in pixels; 0: off
     mixup: float = 0.0  # alpha
     cutmix: float = 0.0  # alpha
-    unmixed_epochs: int = 0  # MixUp and CutMix rest for the last ones
+    unmixed_epochs: int = 0  # number of last epochs without MixUp and CutMix
     label_smoothing: float = 0.0
-    patch_dropout: float = 0.0  # share of its patches that a picture trains without, others in
-    # every epoch; all are there for an answer
-    whole_epochs: int = 0  # no patch is dropped in the last ones
+    patch_dropout: float = 0.0  # fraction of patches that are dropped at random in training, not
+    # in validation and inference
+    whole_epochs: int = 0  # number of last epochs without patch dropout
 
-    teacher: str = ""  # run folder of a model whose answers are a part of the targets
-    teacher_share: float = 0.5  # that part; the label has the rest
-    mask_ratio: float = 0.0  # above 0: a training without labels, which reconstructs this share of
-    # the patches from the rest (a masked autoencoder); another recipe starts from its --weights
+    teacher: str = ""  # run folder of the teacher model for distillation; "": off
+    teacher_share: float = 0.5  # distillation weight; the label has the rest of the target
+    mask_ratio: float = 0.0  # above 0: self-supervised pretraining as a masked autoencoder, with
+    # this fraction of hidden patches; another recipe then starts from its --weights
 
-    ema_decay: float = 0.0  # 0: none; averages 1 / (1 - decay) steps, less in the first thousands
-    patience: int = 0  # epochs without a better validation loss before stopping; 0: never stop
-    keep: str = ""  # epochs whose weights stay in the run folder, as "1,2,4,8"
+    ema_decay: float = 0.0  # 0: off; averages 1 / (1 - decay) steps, fewer in the first thousands
+    patience: int = 0  # stop after this many epochs without a lower validation loss; 0: never
+    keep: str = ""  # epochs whose weights are saved in the run folder, for example "1,2,4,8"
 
-    validation_share: float = 0.1
-    train_pictures: int = 0  # a stratified subset of the rest; 0: all
-    shuffled_labels: bool = False  # of the training pictures: there is nothing left to learn but
-    # each picture by itself (Zhang et al. 2017)
+    validation_share: float = 0.1  # fraction of the training set that is held out for validation
+    train_pictures: int = 0  # number of training images, a stratified subset; 0: all
+    shuffled_labels: bool = False  # shuffle the training labels, so that the model can only
+    # memorise the images (Zhang et al. 2017)
     seed: int = 0
 
     def __post_init__(self):
@@ -97,19 +97,20 @@ class Recipe:
         if self.mask_ratio:
             self._refuse_labels()
         if self.alternating_flip and not self.flip:
-            raise RecipeError("alternating_flip says how pictures are flipped, and flip is off.")
+            raise RecipeError("alternating_flip is on but flip is off: switch both on or both off.")
         if not 0 < self.validation_share < 1:
             raise RecipeError(
                 f"validation_share is {self.validation_share}: it must be between 0 and 1."
             )
         for field in _NOT_NEGATIVE:
             if not getattr(self, field) >= 0:
-                raise RecipeError(f"{field} is {getattr(self, field)}: it cannot be negative.")
+                raise RecipeError(f"{field} is {getattr(self, field)}: it must be at least 0.")
         for field, rest in _RESTS.items():
             if getattr(self, field) and getattr(self, rest) >= self.total_epochs:
                 raise RecipeError(
-                    f"{field} is {getattr(self, field)} and {rest} {getattr(self, rest)}, which "
-                    f"leaves none of {self.total_epochs} epochs for it: choose fewer, or 0."
+                    f"{field} is {getattr(self, field)} and {rest} {getattr(self, rest)}, so it "
+                    f"is used in none of {self.total_epochs} epochs: choose a smaller {rest}, or "
+                    f"set {field} to 0."
                 )
         _ = self.kept_epochs  # raises
 
@@ -119,15 +120,18 @@ class Recipe:
         useless += ["layer_decay"] if self.layer_decay < 1 else []
         if useless:
             raise RecipeError(
-                f"mask_ratio {self.mask_ratio} trains without labels and from nothing, so it has "
-                f"no use for {', '.join(f'{name} {getattr(self, name)}' for name in useless)}."
+                f"mask_ratio {self.mask_ratio} trains from scratch and without labels. It cannot "
+                "be combined with: "
+                f"{', '.join(f'{name} {getattr(self, name)}' for name in useless)}."
             )
 
     @property
     def kept_epochs(self) -> frozenset[int]:
         words = self.keep.replace(",", " ").split()
         if not all(word.isdecimal() and 0 < int(word) < 10_000 for word in words):
-            raise RecipeError(f"keep is '{self.keep}': it must be epochs from 1 on, as 1,2,4,8.")
+            raise RecipeError(
+                f"keep is '{self.keep}': it must be a list of epochs from 1 on, for example 1,2,4,8."
+            )
         return frozenset(map(int, words))
 
     @property
@@ -141,7 +145,7 @@ def _choose(field: str, value: str, choices: tuple[str, ...]) -> None:
 
 
 def _build(entries: Mapping[str, Mapping]) -> dict[str, Recipe]:
-    """The recipes that `entries` describe; see `vitdemo.recipes.table`."""
+    """Build the recipes that `entries` describe; see `vitdemo.recipes.table`."""
     recipes: dict[str, Recipe] = {}
     for name, entry in entries.items():
         fields = {key: value for key, value in entry.items() if key not in ("base", "options")}
@@ -174,7 +178,7 @@ def current_name(name: str) -> str:
 def get_recipe(name: str, **changes) -> Recipe:
     """Return the recipe `name` with some fields replaced; `name` may be a former name.
 
-    Raises `RecipeError`, which lists all recipes, if there is none of this name.
+    Raises `RecipeError`, which lists all recipes, if the name is unknown.
     """
     name = current_name(name)
     if name not in RECIPES:
@@ -183,7 +187,7 @@ def get_recipe(name: str, **changes) -> Recipe:
 
 
 def smoke_recipe(name: str, **changes) -> Recipe:
-    """The recipe `name` in seconds: each part of it is tried in two epochs of small batches."""
+    """Return a short version of the recipe `name` that runs every part of it within seconds."""
     whole, rest = get_recipe(name), changes.get("epochs", 2) - 1
     few = {"epochs": 2, "head_epochs": min(whole.head_epochs, 1)}
     few |= {field: min(getattr(whole, field), rest, 1) for field in _RESTS.values()}

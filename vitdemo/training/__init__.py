@@ -1,14 +1,13 @@
-"""Training: `Trainer.fit()` yields one record an epoch, and can go on where it was stopped.
+"""Training loop: `Trainer.fit()` yields one record per epoch and can resume from a checkpoint.
 
-The data sits on the device as uint8; augmentation is batched there. Every epoch starts from a seed
-of its own, so an epoch is the same whether or not the run was interrupted before it, and the
-checkpoint need not hold the state of a random generator. Nothing in the loop waits for the device
-but the progress callback, about once a second, and where several processes agree on an end. On
-CUDA the model and the augmentation are compiled; with `torchrun`, several processes share each
-batch (see `processes`).
+The data is on the device as uint8 and is augmented there in batches. Every epoch has its own seed.
+An epoch is therefore the same whether or not the run was interrupted before it, and the checkpoint
+needs no state of a random generator. The loop waits for the device only in the progress callback,
+about once per second, and when several processes agree to stop. On CUDA, the model and the
+augmentation are compiled. With `torchrun`, several processes share each batch (see `processes`).
 
-Letters: B pictures of a batch, R of them that this process augments, N of a set, S their side,
-C classes.
+Letters: B images of a batch, R images that this process augments, N images of a dataset, S their
+side, C classes.
 """
 
 import gc
@@ -59,14 +58,14 @@ __all__ = [
     "predict",
 ]
 
-STEPS_BETWEEN = 16  # of several processes, which wait for each other to agree on an end
+STEPS_BETWEEN = 16  # between two checks of whether to stop, since these synchronise the processes
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where an epoch stands, for a bar; loss and accuracy are means of its steps so far.
+    """Progress of an epoch; `loss` and `accuracy` are means over its steps so far.
 
-    In one of several processes they are those of its share of each batch.
+    With several processes, they are means over this process's part of each batch.
     """
 
     epoch: int
@@ -78,7 +77,7 @@ class Progress:
 
 @dataclass
 class Best:
-    """The epoch with the lowest validation loss, kept where a recipe stops early."""
+    """The epoch with the lowest validation loss and its weights, for early stopping."""
 
     epoch: int
     val_loss: float
@@ -93,10 +92,10 @@ def augment(
     theirs: Tensor | None,
     fill: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """uint8 pictures (R, 3, S, S), targets (R, C) and their draws -> float pictures and targets.
+    """Augment uint8 images (R, 3, S, S) and their targets (R, C) with the random `draws`.
 
-    Where `theirs` is given, the first of them are mixed with those (see `mix`). A pure function,
-    compiled whole.
+    If `theirs` is given, the first images are mixed with the images at these indices (see `mix`).
+    Returns float images and targets. This is a pure function, so it can be compiled as a whole.
     """
     pixels = augmentation.apply(images, draws, fill)
     if theirs is None:
@@ -105,23 +104,23 @@ def augment(
 
 
 class Trainer:
-    """A model, its data and a recipe; `fit()` trains, `state_dict()` is all that resuming needs.
+    """Training run of one model: `fit()` trains, `state_dict()` returns what resuming needs.
 
     Args:
         model: on `device`; trained in place.
-        train, validation: pictures as uint8 tensors, moved to the device whole.
+        train, validation: images as uint8 tensors, which are moved to the device.
         num_classes: C.
-        preprocessing: what the model expects.
-        on_step: called with a `Progress` about once a second and at an epoch's last step.
-        stop: asked after each step; once it says True the epoch ends there, is validated, and is
-            the last one. Of several processes the first one is asked, after every 16th step.
-        on_note: called with a sentence where something had to be left out; default: a warning.
+        preprocessing: normalisation and size of the model input.
+        on_step: called with a `Progress` about once per second and at the last step of an epoch.
+        stop: called after each step. If it returns True, the epoch ends, is validated and is the
+            last one. With several processes, only the first calls it, after every 16th step.
+        on_note: called with a sentence if a feature is not available; default: a warning.
         compile: "auto", "off" or a mode of `torch.compile`, see `choose_compile`.
-        processes: those that train together; the batch is that of all of them.
-        teacher: on `device`; its answers are a part of the targets.
+        processes: the processes that share each batch.
+        teacher: on `device`; its predictions become a part of the targets.
 
-    Raises `VitdemoError` where a batch cannot be shared evenly, or patches are to be dropped from a
-    model that has none.
+    Raises `VitdemoError` if a batch cannot be divided evenly among the processes, or if patches are
+    to be dropped from a model without patches.
     """
 
     def __init__(
@@ -151,37 +150,37 @@ class Trainer:
         self.preprocessing = preprocessing
         self.on_step = on_step or (lambda progress: None)
         self.stop = stop
-        self.stopped: int | None = None  # after this step of its last epoch, where it was
+        self.stopped: int | None = None  # step of the last epoch after which `stop` ended the run
         self.clock = Clock()
         self.on_note = on_note or (lambda note: warnings.warn(note, stacklevel=2))
         self.autocast = autocast_helps(self.device)
         if self.device.type == "cuda":
-            torch.backends.cudnn.benchmark = True  # shapes stay the same
+            torch.backends.cudnn.benchmark = True  # pays off because the shapes never change
         self.compile = choose_compile(self.device, compile)
         self.processes = processes or Processes()
         self.teacher = teacher
         self.batch_size = min(recipe.batch_size, len(train))
         self.share = _share(self.batch_size, self.processes.count)
-        self.steps = len(train) // self.batch_size  # of an epoch; the rest waits for another order
+        self.steps = len(train) // self.batch_size  # the incomplete last batch is left out
         self.fill = 255 * torch.tensor(preprocessing.mean, device=self.device).view(3, 1, 1)
         self._augment = augment if self.compile == "off" else compiled(augment, self.compile)
         if hasattr(model, "whiten"):
             model.whiten.fit(preprocessing(self.train.images[:WHITENING_PICTURES]))
-        self._forward: nn.Module | None = None  # the model, compiled and shared; made when trained
-        self.epoch = 0  # finished ones
-        self.compile_seconds = 0.0  # of the last epoch, which only a stage's first one has
+        self._forward: nn.Module | None = None  # compiled and distributed model, made by `fit`
+        self.epoch = 0  # number of finished epochs
+        self.compile_seconds = 0.0  # in the last epoch; above 0 only in the first one of a stage
         self.best: Best | None = None
         self.ema = (
             ModelEmaV3(model, decay=recipe.ema_decay, use_warmup=True) if recipe.ema_decay else None
         )
-        # After the copy, which is only asked for answers:
+        # After the EMA copy, because that model is used for inference only.
         fuse_attention(self.model)
         self.patch_dropout = add_patch_dropout(self.model) if recipe.patch_dropout else None
         self.optimizer = self._enter_stage()
 
     @property
     def stage(self) -> str:
-        """ "head" while the body is frozen, then "all"."""
+        """Stage of the next epoch: "head" while the backbone is frozen, then "all"."""
         return "head" if self.epoch < self.recipe.head_epochs else "all"
 
     @property
@@ -189,7 +188,8 @@ class Trainer:
         patience = self.recipe.patience
         if not patience or not self.best:
             return False
-        since = self.epoch - max(self.best.epoch, self.recipe.head_epochs)  # the head may stall
+        # The first stage is not counted: there the validation loss may stop falling.
+        since = self.epoch - max(self.best.epoch, self.recipe.head_epochs)
         return since >= patience
 
     @property
@@ -198,19 +198,19 @@ class Trainer:
         return ended or self.epoch >= self.recipe.total_epochs
 
     def averaged_model(self) -> nn.Module:
-        """The model that is validated: the EMA's where there is one."""
+        """Return the model that is validated: with EMA weights if the recipe has an EMA."""
         return self.ema.module if self.ema else self.model
 
     def averaged_weights(self) -> dict[str, Tensor]:
-        """What can be used of the training as it stands."""
+        """Return the current weights, EMA weights if the recipe has an EMA."""
         return self.averaged_model().state_dict()
 
     def final_weights(self) -> dict[str, Tensor]:
-        """What ships: the best epoch's weights where the recipe may stop early, else the last."""
+        """Return the weights to save: the best epoch's with early stopping, else the last ones."""
         return self.best.weights if self.best else self.averaged_weights()
 
     def fit(self) -> Iterator[dict]:
-        """Train to the end; yield the record of `history.jsonl` after each epoch."""
+        """Train to the end and yield the record for `history.jsonl` after each epoch."""
         with self.clock.looking():
             yield from self._epochs()
 
@@ -229,8 +229,8 @@ class Trainer:
             val_loss, val_accuracy = self._validate()
             if not math.isfinite(train_loss + val_loss):
                 raise VitdemoError(
-                    f"The loss is not a number in epoch {self.epoch + 1}: the training diverged, "
-                    "so begin again with a lower --learning-rate."
+                    f"The loss is not a number in epoch {self.epoch + 1}: the training run "
+                    "diverged. Start again with a lower --learning-rate."
                 )
             self.epoch += 1
             self._remember_best(val_loss)
@@ -247,7 +247,7 @@ class Trainer:
             } | ({} if self.stopped is None else {"share": steps / self.steps})
 
     def state_dict(self) -> dict:
-        """All that resuming needs, tensors and builtins only."""
+        """Return everything that resuming needs, as tensors and Python builtins."""
         return {
             "epoch": self.epoch,
             "model": self.model.state_dict(),
@@ -257,8 +257,8 @@ class Trainer:
         }
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on from `state`; the recipe and data must be those it was made with."""
-        # Into the stage of the epoch that was finished: its successor is entered by `fit`.
+        """Continue from `state`; recipe and data must be the same as when it was saved."""
+        # The stage of the last finished epoch comes first: `fit` enters the next stage itself.
         self.epoch = max(state["epoch"] - 1, 0)
         self.optimizer = self._enter_stage()
         self.epoch = state["epoch"]
@@ -269,7 +269,7 @@ class Trainer:
         self.best = Best(**state["best"]) if state["best"] else None
 
     def _enter_stage(self) -> torch.optim.Optimizer:
-        """Freeze or thaw for the stage of the next epoch; return its fresh optimizer."""
+        """Freeze or unfreeze weights for the stage of the next epoch; return a new optimizer."""
         recipe = self.recipe
         head_only = self.stage == "head"
         head = set(classifier(self.model).parameters()) if head_only else ()
@@ -284,8 +284,8 @@ class Trainer:
         )
 
     def _make_forward(self) -> None:
-        """The model as this stage trains it: shared between processes, and compiled."""
-        gc.collect()  # the stage before may have left hooks of its own on the gradients
+        """Prepare the model for this stage: distribute it over the processes and compile it."""
+        gc.collect()  # the previous stage may have left hooks on the gradients
         shared = self.processes.wrap(self.model)
         self._forward = shared
         if self.compile == "off":
@@ -298,9 +298,9 @@ class Trainer:
             self.compile, self._forward, self._augment = "off", shared, augment
 
     def _rehearse(self, what: str, call: Callable) -> bool:
-        """Whether `call`, which compiles `what`, succeeds; it leaves no trace.
+        """Return whether `call`, which compiles `what`, succeeds; the model stays unchanged.
 
-        Compilation happens in its first call, CUDA graphs are recorded in the second.
+        The first call compiles, the second one records CUDA graphs.
         """
         buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
         self.model.train(self.stage != "head")
@@ -311,11 +311,11 @@ class Trainer:
                 self.optimizer.zero_grad()
         except torch.OutOfMemoryError:
             raise
-        except Exception as error:  # whatever the compiler, Triton or a missing C++ compiler raise
+        except Exception as error:  # Triton or a missing C++ compiler may raise any exception
             reason = next(iter(str(error).splitlines()), "")[:160]
             self.on_note(
-                f"torch.compile failed on the {what} ({type(error).__name__}: {reason}), so the "
-                "training goes on without it."
+                f"torch.compile failed on the {what} ({type(error).__name__}: {reason}). The "
+                "training run continues without compilation."
             )
             return False
         finally:
@@ -329,12 +329,12 @@ class Trainer:
         return self.recipe.seed * 1_000_003 + self.epoch
 
     def _draw_epoch(self) -> None:
-        """Draw all that is random in the next epoch, alike in every process."""
+        """Draw all random numbers of the next epoch, the same ones in every process."""
         recipe, count = self.recipe, self.steps * self.batch_size
         seed = self._epoch_seed
         generator = torch.Generator(self.device).manual_seed(seed)
-        # Dropout, of patches too, and drop path draw from the global one: in each process for its
-        # own share.
+        # Dropout, patch dropout and drop path use the global generator. Its seed differs between
+        # processes, because each of them trains on other images.
         torch.manual_seed(seed + 500_009 * self.processes.rank)
         self.order = torch.randperm(len(self.train), generator=generator, device=self.device)
         mixed = self.epoch < recipe.total_epochs - recipe.unmixed_epochs
@@ -354,7 +354,7 @@ class Trainer:
         if recipe.alternating_flip:
             self.draws["flip"] = self._alternating_flip()[self.order[:count]]
         if self.compile != "off" and not mixed and (recipe.mixup or recipe.cutmix):
-            # The compiled mixture goes on with shares of 1, since another would be compiled.
+            # Mixing weights of 1 keep the compiled function; no mixing would need another one.
             self.draws |= draw_mix(count, self.train.images.shape[-1], 0, 0, generator)._asdict()
         self.partners = None
         if "share" in self.draws:
@@ -363,13 +363,15 @@ class Trainer:
             self.partners = places.argsort(1)  # a permutation of each batch
 
     def _alternating_flip(self) -> Tensor:
-        """(N,) bool: which training pictures this epoch mirrors; the next mirrors the others."""
+        """Return which training images (N,) this epoch flips; the next epoch flips the others."""
         generator = torch.Generator(self.device).manual_seed(self.recipe.seed)
         return draw_flip(len(self.train), generator) ^ bool(self.epoch % 2)
 
     def _rows(self, step: int) -> tuple[Tensor | slice, Tensor | None]:
-        """Which of the epoch's pictures this process augments (R,), and where among them its own
-        pictures' partners stand (B of its share,); None where nothing is mixed."""
+        """Return the rows (R,) of the epoch that this process augments, and the mixing partners.
+
+        The partners are indices (B,) into these rows, or None if nothing is mixed.
+        """
         start, first = step * self.batch_size, self.processes.rank * self.share
         if self.partners is None:
             return slice(start + first, start + first + self.share), None
@@ -387,11 +389,11 @@ class Trainer:
         return asked and self.processes.agree(self.stop(), self.device)
 
     def _train_epoch(self) -> tuple[float, float, float]:
-        """One pass over the training pictures -> (mean loss, accuracy, last learning rate)."""
+        """Train one epoch; return mean loss, accuracy and last learning rate."""
         self._draw_epoch()
-        # A frozen body stays as it is: without dropout, and BatchNorm does not move.
+        # A frozen backbone is in evaluation mode: no dropout, and fixed BatchNorm statistics.
         self.model.train(self.stage != "head")
-        sums = torch.zeros(2, device=self.device)  # loss, right answers
+        sums = torch.zeros(2, device=self.device)  # loss, number of correct predictions
         shown = self.clock.seconds()
         learning_rate = 0.0
         for step in range(self.steps):
@@ -412,7 +414,7 @@ class Trainer:
         return loss / self.processes.count, right / self.batch_size, learning_rate
 
     def _step(self, step: int) -> Tensor:
-        """One optimizer step -> (2,): loss, number of right answers."""
+        """Take one optimizer step; return loss and number of correct predictions, (2,)."""
         if self.compile != "off":
             torch.compiler.cudagraph_mark_step_begin()
         loss, right = self._loss(step)
@@ -424,9 +426,9 @@ class Trainer:
         return torch.stack([loss.detach(), right])
 
     def _loss(self, step: int) -> tuple[Tensor, Tensor]:
-        """The loss of this process's share of a batch, and the number of right answers in it.
+        """Return the loss of this process's part of a batch and the number of correct predictions.
 
-        Under MixUp and CutMix an answer is right when it names the larger part of the mixture.
+        With MixUp and CutMix, a prediction is correct if it is the class of the larger part.
         """
         pixels, labels = self._batch(step)
         inputs = self._inputs(pixels)
@@ -437,19 +439,19 @@ class Trainer:
         return F.cross_entropy(logits, targets), (logits.argmax(1) == labels.argmax(1)).sum()
 
     def _inputs(self, pixels: Tensor) -> Tensor:
-        """Pixels (B, 3, S, S) in 0..255 -> the model's input (B, 3, size, size)."""
+        """Convert pixels (B, 3, S, S) in 0..255 to the model input (B, 3, size, size)."""
         return self.preprocessing(pixels).contiguous(memory_format=self.memory_format)
 
     @torch.no_grad()
     def _targets(self, pixels: Tensor, labels: Tensor) -> Tensor:
-        """Labels (B, C), smoothed, and the teacher's part."""
+        """Return the targets (B, C): smoothed labels, mixed with the teacher's predictions."""
         smoothing = self.recipe.label_smoothing
         smooth = (1 - smoothing) * labels + smoothing / self.num_classes
         return self.teacher.targets(pixels, smooth) if self.teacher else smooth
 
     @torch.no_grad()
     def _batch(self, step: int) -> tuple[Tensor, Tensor]:
-        """Augmented pixels (B, 3, S, S) and the labels' targets (B, C) of this process's share."""
+        """Return augmented pixels (B, 3, S, S) and label targets (B, C) for this process."""
         rows, theirs = self._rows(step)
         pictures = self.order[rows]  # (R,)
         return self._augment(
@@ -466,7 +468,7 @@ class Trainer:
         rate = self.peak * learning_rate_factor(self.recipe, time_in_stage, self.stage_epochs)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group.get("lr_scale", 1.0)
-            if "adamw_lr" in group:  # of timm's Muon before 1.0.27, fixed when it was made
+            if "adamw_lr" in group:  # timm's Muon before 1.0.27 does not update this rate itself
                 group["adamw_lr"] = group["lr"]
         return rate
 
@@ -483,13 +485,13 @@ class Trainer:
         )
 
     def _validate(self) -> tuple[float, float]:
-        """Plain cross-entropy and accuracy on the validation pictures: no smoothing, no mixing."""
+        """Return cross-entropy without smoothing or mixing, and accuracy, on the validation set."""
         model, processes = self.averaged_model(), self.processes
         processes.share_buffers(model)
         mine = slice(processes.rank, None, processes.count)
         images = self.validation.images[mine]
         logits = predict(model, images, self.preprocessing, half=True)
-        if not logits.isfinite().all():  # float16 ends at 65,504, where bfloat16 goes on
+        if not logits.isfinite().all():  # values above 65,504 overflow in float16
             logits = predict(model, images, self.preprocessing)
         labels = self.validation.labels[mine].cpu()
         loss = F.cross_entropy(logits, labels, reduction="sum")
@@ -506,10 +508,10 @@ class Trainer:
 
 
 def _share(batch_size: int, processes: int) -> int:
-    """Pictures of a batch that each of the processes trains on."""
+    """Return the number of images of a batch that each process trains on."""
     if batch_size % processes:
         raise VitdemoError(
-            f"A batch of {batch_size} pictures cannot be shared evenly by {processes} processes: "
-            "pass a --batch-size that can."
+            f"A batch of {batch_size} images cannot be divided evenly among {processes} processes: "
+            "choose a --batch-size that is a multiple."
         )
     return batch_size // processes

@@ -1,4 +1,4 @@
-"""A training in the terminal: a bar that moves with its steps, and a line an epoch."""
+"""Terminal output of a training run: a progress bar and one line per epoch."""
 
 from tqdm import tqdm
 
@@ -6,19 +6,20 @@ from vitdemo.training import Progress, Trainer
 
 
 def sentence(record: dict) -> str:
+    """Return the line that is printed after an epoch."""
     accuracy = record["val_accuracy"]
-    answered = "" if accuracy is None else f"accuracy {100 * accuracy:.2f} %  "
+    reached = "" if accuracy is None else f"validation accuracy {100 * accuracy:.2f}%  "
     return (
         f"epoch {record['epoch']:3d}  loss {record['train_loss']:.4f}  "
-        f"validation loss {record['val_loss']:.4f}  {answered}"
+        f"validation loss {record['val_loss']:.4f}  {reached}"
         f"{record['epoch_seconds']:.0f} s  {record['images_per_second']:.0f} images/s"
     )
 
 
 def progress_bar(trainer: Trainer) -> tqdm:
-    """A bar over all pictures of all epochs, which the trainer's `on_step` moves from now on.
+    """Return a progress bar over the images of all epochs; the trainer's `on_step` updates it.
 
-    It is silent in all processes but the first.
+    Only the first process shows it.
     """
     epoch_images = trainer.steps * trainer.batch_size
     bar = tqdm(
@@ -34,8 +35,9 @@ def progress_bar(trainer: Trainer) -> tqdm:
 
 
 def show(bar: tqdm, progress: Progress, trainer: Trainer) -> None:
+    """Move the bar to `progress`."""
     done = (progress.epoch - 1) * progress.steps + progress.step
     bar.set_description(f"epoch {progress.epoch}/{trainer.recipe.total_epochs}", refresh=False)
-    accuracy = {} if trainer.recipe.mask_ratio else {"accuracy": f"{100 * progress.accuracy:.1f} %"}
+    accuracy = {} if trainer.recipe.mask_ratio else {"accuracy": f"{100 * progress.accuracy:.1f}%"}
     bar.set_postfix(loss=f"{progress.loss:.3f}", **accuracy, refresh=False)
     bar.update(done * trainer.batch_size - bar.n)

@@ -1,4 +1,4 @@
-"""The device that trains, and what it is good at."""
+"""Choice of the training device, and settings that make training fast on it."""
 
 import ctypes
 import os
@@ -12,20 +12,26 @@ from torch import nn
 from vitdemo.errors import VitdemoError
 from vitdemo.models.vit import ConvEmbed
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
-LARGE = 2**20  # bytes of an array that is given back at once
-TRIM_SECONDS = 10.0
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # constants from glibc's malloc.h
+LARGE = 2**20  # bytes; memory of larger arrays is returned to the system at once
+TRIM_SECONDS = 10.0  # between two calls of `trim_memory`
 COMPILE_MODES = ("off", "default", "reduce-overhead", "max-autotune")
 
 
 def on_zero_gpu() -> bool:
-    """Whether this is a Hugging Face Space whose GPU is lent by the second, and only to functions
-    that ask for it; elsewhere in such a process CUDA is there in name alone."""
-    return os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")  # as `spaces` does
+    """Return whether this is a Hugging Face Space with ZeroGPU.
+
+    There, only functions that request the GPU can use CUDA, although torch reports it everywhere.
+    """
+    # The same test as in the package `spaces`.
+    return os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """CUDA, else Apple's MPS, else the CPU for "auto"; `VitdemoError` where `name` is absent."""
+    """Return the device `name`; "auto" is CUDA, else Apple's MPS, else the CPU.
+
+    Raises `VitdemoError` if the device is unknown or not available.
+    """
     found = {
         "cuda": torch.cuda.is_available() and not on_zero_gpu(),
         "mps": torch.backends.mps.is_available(),
@@ -36,31 +42,33 @@ def pick_device(name: str = "auto") -> torch.device:
     if name not in found:
         raise VitdemoError(f"Unknown device '{name}': choose auto, cuda, mps or cpu.")
     if not found[name]:
-        raise VitdemoError(f"This machine has no device '{name}': leave out --device, or pass cpu.")
+        raise VitdemoError(
+            f"The device '{name}' is not available on this computer: omit --device, or choose cpu."
+        )
     return torch.device(name)
 
 
 def autocast_helps(device: torch.device) -> bool:
-    """bfloat16 pays where the hardware multiplies it: CUDA, and CPUs with AVX-512 BF16 or AMX.
+    """Return whether bfloat16 is faster: on CUDA and on CPUs with AVX-512 BF16 or AMX.
 
-    Elsewhere it is emulated: a ViT of width 128 trains 3.7 times slower with it than in float32
+    Other hardware emulates it: a ViT of width 128 then trains 3.7 times slower than in float32
     (2-core Xeon of the Cascade Lake generation, torch 2.15).
     """
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     if device.type != "cpu":
         return False
-    probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # private, so absence is fine
+    probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # private functions
     return any(getattr(torch.cpu, probe, bool)() for probe in probes)
 
 
 def memory_format(model: nn.Module) -> torch.memory_format:
-    """The layout of pictures that suits `model`, where it is.
+    """Return the memory layout of images that is fastest for `model` on its device.
 
-    Convolutions in bfloat16 are faster on pixels whose channels lie together: ResNet-18 trains 60.6
-    pictures a second in place of 56.7 on two cores of an EPYC (Genoa). So is the pool of a conv
-    stem: a step of a ViT of width 192 with one takes 291 in place of 241 pictures a second, half of
-    its patches dropped, on a core of an EPYC (Turin).
+    Convolutions in bfloat16 are faster with the channels last. ResNet-18 trains on 60.6 instead of
+    56.7 images per second on two cores of an EPYC (Genoa). The max-pool of a conv stem is also
+    faster: a ViT of width 192 with half of its patches dropped trains on 291 instead of 241 images
+    per second on one core of an EPYC (Turin).
     """
     convolutional = any(isinstance(m, (nn.BatchNorm2d, ConvEmbed)) for m in model.modules())
     on_mps = next(model.parameters()).device.type == "mps"
@@ -68,11 +76,12 @@ def memory_format(model: nn.Module) -> torch.memory_format:
 
 
 def fuse_attention(model: nn.Module) -> None:
-    """Let `model` train with the attention that is faster where it is: ours, and timm's.
+    """Choose between fused and explicit attention, whichever trains `model` faster on its device.
 
-    On the CPU the fused kernel's backward pass is slow in bfloat16: 77 ms in place of 10 for 128
-    pictures, 4 heads of 32 and 65 tokens on a core of an EPYC (Genoa), and as fast in float32
-    (torch 2.15; benchmarks/LOG.md).
+    This works for vitdemo's and timm's models. On the CPU, the backward pass of the fused kernel
+    is slow in bfloat16: 77 ms instead of 10 ms for 128 images, 4 heads of dimension 32 and 65
+    tokens. In float32 both are equally fast (one core of an EPYC Genoa, torch 2.15;
+    benchmarks/LOG.md).
     """
     device = next(model.parameters()).device
     fused = device.type != "cpu" or not autocast_helps(device)
@@ -82,21 +91,22 @@ def fuse_attention(model: nn.Module) -> None:
 
 
 def keep_memory() -> None:
-    """Let this process keep the memory that it frees, for the next step; where glibc is.
+    """Keep freed memory in this process for the next step (only with glibc).
 
-    Large tensors are else given back and asked for again in every step, whose pages the system
-    fills with zeros each time: our ConvNet trains 276 pictures a second of processor time in place
-    of 245, at a batch of 512 on a core of an EPYC (Genoa; 2026-11-22).
+    Otherwise, every step returns the memory of large tensors and requests it again, and the system
+    fills it with zeros each time. `ConvNet` trains on 276 instead of 245 images per second of CPU
+    time, with batches of 512 on one core of an EPYC (Genoa; 2026-11-22).
     """
     _set_malloc({_MMAP_THRESHOLD: 2**31 - 1, _TRIM_THRESHOLD: 2**31 - 1})
 
 
 def give_back_memory() -> None:
-    """Let this process give memory back to the system soon after it is freed; where glibc is.
+    """Return freed memory to the system soon (only with glibc).
 
-    For a page, which answers for long in many threads: large arrays at once, and every
-    `TRIM_SECONDS` the holes between small ones, which else spread over each thread's own heap
-    (benchmarks/LOG.md; a round takes 30 ms, in which nobody waits).
+    The page needs this because it runs for a long time with many threads. Memory of large arrays
+    is returned at once. Free space between small arrays is returned every `TRIM_SECONDS`, because
+    it otherwise grows in the heap of each thread (benchmarks/LOG.md). This takes 30 ms in a
+    background thread.
     """
     _set_malloc({_MMAP_THRESHOLD: LARGE})
     threading.Thread(target=_trim_on_and_on, name="trim", daemon=True).start()
@@ -108,7 +118,7 @@ def _trim_on_and_on() -> None:
 
 
 def trim_memory() -> bool:
-    """Give all pages back that hold nothing any more; False where there is no glibc to do it."""
+    """Return all free memory pages to the system; False if there is no glibc."""
     trim = _of_libc("malloc_trim")
     if trim is not None:
         trim(0)
@@ -123,17 +133,18 @@ def _set_malloc(options: dict[int, int]) -> None:
 
 
 def _of_libc(name: str) -> Callable | None:
-    """A function of the C library; None where it has none of that name."""
+    """Return a function of the C library, or None if there is no function of this name."""
     try:
         return getattr(ctypes.CDLL(None), name)
-    except (AttributeError, OSError, TypeError):  # another C library, or another system
+    except (AttributeError, OSError, TypeError):  # another C library or operating system
         return None
 
 
 def choose_compile(device: torch.device, wanted: str = "auto") -> str:
-    """A mode of `torch.compile` or "off"; "auto" compiles on CUDA alone.
+    """Return a mode of `torch.compile` or "off"; "auto" compiles only on CUDA.
 
-    On the CPU it gains nothing (benchmarks/LOG.md). Raises `VitdemoError` for an unknown mode.
+    On the CPU, compilation does not make training faster (benchmarks/LOG.md). Raises
+    `VitdemoError` if the mode is unknown.
     """
     if wanted == "auto":
         return "default" if device.type == "cuda" else "off"
@@ -144,5 +155,5 @@ def choose_compile(device: torch.device, wanted: str = "auto") -> str:
 
 
 def compiled(function: Callable, mode: str) -> Callable:
-    """`function` compiled for one set of shapes; a module comes back as a module over its own."""
+    """Compile `function` for static shapes; a module becomes a wrapper with the same weights."""
     return torch.compile(function, dynamic=False, mode=mode)

@@ -1,4 +1,4 @@
-"""What a model predicts for many pictures, and how pictures become its input."""
+"""Predictions of a model for many images, and the preprocessing of its input."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from vitdemo.data import prepare
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """How uint8 pictures become a model's input: side in pixels, mean and std of each channel."""
+    """Preprocessing of images: side of the model input in pixels, mean and std per channel."""
 
     size: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
     def __call__(self, images: Tensor) -> Tensor:
-        """(B, 3, S, S) uint8 or float in 0..255 -> (B, 3, size, size) float32."""
+        """Convert uint8 or float pixels (B, 3, S, S) in 0..255 to (B, 3, size, size) float32."""
         return prepare(images, self.size, self.mean, self.std)
 
 
@@ -31,12 +31,14 @@ def predict(
     *,
     half: bool = False,
 ) -> Tensor:
-    """Logits (N, C) float32, on the CPU, of uint8 `images` (N, 3, S, S), in evaluation mode.
+    """Return the logits (N, C) of uint8 `images` (N, 3, S, S), as float32 on the CPU.
+
+    The model is in evaluation mode.
 
     Args:
-        batch_size: 0: 1000 on CUDA, 250 elsewhere.
-        half: on CUDA, multiply in float16 under autocast, for figures that steer a training. What
-            is written down is float32, of which torch lets CUDA's convolutions round to TF32.
+        batch_size: images per forward pass; 0: 1000 on CUDA, 250 elsewhere.
+        half: use float16 autocast on CUDA. This is for validation during training; final results
+            use float32, in which torch lets CUDA's convolutions round to TF32.
     """
     device = next(model.parameters()).device
     on_cuda = device.type == "cuda"

@@ -1,9 +1,9 @@
-"""Muon that orthogonalises all matrices of one shape in a single batch.
+"""Muon optimizer that orthogonalises all matrices of one shape in a single batch.
 
-timm's Muon runs the Newton-Schulz iteration once per matrix. A small network then waits for kernel
-launches, on a GPU above all. Here the updates of equally shaped matrices form one tensor (M, R, C):
-M matrices of R rows and C columns. Update rule and state are timm's, so each of the two optimizers
-can continue from the other's checkpoint.
+timm's Muon runs the Newton-Schulz iteration once per matrix. For a small network, kernel launches
+then take most of the time, especially on a GPU. Here the updates of matrices with the same shape
+form one tensor (M, R, C): M matrices of R rows and C columns. Update rule and state are timm's, so
+each of the two optimizers can continue from a checkpoint of the other.
 """
 
 from collections import defaultdict
@@ -36,7 +36,7 @@ class BatchedMuon(Muon):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        held = []  # timm's step skips parameters without a gradient
+        held = []  # set aside, because timm's step skips parameters without a gradient
         for group in self.param_groups:
             matrices = [p for p in group["params"] if p.grad is not None and self._is_known(p)]
             if matrices:
@@ -50,7 +50,7 @@ class BatchedMuon(Muon):
         return loss
 
     def _is_known(self, param: Tensor) -> bool:
-        """Whether timm's first step has chosen Muon for `param`."""
+        """Return whether timm's first step has chosen Muon for `param`."""
         return self.state[param].get("use_muon", False)
 
     def _step_matrices(self, params: list[Tensor], group: dict) -> None:

@@ -1,4 +1,4 @@
-"""The learning rate's schedule, and the optimizer over its parameter groups."""
+"""Learning-rate schedule and optimizer of a training run."""
 
 import math
 
@@ -10,14 +10,14 @@ from torch import nn
 from vitdemo.recipes import Recipe
 from vitdemo.training.muon import COEFFICIENTS, BatchedMuon
 
-BATCHED_MUON = "batchedmuon"  # a name of our own in timm's registry
+BATCHED_MUON = "batchedmuon"  # name under which timm's registry lists `BatchedMuon`
 default_registry.register(
     OptimInfo(name=BATCHED_MUON, opt_class=BatchedMuon, has_momentum=True, has_betas=True)
 )
 
 
 def learning_rate_factor(recipe: Recipe, epoch: float, total: float) -> float:
-    """Share of the peak learning rate at a time in epochs of a stage that lasts `total`."""
+    """Return the fraction of the peak learning rate at `epoch` of a stage of `total` epochs."""
     if recipe.schedule == "one-cycle":  # Smith & Topin 2017, with torch's default proportions
         rise = 0.3 * total
         if epoch < rise:
@@ -36,13 +36,17 @@ def learning_rate_factor(recipe: Recipe, epoch: float, total: float) -> float:
 def build_optimizer(
     model: nn.Module, recipe: Recipe, learning_rate: float, layer_decay: float
 ) -> torch.optim.Optimizer:
-    """timm's optimizer over parameter groups: no decay on biases, norms, class token, positions."""
+    """Build timm's optimizer for the recipe.
+
+    Biases, norms, class token and position embeddings have no weight decay.
+    """
     kind, device = recipe.optimizer, next(model.parameters()).device
     options = {
         "adamw": {"betas": recipe.betas, "fused": True},
         "adam": {"betas": recipe.betas, "fused": True},
         "sgd": {"momentum": recipe.momentum, "nesterov": True},
-        # Class token, positions and last layers are no matrices to orthogonalise: AdamW moves them.
+        # Muon is meant for hidden matrices. Class token, position embeddings and output layers
+        # therefore use AdamW.
         "muon": {
             "momentum": recipe.momentum,
             "nesterov": True,

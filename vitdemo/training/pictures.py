@@ -1,4 +1,4 @@
-"""Which pictures a recipe trains and validates on, and how they become the model's input."""
+"""Training and validation split of a recipe, and the preprocessing of its images."""
 
 import timm
 import torch
@@ -10,21 +10,21 @@ from vitdemo.training.inference import Preprocessing
 
 
 def split(pictures: data.Pictures, recipe: Recipe) -> tuple[torch.Tensor, torch.Tensor]:
-    """Indices of the pictures to train on (N,) and to validate on (M,).
+    """Return the indices of the training images (N,) and of the validation images (M,).
 
-    Raises `VitdemoError` where the crop's padding or the number of training pictures does not fit
-    the pictures, `DataError` where a class has too few of them.
+    Raises `VitdemoError` if the crop padding or the number of training images is too large,
+    `DataError` if a class has too few images.
     """
     kept, held = data.stratified_split(pictures.labels, recipe.validation_share, recipe.seed)
     if recipe.crop_padding >= pictures.images.shape[-1]:
         raise VitdemoError(
-            f"crop_padding {recipe.crop_padding} is not below the pictures' side of "
-            f"{pictures.images.shape[-1]} pixels."
+            f"crop_padding {recipe.crop_padding} is too large for images of "
+            f"{pictures.images.shape[-1]} pixels: choose a smaller value."
         )
     if recipe.train_pictures >= len(kept):
         raise VitdemoError(
-            f"train_pictures is {recipe.train_pictures}, of {len(kept)} that are left beside the "
-            "validation pictures: 0 takes all."
+            f"train_pictures is {recipe.train_pictures}, but the training set has only {len(kept)} "
+            "images after the validation split: choose a smaller number, or 0 for all."
         )
     if recipe.train_pictures:
         chosen, _ = data.stratified_split(
@@ -35,14 +35,17 @@ def split(pictures: data.Pictures, recipe: Recipe) -> tuple[torch.Tensor, torch.
 
 
 def with_shuffled_labels(pictures: data.Pictures, seed: int) -> data.Pictures:
-    """The same pictures and as many of each class, but each picture has another one's label."""
+    """Return the same images with permuted labels; the number of images per class is unchanged."""
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(pictures), generator=generator).to(pictures.labels.device)
     return data.Pictures(pictures.images, pictures.labels[order])
 
 
 def preprocessing_of(recipe: Recipe, source: data.Source, pictures: data.Pictures) -> Preprocessing:
-    """The pretrained weights' own normalisation, CIFAR-10's, or that of the training pictures."""
+    """Return the preprocessing of a recipe's model.
+
+    The normalisation is that of the pretrained weights, of CIFAR-10 or of the training images.
+    """
     if recipe.model.family == "timm":
         pretrained = timm.get_pretrained_cfg(recipe.model.name)
         mean, std = tuple(pretrained.mean), tuple(pretrained.std)

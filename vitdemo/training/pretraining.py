@@ -1,4 +1,4 @@
-"""Training without labels: a `Trainer` whose model reconstructs what it was not shown."""
+"""Self-supervised pretraining: a `Trainer` whose model reconstructs masked patches."""
 
 from collections.abc import Iterator
 
@@ -9,20 +9,21 @@ from vitdemo.models.masked import MaskedAutoencoder, draw_visible, reconstructio
 from vitdemo.recipes import Recipe
 from vitdemo.training import Trainer
 
-MASKED, ACCURACIES = "masked", ("train_accuracy", "val_accuracy")  # None in a masked stage
+# Name of the stage, and the fields that are None in its records.
+MASKED, ACCURACIES = "masked", ("train_accuracy", "val_accuracy")
 
 
 def make_trainer(model: nn.Module, recipe: Recipe, *data, **options) -> Trainer:
-    """The `Trainer` of a recipe, or the `Pretrainer` of one that masks patches."""
+    """Return a `Pretrainer` if the recipe masks patches, otherwise a `Trainer`."""
     return (Pretrainer if recipe.mask_ratio else Trainer)(model, recipe, *data, **options)
 
 
 class Pretrainer(Trainer):
-    """Trains a Vision Transformer on pictures alone, as a masked autoencoder (He et al. 2022).
+    """Trainer of a ViT without labels, as a masked autoencoder (He et al. 2022).
 
-    Arguments are `Trainer`'s. Losses are mean squared errors in the masked patches, and there is
-    no accuracy: None stands in the records. What ships is the encoder, with a head that was never
-    trained.
+    The arguments are the same as for `Trainer`. Losses are mean squared errors in the masked
+    patches. Accuracies are None in the records. The saved model is the encoder, with an untrained
+    classifier head.
     """
 
     def __init__(self, model: nn.Module, recipe: Recipe, *data, **options):
@@ -62,7 +63,7 @@ class Pretrainer(Trainer):
         return loss, torch.zeros_like(loss)
 
     def _errors(self, model: nn.Module, inputs: Tensor, visible: Tensor) -> Tensor:
-        """Of each picture (B,)."""
+        """Return the reconstruction error of each image (B,)."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
             prediction = model(inputs, visible)
         patch_size, _ = self.model.encoder.patch_embed.patch_size
@@ -70,7 +71,7 @@ class Pretrainer(Trainer):
 
     @torch.inference_mode()
     def _validate(self) -> tuple[float, float]:
-        """Mean error on the validation pictures, the same patches masked in every epoch."""
+        """Return the mean error on the validation set; every epoch masks the same patches."""
         model, mine = self.averaged_model(), slice(self.processes.rank, None, self.processes.count)
         visible = self._draw_visible(len(self.validation), seed=0)[mine]
         images = self.validation.images[mine]

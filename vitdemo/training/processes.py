@@ -1,7 +1,8 @@
-"""One training in several processes, one a device, as `torchrun` starts them.
+"""Training in several processes, one per device, started by `torchrun`.
 
-Every process holds the whole data set and draws the same numbers; it augments and trains on its own
-share of each batch. Without `torchrun` there is one process, and nothing here does anything.
+Every process loads the whole dataset and draws the same random numbers. It augments and trains on
+its own part of each batch. Without `torchrun` there is one process, and the functions here do
+nothing.
 """
 
 import os
@@ -17,37 +18,37 @@ from vitdemo.errors import VitdemoError
 
 @dataclass(frozen=True)
 class Processes:
-    """How many train together, and which of them this one is."""
+    """Number of processes that train together, and the rank of this process."""
 
     rank: int = 0
     count: int = 1
 
     @property
     def is_first(self) -> bool:
-        """The first process alone writes and prints."""
+        """True in the first process, the only one that writes files and prints."""
         return self.rank == 0
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The model with its gradients averaged over all processes; also copies the first's."""
+        """Average the model's gradients over all processes and copy the first one's weights."""
         if self.count == 1:
             return model
         device = next(model.parameters()).device
         return DistributedDataParallel(model, [device] if device.type == "cuda" else None)
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """The sum over all processes, in place."""
+        """Sum a tensor over all processes, in place."""
         if self.count > 1:
             dist.all_reduce(tensor)
         return tensor
 
     def share_buffers(self, model: nn.Module) -> None:
-        """Give all processes the first one's buffers: BatchNorm's statistics are each one's own."""
+        """Copy the first process's buffers to all, since BatchNorm statistics differ."""
         if self.count > 1:
             for buffer in model.buffers():
                 dist.broadcast(buffer, 0)
 
     def agree(self, answer: bool, device: torch.device) -> bool:
-        """The first process's answer, in all of them."""
+        """Return the first process's `answer` in all processes."""
         return bool(self.sum(torch.tensor(float(answer and self.is_first), device=device)).item())
 
     def leave(self) -> None:
@@ -56,9 +57,9 @@ class Processes:
 
 
 def join_processes(device: torch.device) -> tuple[Processes, torch.device]:
-    """The processes that `torchrun` started (one, without it) and this one's own device.
+    """Return the processes that `torchrun` started and the device of this process.
 
-    Raises `VitdemoError` where there are more processes than GPUs.
+    Raises `VitdemoError` if there are more processes than GPUs.
     """
     count = int(os.environ.get("WORLD_SIZE", 1))
     if count == 1:
@@ -67,11 +68,12 @@ def join_processes(device: torch.device) -> tuple[Processes, torch.device]:
     if device.type == "cuda":
         if local >= torch.cuda.device_count():
             raise VitdemoError(
-                f"torchrun started {os.environ['LOCAL_WORLD_SIZE']} processes here, but there are "
-                f"{torch.cuda.device_count()} GPUs: lower --nproc_per_node, or pass --device cpu."
+                f"torchrun started {os.environ['LOCAL_WORLD_SIZE']} processes, but this computer "
+                f"has {torch.cuda.device_count()} GPUs: use a smaller --nproc_per_node, or "
+                "--device cpu."
             )
         device = torch.device("cuda", local)
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    dist.barrier()  # whoever goes on may write; by now the others have seen the folder as it was
+    dist.barrier()  # nobody may write to the run folder before all processes have read it
     return Processes(rank, count), device

@@ -1,4 +1,4 @@
-"""A training that is asked to end after a step, and one that is held meanwhile."""
+"""Ending a training run after a step, and a clock that excludes suspended time."""
 
 import signal
 import threading
@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# What asks train.py to finish its step, keep and test what there is; None: this system has none.
+# Signal after which train.py stops, saves and evaluates the model; None: not on this system.
 KEEP = getattr(signal, "SIGUSR1", None)
-LOOK = 1.0  # seconds between two looks at the clock
-HELD = 5.0  # seconds without a look, though it looks: the process was held
+LOOK = 1.0  # seconds between two readings of the clock
+HELD = 5.0  # a longer gap in seconds between two readings means that the process was suspended
 
 
 def never() -> bool:
@@ -17,9 +17,10 @@ def never() -> bool:
 
 
 class Clock:
-    """The seconds that a training has worked: what passes while it is held (SIGSTOP) is left out.
+    """Clock of a training run that excludes the time in which it is suspended (SIGSTOP).
 
-    Nobody tells a process that it was held: it is seen by a thread that could not look at the time.
+    The system does not report a suspension to the process. A background thread reads the time
+    regularly, and a long gap between two readings shows that the process was suspended.
     """
 
     def __init__(self):
@@ -37,7 +38,7 @@ class Clock:
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """It sees, meanwhile, that the process is held."""
+        """Detect suspensions from a background thread within this context."""
         left = threading.Event()
 
         def keep_looking():
@@ -55,7 +56,7 @@ class Clock:
 
 
 class Stopper:
-    """`Trainer.stop`: whether the signal `KEEP` came, or `minutes` (0: no end) of work are over."""
+    """Callable for `Trainer.stop`: True after the signal `KEEP` or after `minutes` (0: never)."""
 
     def __init__(self, minutes: float = 0.0):
         self.asked = False
@@ -63,7 +64,7 @@ class Stopper:
         self.by(Clock())
 
     def by(self, clock: Clock) -> None:
-        """The minutes begin now, on the trainer's clock."""
+        """Start counting the minutes now, with the trainer's clock."""
         self.clock, self.begun = clock, clock.seconds()
 
     def __call__(self) -> bool:
@@ -75,7 +76,7 @@ class Stopper:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """The signal asks, meanwhile."""
+        """Stop at the signal `KEEP` within this context."""
         if KEEP is None:
             yield
             return

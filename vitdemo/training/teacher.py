@@ -1,4 +1,4 @@
-"""Distillation: a part of the target is what another model predicts for the same pixels."""
+"""Distillation: the target includes the predictions of a teacher model."""
 
 import torch
 from torch import Tensor, nn
@@ -8,12 +8,12 @@ from vitdemo.training.inference import Preprocessing
 
 
 class Teacher:
-    """A trained model that answers every picture that its student sees.
+    """Trained model that predicts class probabilities for every training image of the student.
 
-    It sees the very pixels, flipped, cropped and mixed alike, and the student is to agree with it
-    there (Beyer et al. 2022, "A good teacher is patient and consistent"). With cross-entropy, a
-    target of which `share` is the teacher's answer is Hinton et al.'s (2015) sum of two losses at a
-    temperature of 1. The model is put into evaluation mode and learns nothing.
+    Teacher and student receive the same augmented pixels (Beyer et al. 2022, "A good teacher is
+    patient and consistent"). `share` is the distillation weight: the fraction of the target that
+    the teacher predicts. With cross-entropy, this equals Hinton et al.'s (2015) sum of two losses
+    at a temperature of 1. The teacher is in evaluation mode and is not trained.
     """
 
     def __init__(self, model: nn.Module, preprocessing: Preprocessing, share: float):
@@ -23,7 +23,7 @@ class Teacher:
         self.share = share
 
     def targets(self, pixels: Tensor, labels: Tensor) -> Tensor:
-        """Pixels (B, 3, S, S) in 0..255 and label targets (B, C) -> targets (B, C)."""
+        """Mix label targets (B, C) with predictions for pixels (B, 3, S, S) in 0..255: (B, C)."""
         inputs = self.preprocessing(pixels).contiguous(memory_format=self.memory_format)
         answers = self.model(inputs).float().softmax(1)  # (B, C)
         return torch.lerp(labels, answers, self.share)
