@@ -1,12 +1,11 @@
-"""Batched augmentation on the device, with parameters drawn for each picture.
+"""Batched augmentation on the device, with separate random parameters for each image.
 
-(torchvision's v2 transforms draw theirs once for a whole batch.) What is random is drawn first, for
-a whole epoch at once (`Augmentation.draw`), and is then a value: what is done to the pictures is a
-pure function of it (`Augmentation.apply`, `mix`), so it can be compiled, and each of several
-processes can take its own share of the same draws. Pictures are float in 0..255 and never changed
-in place.
+(torchvision's v2 transforms draw one set of parameters for a whole batch.) All random numbers of an
+epoch are drawn first (`Augmentation.draw`). The augmentation is then a pure function of them
+(`Augmentation.apply`, `mix`). It can therefore be compiled, and each of several processes can use
+its own part of the same draws. Images are float in 0..255 and are never changed in place.
 
-Letters: N pictures drawn for, B pictures of a batch, S their side, K operations of a policy.
+Letters: N images of an epoch, B images of a batch, S their side, K operations of a policy.
 """
 
 from dataclasses import dataclass
@@ -20,12 +19,12 @@ from torch import Generator, Tensor
 from vitdemo.augment.drawing import integers, uniform
 from vitdemo.augment.policies import POLICIES, apply_policy
 
-NOISES = 64  # pictures of noise an epoch, that erased boxes are filled from
+NOISES = 64  # noise images per epoch, which fill the erased boxes
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What is done to the pictures of a training, in this order; the fields are a recipe's."""
+    """Augmentation of the training images, in the order of the fields, which are a recipe's."""
 
     crop_padding: int = 0
     flip: bool = False
@@ -40,9 +39,10 @@ class Augmentation:
         return self.mixup > 0 or self.cutmix > 0
 
     def draw(self, count: int, size: int, generator: Generator) -> dict[str, Tensor]:
-        """All that is random for `count` pictures of side `size`, on the generator's device.
+        """Draw all random parameters for `count` images of side `size`.
 
-        Each tensor has a row a picture, but for "noise" (64, 3, S, S), which they share.
+        The tensors are on the generator's device and have one row per image, except "noise"
+        (64, 3, S, S), which all images share.
         """
         draws = {}
         if self.crop_padding:
@@ -62,9 +62,9 @@ class Augmentation:
         return draws
 
     def apply(self, images: Tensor, draws: dict[str, Tensor], fill: Tensor) -> Tensor:
-        """Pictures (B, 3, S, S), uint8 or float, and their rows of `draws` -> float, not mixed.
+        """Augment uint8 or float images (B, 3, S, S) with their rows of `draws`, without mixing.
 
-        `fill` (3, 1, 1) is the colour of what `cutout` cuts out.
+        `fill` (3, 1, 1) is the colour of the squares that `cutout` masks. Returns float images.
         """
         images = images.float()
         if self.crop_padding:
@@ -85,27 +85,27 @@ class Augmentation:
 
 
 def take(draws: dict[str, Tensor], rows: Tensor | slice) -> dict[str, Tensor]:
-    """The draws of some pictures alone."""
+    """Select the draws of the images at `rows`."""
     return {name: t if name == "noise" else t[rows] for name, t in draws.items()}
 
 
 def draw_flip(count: int, generator: Generator) -> Tensor:
-    """(N,) bool, true for about one half."""
+    """Draw which images to flip, (N,) bool with probability 0.5."""
     return uniform((count,), generator) < 0.5
 
 
 def flip(images: Tensor, chosen: Tensor) -> Tensor:
-    """Mirror the chosen (B,) pictures (B, 3, S, S) left to right."""
+    """Flip the images (B, 3, S, S) that are `chosen` (B,) left to right."""
     return torch.where(chosen.view(-1, 1, 1, 1), images.flip(-1), images)
 
 
 def draw_crop(count: int, padding: int, generator: Generator) -> Tensor:
-    """Top and left (N, 2) of each window in its padded picture."""
+    """Draw the top and left pixel (N, 2) of each crop in its padded image."""
     return integers(2 * padding + 1, (count, 2), generator)
 
 
 def crop(images: Tensor, corner: Tensor, padding: int) -> Tensor:
-    """Windows (B, 3, S, S) at `corner` (B, 2) of pictures padded with their reflection."""
+    """Cut out crops (B, 3, S, S) at `corner` (B, 2) from images padded by reflection."""
     B, _, S, _ = images.shape
     padded = F.pad(images, (padding,) * 4, mode="reflect")  # (B, 3, S+2p, S+2p)
     span = torch.arange(S, device=images.device)
@@ -116,7 +116,7 @@ def crop(images: Tensor, corner: Tensor, padding: int) -> Tensor:
 
 
 def draw_erasing(count: int, size: int, chance: float, generator: Generator) -> Tensor:
-    """Boxes (N, 4) of 2 to 33 % of a picture (Zhong et al. 2020); empty where none is erased."""
+    """Draw boxes (N, 4) of 2% to 33% of an image (Zhong et al. 2020), empty with 1 - `chance`."""
     area = size * size * (0.02 + 0.31 * uniform((count,), generator))
     aspect = (2.4 * uniform((count,), generator) - 1.2).exp()  # about 0.3 to 3.3
     box = _draw_box(size, (area * aspect).sqrt(), (area / aspect).sqrt(), generator)
@@ -124,20 +124,23 @@ def draw_erasing(count: int, size: int, chance: float, generator: Generator) -> 
 
 
 def draw_cutout(count: int, size: int, side: int, generator: Generator) -> Tensor:
-    """Boxes (N, 4) of `side` pixels around any pixel, cut at the border (DeVries & Taylor 2017)."""
+    """Draw boxes (N, 4) of `side` pixels around a random pixel (DeVries & Taylor 2017).
+
+    A box may extend beyond the border of the image.
+    """
     corner = integers(size, (count, 2), generator) - side // 2  # top, left
     return torch.cat([corner, corner + side], 1).float()
 
 
 def _draw_box(size: int, height: Tensor, width: Tensor, generator: Generator) -> Tensor:
-    """Top, left, bottom, right (N, 4) of boxes of the given sides (N,), wholly in the picture."""
+    """Draw boxes (N, 4) of the given sides (N,) within the image: top, left, bottom, right."""
     sides = torch.stack([height, width], 1).clamp(max=size)  # (N, 2)
     start = (uniform(tuple(sides.shape), generator) * (size - sides + 1)).floor()
     return torch.cat([start, start + sides], 1)
 
 
 def inside(box: Tensor, size: int) -> Tensor:
-    """Masks (B, 1, S, S) of the pixels in boxes (B, 4): top, left, bottom, right."""
+    """Return masks (B, 1, S, S) of the pixels in boxes (B, 4): top, left, bottom, right."""
     line = torch.arange(size, device=box.device)
     top, left, bottom, right = box[:, :, None].unbind(1)  # each (B, 1)
     rows, columns = (line >= top) & (line < bottom), (line >= left) & (line < right)  # (B, S)
@@ -145,23 +148,23 @@ def inside(box: Tensor, size: int) -> Tensor:
 
 
 def paste(images: Tensor, box: Tensor, filling: Tensor) -> Tensor:
-    """Put `filling`, as large as a picture or one colour, in each picture's box (B, 4)."""
+    """Replace the pixels in each image's box (B, 4) by `filling`, an image or one colour."""
     return torch.where(inside(box, images.shape[-1]), filling, images)
 
 
 class Mixture(NamedTuple):
-    """How each picture is mixed with its partner; each has N rows."""
+    """Mixing parameters of each image and its partner; each field has N rows."""
 
-    share: Tensor  # (N,) of the picture itself in what comes out
-    blend: Tensor  # (N,) its weight where it is blended; 1 under CutMix
-    pasted: Tensor  # (N, 4) box that comes from the partner; empty under MixUp
+    share: Tensor  # (N,) fraction of the image in the mixture, which weights the labels
+    blend: Tensor  # (N,) weight of the image in each pixel; 1 with CutMix
+    pasted: Tensor  # (N, 4) box that comes from the partner; empty with MixUp
 
 
 def draw_mix(count: int, size: int, mixup: float, cutmix: float, generator: Generator) -> Mixture:
-    """MixUp (Zhang et al. 2018) or CutMix (Yun et al. 2019), chosen and drawn for each picture.
+    """Draw MixUp (Zhang et al. 2018) or CutMix (Yun et al. 2019) parameters for each image.
 
-    `mixup`, `cutmix`: alpha of the Beta distribution of the share; 0 switches one off, and with
-    both above 0 each picture takes one of them with a chance of one half.
+    `mixup` and `cutmix` are the alphas of the Beta distribution of the mixing fraction; 0 is off.
+    If both are above 0, each image uses one of them with probability 0.5.
     """
     cut = uniform((count,), generator) < (0.5 if mixup and cutmix else float(cutmix > 0))
     chance = uniform((count,), generator)
@@ -173,10 +176,10 @@ def draw_mix(count: int, size: int, mixup: float, cutmix: float, generator: Gene
 
 
 def mix(images: Tensor, targets: Tensor, theirs: Tensor, mixture: Mixture) -> tuple[Tensor, Tensor]:
-    """Mix the first B of pictures (R, 3, S, S) and targets (R, C) with those at `theirs` (B,).
+    """Mix the first B images (R, 3, S, S) and targets (R, C) with their partners `theirs` (B,).
 
-    Where all pictures of the batch are here, R is B and `theirs` a permutation. Returns the mixed
-    (B, 3, S, S) and (B, C).
+    With one process, R equals B and `theirs` is a permutation. Returns mixed images (B, 3, S, S)
+    and targets (B, C).
     """
     B = len(theirs)
     share, weight = mixture.share[:B, None], mixture.blend[:B].view(B, 1, 1, 1)
@@ -186,7 +189,7 @@ def mix(images: Tensor, targets: Tensor, theirs: Tensor, mixture: Mixture) -> tu
 
 
 def _beta(alpha: float, chance: Tensor) -> Tensor:
-    """Beta(alpha, alpha) from numbers (N,) uniform in 0..1, by a fine table of its quantiles."""
+    """Map uniform numbers (N,) in 0..1 to Beta(alpha, alpha) with a table of its quantiles."""
     if not alpha:
         return torch.ones_like(chance)
     table = _beta_quantiles(alpha).to(chance.device)  # (Q,)
@@ -197,7 +200,7 @@ def _beta(alpha: float, chance: Tensor) -> Tensor:
 
 @lru_cache
 def _beta_quantiles(alpha: float, count: int = 4097) -> Tensor:
-    from scipy.stats import beta  # half a second that the page need not wait for
+    from scipy.stats import beta  # takes 0.5 s, so the page does not import it
 
     return torch.from_numpy(
         beta.ppf(torch.linspace(0, 1, count).double().numpy(), alpha, alpha)

@@ -1,6 +1,6 @@
-"""Random policies: TrivialAugment, RandAugment and CIFAR-10's AutoAugment, an operation a picture.
+"""Augmentation policies: TrivialAugment, RandAugment and AutoAugment for CIFAR-10.
 
-Letters: N pictures drawn for, B pictures of a batch, S their side, K operations of a policy.
+Letters: N images of an epoch, B images of a batch, S their side, K operations of a policy.
 """
 
 from collections.abc import Callable
@@ -12,21 +12,21 @@ from torch import Generator, Tensor
 
 from vitdemo.augment.drawing import integers, uniform
 
-# Policies. Every operation is computed for the whole batch and chosen by `torch.where`, so that
-# shapes stay static; the operations and their ranges are torchvision's.
+# Every operation is computed for the whole batch and selected with `torch.where`, so that shapes
+# stay static. The operations and their ranges are the same as in torchvision.
 GEOMETRY = ("shear_x", "shear_y", "translate_x", "translate_y", "rotate")
 BLENDS = ("brightness", "colour", "contrast", "sharpness")
 TONES = ("posterize", "solarize", "autocontrast", "equalize")
-DRAWN = ("identity", *GEOMETRY, *BLENDS, *TONES)  # by TrivialAugment and RandAugment
+DRAWN = ("identity", *GEOMETRY, *BLENDS, *TONES)  # used by TrivialAugment and RandAugment
 OPERATIONS = (*DRAWN, "invert")
-# Largest magnitude: shear as a slope, translation as a share of the side, rotation in degrees,
-# blends around 1, bits that posterize takes away, share of 255 that solarize goes down.
+# Maximum magnitudes: shear as a slope, translation as a fraction of the side, rotation in degrees,
+# blend factor minus 1, number of bits that posterize removes.
 WIDE = {"shear": 0.99, "translate": 1.0, "rotate": 135.0, "blend": 0.99, "posterize": 6}
 NARROW = {"shear": 0.3, "translate": 150 / 331, "rotate": 30.0, "blend": 0.9, "posterize": 4}
 
 
-# The policy that was found for CIFAR-10 (Cubuk et al. 2019, table 7): of 25 pairs of an operation,
-# its chance in tenths and its magnitude in ninths, each picture takes one.
+# AutoAugment for CIFAR-10 (Cubuk et al. 2019, table 7): 25 pairs of operations, each with its
+# probability in tenths and its magnitude in ninths. One random pair is applied to each image.
 CIFAR10_PAIRS = (
     (("invert", 1, 7), ("contrast", 2, 6)),
     (("rotate", 7, 2), ("translate_x", 3, 9)),
@@ -57,28 +57,29 @@ CIFAR10_PAIRS = (
 
 
 class Operations(NamedTuple):
-    """What a policy does to each picture: K operations, one after the other; each (N, K)."""
+    """Operations of a policy for each image: K operations in sequence; each field is (N, K)."""
 
     operation: Tensor  # int64, index into OPERATIONS
-    strength: Tensor  # in 0..1, share of the operation's range
+    strength: Tensor  # 0 to 1, fraction of the operation's maximum magnitude
     sign: Tensor  # +1 or -1: left or right, darker or brighter
 
 
 class Policy(NamedTuple):
-    """How operations are drawn, and their largest magnitudes."""
+    """Function that draws operations, and their maximum magnitudes."""
 
     draw: Callable[[int, Generator], Operations]
     ranges: dict[str, float]
 
     @staticmethod
     def taken_from(draws: dict[str, Tensor]) -> Operations:
+        """Select the operations from all draws of an epoch."""
         return Operations(*(draws[name] for name in Operations._fields))
 
 
 def draw_trivial(count: int, generator: Generator) -> Operations:
-    """TrivialAugmentWide (Mueller & Hutter 2021): one operation a picture, at any magnitude.
+    """Draw TrivialAugmentWide (Mueller & Hutter 2021): one operation per image, any magnitude.
 
-    The translation's range is the picture's own side.
+    The maximum translation is the side of the image.
     """
     strength = uniform((count, 1), generator)
     return Operations(
@@ -89,14 +90,14 @@ def draw_trivial(count: int, generator: Generator) -> Operations:
 def draw_rand(
     count: int, generator: Generator, operations: int = 2, magnitude: int = 9
 ) -> Operations:
-    """RandAugment (Cubuk et al. 2020): `operations` a picture, at `magnitude` of 30."""
+    """Draw RandAugment (Cubuk et al. 2020): `operations` per image, with `magnitude` of 30."""
     chosen = integers(len(DRAWN), (count, operations), generator)
     strength = torch.full(chosen.shape, magnitude / 30, device=chosen.device)
     return Operations(chosen, strength, _signs(strength, generator))
 
 
 def draw_auto(count: int, generator: Generator) -> Operations:
-    """AutoAugment (Cubuk et al. 2019): one of the 25 pairs found for CIFAR-10 a picture."""
+    """Draw AutoAugment (Cubuk et al. 2019): one of the 25 CIFAR-10 pairs per image."""
     rows = [[(OPERATIONS.index(n), c / 10, m / 9) for n, c, m in pair] for pair in CIFAR10_PAIRS]
     pairs = torch.tensor(rows, device=generator.device)  # (25, 2, 3)
     operation, chance, strength = pairs[integers(len(rows), count, generator)].unbind(2)  # (N, 2)
@@ -110,7 +111,7 @@ def _signs(like: Tensor, generator: Generator) -> Tensor:
 
 
 def apply_policy(images: Tensor, operations: Operations, ranges: dict[str, float]) -> Tensor:
-    """Apply to each picture (B, 3, S, S) its K operations, each (B, K), in turn."""
+    """Apply the K operations (B, K) of each image (B, 3, S, S) in sequence."""
     for k in range(operations.operation.shape[1]):
         images = apply_operations(images, *(part[:, k] for part in operations), ranges)
     return images
@@ -119,11 +120,11 @@ def apply_policy(images: Tensor, operations: Operations, ranges: dict[str, float
 def apply_operations(
     images: Tensor, chosen: Tensor, strength: Tensor, sign: Tensor, ranges: dict
 ) -> Tensor:
-    """Apply to each picture (B, 3, S, S) the operation `OPERATIONS[chosen]`.
+    """Apply the operation `OPERATIONS[chosen]` to each image (B, 3, S, S).
 
     Args:
         chosen: (B,) int64.
-        strength: (B,) in 0..1, share of the range.
+        strength: (B,) in 0..1, fraction of the maximum magnitude.
         sign: (B,) +1 or -1: left or right, darker or brighter.
         ranges: `WIDE` or `NARROW`.
     """
@@ -154,7 +155,7 @@ def apply_operations(
 
 
 def _move(images: Tensor, chosen: Tensor, amount: Tensor, ranges: dict) -> Tensor:
-    """Shear, shift or turn each picture by `amount` (B,) of its range; black comes in."""
+    """Shear, shift or rotate each image by `amount` (B,) of its range; new pixels are black."""
     S = images.shape[-1]
 
     def part(name: str, value: Tensor) -> Tensor:
@@ -165,8 +166,8 @@ def _move(images: Tensor, chosen: Tensor, amount: Tensor, ranges: dict) -> Tenso
     shift_x, shift_y = (
         part(f"translate_{axis}", (amount * ranges["translate"] * S).trunc()) for axis in "xy"
     )
-    # Where each pixel comes from, in units of half the side around the centre. A shear holds the
-    # first row (or column) in place, as in torchvision, so it also shifts.
+    # The source of each pixel, relative to the centre, in units of half the side. As in
+    # torchvision, a shear keeps the first row (or column) in place, so it also shifts the image.
     row_x = torch.stack([angle.cos(), -angle.sin() + shear_x, -2 * shift_x / S + shear_x], 1)
     row_y = torch.stack([angle.sin() + shear_y, angle.cos(), -2 * shift_y / S + shear_y], 1)
     grid = F.affine_grid(torch.stack([row_x, row_y], 1), list(images.shape), align_corners=False)
@@ -174,13 +175,13 @@ def _move(images: Tensor, chosen: Tensor, amount: Tensor, ranges: dict) -> Tenso
 
 
 def _grey(images: Tensor) -> Tensor:
-    """Luma (B, 1, S, S) of ITU-R 601."""
+    """Return the ITU-R 601 luma (B, 1, S, S)."""
     red, green, blue = images.split(1, 1)
     return 0.2989 * red + 0.587 * green + 0.114 * blue
 
 
 def _smooth(images: Tensor) -> Tensor:
-    """Each pixel with its eight neighbours, the border as it is."""
+    """Average each pixel with its eight neighbours; the border is unchanged."""
     kernel = torch.ones(3, 1, 3, 3, device=images.device)
     kernel[:, :, 1, 1] = 5
     inner = F.conv2d(images, kernel / 13, groups=3)  # (B, 3, S-2, S-2)
@@ -196,25 +197,25 @@ def _posterize(images: Tensor, bits: Tensor) -> Tensor:
 
 
 def _solarize(images: Tensor, threshold: Tensor) -> Tensor:
-    """Invert what is at or above the threshold (B,)."""
+    """Invert all values at or above the threshold (B,)."""
     return torch.where(images >= threshold.view(-1, 1, 1, 1), 255 - images, images)
 
 
 def _autocontrast(images: Tensor) -> Tensor:
-    """Stretch each channel to 0..255; a channel of one value stays."""
+    """Stretch each channel to 0..255; a constant channel is unchanged."""
     low, high = images.amin((2, 3), keepdim=True), images.amax((2, 3), keepdim=True)
     stretched = 255 * (images - low) / (high - low).clamp_min(1)
     return torch.where(high > low, stretched, images)
 
 
 def _equalize(images: Tensor) -> Tensor:
-    """Spread each channel's histogram evenly, as Pillow does; a channel of one value stays."""
+    """Equalise each channel's histogram as Pillow does; a constant channel is unchanged."""
     B, _, S, _ = images.shape
     values = images.round().long().clamp(0, 255).flatten(2)  # (B, 3, S*S)
     counts = torch.zeros(B, 3, 256, device=images.device)
     counts.scatter_add_(2, values, torch.ones_like(values, dtype=counts.dtype))
     top = values.amax(2, keepdim=True)  # (B, 3, 1)
-    step = ((S * S - counts.gather(2, top)) / 255).floor()  # (B, 3, 1): the last bin is left out
+    step = ((S * S - counts.gather(2, top)) / 255).floor()  # (B, 3, 1), without the last bin
     table = ((counts.cumsum(2) - counts + (step / 2).floor()) / step.clamp_min(1)).floor()
     spread = table.clamp(0, 255).gather(2, values).view_as(images)
     return torch.where(step.view(B, 3, 1, 1) > 0, spread, images)

@@ -1,4 +1,4 @@
-"""Colours of maps and of text, curves, and figures -> inline SVG."""
+"""Colours of figures, curves, and the conversion of figures to inline SVG."""
 
 import io
 import itertools
@@ -10,20 +10,20 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text: small, and in the page's font
-INK = "#010203"  # stands for the page's own text colour, see `svg`
-SEQUENTIAL = "inferno"  # perceptually uniform, and its order survives without colour
-DIVERGING = "PuOr_r"  # purple is less or against, orange more or for: the colour-blind see both
+matplotlib.rcParams["svg.fonttype"] = "none"  # as text: smaller, and in the page's font
+INK = "#010203"  # placeholder that `svg` replaces by the text colour of the page
+SEQUENTIAL = "inferno"  # perceptually uniform, and readable without colour
+DIVERGING = "PuOr_r"  # purple is negative, orange positive; safe for colour-blind readers
 
 
 def colour_table(name: str) -> np.ndarray:
-    """The colours of matplotlib's map `name` from its lower end to its upper, (256, 3) uint8."""
+    """Return the colours of matplotlib's colour map `name`, lowest first, (256, 3) uint8."""
     return (255 * colormaps[name](np.arange(256))[:, :3]).round().astype(np.uint8)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of a plot: `x` and `y` of equal length; `marker` is matplotlib's sign of points."""
+    """One line of a plot: `x` and `y` have equal length, `marker` is a matplotlib marker."""
 
     x: Sequence[float]
     y: Sequence[float]
@@ -36,9 +36,10 @@ _numbers = itertools.count()
 
 
 def svg(figure: Figure) -> str:
-    """The figure as inline SVG as wide as its place, in the text colour of the page around it.
+    """Convert a figure to inline SVG that fills its container, in the text colour of the page.
 
-    Hidden from screen readers, which would spell its ticks: who places it says what it shows.
+    The SVG is hidden from screen readers, which would otherwise read all tick labels. The element
+    around it must have a label.
     """
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
@@ -46,7 +47,7 @@ def svg(figure: Figure) -> str:
     text = text[text.index("<svg") :].replace(INK, "currentColor")
     head, rest = text.split(">", 1)
     head = " ".join(part for part in head.split() if not part.startswith(("width=", "height=")))
-    # Ids are of the whole page: each figure gets a prefix of its own.
+    # Ids must be unique in the page, so each figure has its own prefix.
     prefix = f"f{next(_numbers)}-"
     for name in ('id="', 'href="#', "url(#"):
         rest = rest.replace(name, name + prefix)

@@ -1,8 +1,8 @@
-"""Charts: ranking curves, reliability, confidence, gains, truth meter, attention distance.
+"""Charts: ranking curves, reliability, confidence, gains, faithfulness test, attention distance.
 
-Each takes arrays and returns a new figure for `figures.svg`, in the page's own text colour. Shares
-go in as 0 to 1 and are drawn as percent. Hues differ for the colour-blind, and never carry alone:
-lines differ in dashes or markers as well.
+Each function takes arrays and returns a new figure for `figures.svg`. Fractions from 0 to 1 are
+drawn in percent. Colour-blind readers can distinguish the colours, and lines also differ in dashes
+or markers.
 """
 
 import textwrap
@@ -19,16 +19,17 @@ from vitdemo.metrics.calibration import Reliability
 from vitdemo.metrics.recipe_ablation import Ablation
 
 RIGHT, WRONG, UNSURE = BLUE, ORANGE, GREY
-BETTER, WORSE = ORANGE, PURPLE  # the signs of all maps: for and against
-LETTERS = 62  # of a line across a plot of 5 inches
+BETTER, WORSE = ORANGE, PURPLE  # same colours as positive and negative values in maps
+LETTERS = 62  # characters per line in a plot of 5 inches
 
 
 def square_plot(
     curves: Sequence[Curve], x_label: str, y_label: str, *, steps: bool = False, diagonal: bool
 ) -> Figure:
-    """Curves of shares over shares, both 0 to 100 %.
+    """Plot curves with both axes from 0% to 100%.
 
-    `steps` keeps each y until the next x, as precision-recall wants; `diagonal` draws chance.
+    `steps` draws a step function, as precision-recall curves need. `diagonal` draws the line of a
+    random classifier.
     """
     figure, axes = _percent_plot(x_label, y_label)
     if diagonal:
@@ -42,11 +43,11 @@ def square_plot(
 def reliability_plot(
     found: Reliability, band: np.ndarray, scaled: Reliability | None = None
 ) -> Figure:
-    """Accuracy over confidence of each bin that holds answers, a larger dot for more of them.
+    """Plot accuracy over confidence of each non-empty bin; larger dots have more predictions.
 
-    `band` (2, B) is what chance allows a calibrated model, `scaled` is after a temperature.
+    `band` (2, B) is the 95% range of a calibrated model, `scaled` is after temperature scaling.
     """
-    figure, axes = _percent_plot("confidence, %", "right answers, %")
+    figure, axes = _percent_plot("confidence, %", "accuracy, %")
     _diagonal(axes)
     filled = found.count > 0
     x, low, high = (100 * values[filled] for values in (found.confidence, *band))
@@ -68,9 +69,9 @@ def _reliability_line(
 
 
 def confidence_plot(edges: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> Figure:
-    """Shares of all right and of all wrong answers by bin: counts (B,), edges (B+1,)."""
-    figure, axes = plot("confidence, %", "share of these answers, %")
-    half = (edges[1:] - edges[:-1]) * 45  # of a bin, in percent, with a gap
+    """Plot histograms of correct and of incorrect predictions: counts (B,), edges (B+1,)."""
+    figure, axes = plot("confidence, %", "proportion of predictions, %")
+    half = (edges[1:] - edges[:-1]) * 45  # width of a bar in percent, slightly below half a bin
     for number, (counts, colour, hatch) in enumerate([(right, RIGHT, None), (wrong, WRONG, "///")]):
         share = 100 * counts / max(counts.sum(), 1)
         left = 100 * edges[:-1] + number * half
@@ -94,7 +95,7 @@ def _percent_plot(x_label: str, y_label: str) -> tuple[Figure, Axes]:
 def truth_plot(
     curves: Sequence[Curve], band: Sequence[np.ndarray], x_label: str, y_label: str
 ) -> Figure:
-    """Curves over the share of patches, over the `band` (x, mean, low, high) of random orders."""
+    """Plot faithfulness curves and the `band` (x, mean, low, high) of random orders."""
     figure, axes = plot(x_label, y_label, (5, 3.4))
     x, mean, low, high = band
     axes.fill_between(x, low, high, color=INK, alpha=0.15, linewidth=0, gid="random-band")
@@ -107,30 +108,31 @@ def truth_plot(
 
 
 def distance_plot(heads: np.ndarray, even: float, top: float) -> Figure:
-    """How far the heads (L, H) of one model look, as shares of the picture's side, by layer.
+    """Plot the attention distances (L, H) of one model by layer, as fractions of the image side.
 
-    A dot a head, a line through the layers' means, a dashed line at `even`; up to `top`.
+    There is one dot per head, a line through the means of the layers and a dashed line at `even`,
+    the distance of uniform attention. `top` is the upper limit of the axis.
     """
-    figure, axes = plot("layer", "distance, share of the side", (4.6, 3))
+    figure, axes = plot("layer", "distance, % of the image side", (4.6, 3))
     layers = np.arange(1, len(heads) + 1)
     axes.scatter(np.repeat(layers, heads.shape[1]), heads.ravel(), s=18, color=ORANGE, gid="heads")
     axes.plot(layers, heads.mean(axis=1), color=BLUE, linewidth=WIDTH, gid="mean")
     axes.axhline(even, color=INK, linestyle=DASHES, linewidth=1, gid="even")
     axes.set(ylim=(0, top), xlim=(0.5, len(heads) + 0.5))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     return figure
 
 
 def gain_plot(found: Ablation) -> Figure:
-    """Plot the gain of each ingredient of `found`, with its interval over test images.
+    """Plot the accuracy gain of each change to the recipe with its confidence interval.
 
-    The marker repeats the colour: a filled dot is significantly above 0, a square significantly
-    below, an empty dot neither. Small diamonds are gains with other seeds. A grey band is
-    `Ablation.seed_threshold` to both sides of 0, where the base has other seeds.
+    Marker and colour have the same meaning: a filled dot is significantly above 0, a square
+    significantly below 0, an empty dot is not significant. Small diamonds are gains with other
+    seeds. A grey band is `Ablation.seed_threshold` to both sides of 0.
     """
     texts = [textwrap.fill(gain.words, LETTERS) for gain in found.near]
-    heights = [1.6 + text.count("\n") for text in texts]  # in lines, the interval's own included
+    heights = [1.6 + text.count("\n") for text in texts]  # in lines, including the interval
     places = np.cumsum(heights) - 0.3
     size = (5, 0.7 + 0.24 * sum(heights))
     figure, axes = plot("gain in test accuracy, percentage points", "", size)
@@ -156,7 +158,7 @@ def gain_plot(found: Ablation) -> Figure:
         for each in found.again(gain):
             axes.plot(100 * each, place, color=INK, marker="D", markersize=3, gid=f"again-{number}")
         label = axes.text(0.01, place - 0.4, text, transform=across, color=INK, va="bottom")
-        label.set_parse_math(False)  # names of people's own
+        label.set_parse_math(False)  # names of runs may contain dollar signs
         label.set_in_layout(False)
     axes.set_yticks([])
     axes.set_ylim(sum(heights) + 0.2, -0.1)

@@ -1,4 +1,4 @@
-"""Curves of a training as a matplotlib figure, and how runs are told apart everywhere."""
+"""Training curves as a matplotlib figure, and the line styles of runs in all figures."""
 
 import itertools
 from collections.abc import Sequence
@@ -10,21 +10,20 @@ from matplotlib.ticker import MaxNLocator
 from vitdemo.figures import INK, Curve
 from vitdemo.figures.style import draw, plot
 
-# Each at 2.9 : 1 or more on white and on the dark theme, and apart for the colour-blind too.
+# Contrast of at least 2.9:1 on white and on the dark theme, and safe for colour-blind readers.
 HUES = ("#0a78c2", "#c45f10", "#17876a", "#a2559a", "#96740a", "#64748b")
 LIGHTER = ("#4f95d8", "#dd8034", "#2fa382", "#c27db8", "#b08d24", "#8a98ac")
-COLOURS = tuple(zip(HUES, LIGHTER, strict=True))  # of a run: for validation and for training
-MANY = len(COLOURS)  # of more runs, curves of training would hide those of validation
-# Markers, and what stands for them in words; the first is drawn so small that it is part of the
-# line. Each serves as many runs as there are colours.
+COLOURS = tuple(zip(HUES, LIGHTER, strict=True))  # per run: for validation and for training
+MANY = len(COLOURS)  # with more runs, training curves would hide the validation curves
+# Markers and their symbols in text. The first marker is too small to see, so it has no symbol.
+# Each marker is used for as many runs as there are colours.
 MARKERS = {"o": "", "s": "■", "^": "▲", "D": "◆"}
-MARKED = 10  # points of a curve, at most, that carry a larger marker
+MARKED = 10  # maximum number of large markers on a curve
 
 
 @dataclass(frozen=True)
 class LineStyle:
-    """How the curves of a run are told from others: its colour for validation, a lighter one for
-    training, and its marker."""
+    """Line style of a run: a colour for validation, a lighter one for training, and a marker."""
 
     colour: str
     lighter: str
@@ -35,17 +34,17 @@ class LineStyle:
         return MARKERS[self.marker]
 
     def curve(self, x: Sequence[float], y: Sequence[float], *, training: bool) -> Curve:
-        """What is measured on training pictures is dashed and lighter."""
+        """Return a curve in this style; training curves are dashed and lighter."""
         colour = self.lighter if training else self.colour
         return Curve(x, y, colour, dashed=training, marker=self.marker)
 
 
 def line_styles(shown: Sequence[str], order: Sequence[str]) -> dict[str, LineStyle]:
-    """Name -> its style for each of the names `shown`, which are among `order`.
+    """Return the style of each name in `shown`, which are among `order`.
 
-    A name keeps the colour of its place in the `order`, whatever else is shown, unless one before
-    it has that colour; then it takes one that is free. Once no colour is, they begin anew with the
-    next marker.
+    A name has the colour of its position in `order`, whichever other names are shown. If an
+    earlier name uses this colour already, it gets a free colour. If no colour is free, the colours
+    repeat with the next marker.
     """
     every = [LineStyle(*pair, marker) for marker in MARKERS for pair in COLOURS]
     found: dict[str, LineStyle] = {}
@@ -60,7 +59,7 @@ def line_styles(shown: Sequence[str], order: Sequence[str]) -> dict[str, LineSty
 
 
 def curve_plot(curves: Sequence[Curve], y_label: str, *, zero: bool = False) -> Figure:
-    """Curves over epochs; a curve of a single point is a dot. `zero` draws the line of y = 0."""
+    """Plot curves over epochs; `zero` draws the line y = 0. A single point becomes a dot."""
     figure, axes = plot("epoch", y_label, (6, 3))
     for number, curve in enumerate(curves):
         draw(axes, curve, f"curve-{number}", **_points(curve))
@@ -71,7 +70,7 @@ def curve_plot(curves: Sequence[Curve], y_label: str, *, zero: bool = False) -> 
 
 
 def _points(curve: Curve) -> dict:
-    """matplotlib's options for the points of a curve: small dots, or a larger marker on a few."""
+    """Return matplotlib's marker options: small dots, or a larger marker on a few points."""
     if not MARKERS.get(curve.marker):
         return {"marker": curve.marker, "markersize": 3 if len(curve.x) < 60 else 0}
     every = max(1, -(-len(curve.x) // MARKED))

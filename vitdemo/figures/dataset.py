@@ -1,7 +1,4 @@
-"""Pictures of a data set: colour histograms and cut patches.
-
-Letters: S side of a picture, N pictures, rows and columns of a patch grid.
-"""
+"""Figures of a dataset: colour histograms and separated patches."""
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -9,7 +6,7 @@ from matplotlib.figure import Figure
 from vitdemo.figures import INK
 from vitdemo.figures.style import plot
 
-# Red, green and blue that the colour-blind tell apart (Okabe & Ito 2008), and by their dashes too.
+# Red, green and blue for colour-blind readers (Okabe & Ito 2008), who can also use the dashes.
 CHANNELS = (
     ("red", "#d55e00", "solid"),
     ("green", "#009e73", (0, (5, 2))),
@@ -18,8 +15,8 @@ CHANNELS = (
 
 
 def channel_plot(histograms: np.ndarray) -> Figure:
-    """(3, 256) counts of red, green and blue -> their share of all pixels at each level."""
-    figure, axes = plot("level, from black to full", "% of the pixels", (6, 3))
+    """Plot the histograms (3, 256) of red, green and blue in percent of all pixels."""
+    figure, axes = plot("intensity, 0 to 255", "% of the pixels", (6, 3))
     for counts, (name, colour, dashes) in zip(histograms, CHANNELS, strict=True):
         share = 100 * counts / max(counts.sum(), 1)
         axes.plot(range(256), share, color=colour, linestyle=dashes, linewidth=1.6, label=name)
@@ -29,7 +26,7 @@ def channel_plot(histograms: np.ndarray) -> Figure:
 
 
 def spread(patches: np.ndarray, side: int) -> np.ndarray:
-    """(rows, columns, height, width, 3) uint8 -> about (side, side, 3): the patches, set apart."""
+    """Arrange patches (rows, columns, height, width, 3) with gaps: about (side, side, 3) uint8."""
     rows, columns, height, width, _ = patches.shape
     scale = max(1, round(side / (rows * height * 1.25)))
     gap = max(1, height * scale // 4)

@@ -1,6 +1,6 @@
-"""Attention on paper: what the page draws on a canvas, as figures to print.
+"""Attention maps as figures for printing; the page draws the same maps on a canvas.
 
-Letters: S side of a picture, H heads, rows and columns of a patch grid.
+Letters: S side of an image, H heads, rows and columns of a patch grid.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ LINE = "#ffffff"
 
 
 def over(axes: Axes, seen: np.ndarray, values: np.ndarray | None, title: str) -> None:
-    """The picture `seen` (S, S, 3) under a map (rows, columns) from 0 to its maximum, or bare."""
+    """Draw the image `seen` (S, S, 3) and, over it, a map (rows, columns) scaled to its maximum."""
     side = len(seen)
     axes.imshow(seen, interpolation="nearest")
     if values is not None:
@@ -28,7 +28,7 @@ def over(axes: Axes, seen: np.ndarray, values: np.ndarray | None, title: str) ->
 
 
 def row_figure(seen: np.ndarray, maps: Sequence[tuple[str, np.ndarray | None]]) -> Figure:
-    """Maps by their titles beside each other, each over the picture `seen` (S, S, 3)."""
+    """Draw a row of maps with their titles, each over the image `seen` (S, S, 3)."""
     figure = Figure(figsize=(1.7 * len(maps), 1.95), layout="constrained")
     for axes, (title, values) in zip(
         figure.subplots(1, len(maps), squeeze=False)[0], maps, strict=True
@@ -38,7 +38,7 @@ def row_figure(seen: np.ndarray, maps: Sequence[tuple[str, np.ndarray | None]]) 
 
 
 def head_grid_figure(seen: np.ndarray, layers: Mapping[str, np.ndarray]) -> Figure:
-    """The maps (H, rows, columns) of `layers` by their titles, a column a layer."""
+    """Draw the maps (H, rows, columns) of several layers, one column per layer."""
     heads = len(next(iter(layers.values())))
     figure = Figure(figsize=(1.1 * len(layers), 1.2 * heads), layout="constrained")
     grid = figure.subplots(heads, len(layers), squeeze=False)
@@ -49,7 +49,7 @@ def head_grid_figure(seen: np.ndarray, layers: Mapping[str, np.ndarray]) -> Figu
 
 
 def cut_figure(seen: np.ndarray, rows: int, columns: int) -> Figure:
-    """The picture `seen` (S, S, 3) under the lines between its patches, which are numbered."""
+    """Draw the image `seen` (S, S, 3) with lines between its patches and their numbers."""
     figure = Figure(figsize=(3.2, 3.2), layout="constrained")
     axes = figure.subplots()
     over(axes, seen, None, f"{rows} x {columns} patches")

@@ -1,4 +1,4 @@
-"""A confusion matrix as a picture to keep: for slides and reports, on white."""
+"""Confusion matrix as an image for slides and reports, on a white background."""
 
 import io
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from vitdemo.figures import DIVERGING, SEQUENTIAL
 
-DPI = 200  # twice that of a screen
-READABLE = 25  # classes up to which each cell has its number
+DPI = 200  # twice the resolution of a screen
+READABLE = 25  # maximum number of classes for which each cell shows its number
 
 
 def matrix_figure(
@@ -23,10 +23,11 @@ def matrix_figure(
     *,
     signed: bool = False,
 ) -> Figure:
-    """Cells (C, C), row = true class, with their `texts`, and a bar that says `label`.
+    """Draw a matrix (C, C), row = true class, with `texts` in the cells and a colour bar `label`.
 
-    Colours span the cells off the diagonal, or errors would all look like nothing beside the right
-    answers; a cell beyond takes the last colour. `signed` values get a diverging map around 0.
+    The colour scale covers the cells off the diagonal, because the diagonal would otherwise make
+    all errors look alike. Larger values have the last colour. With `signed`, the colour map
+    diverges around 0.
     """
     values = np.asarray(values, dtype=float)
     c = len(classes)
@@ -58,11 +59,12 @@ def matrix_figure(
 
 
 def _shades(rgba: np.ndarray) -> np.ndarray:
-    """Lightness 0..1 of colours (C, C, 4), by the weights of the eye."""
+    """Return the perceived lightness, 0 to 1, of colours (C, C, 4)."""
     return rgba[..., :3] @ np.array([0.299, 0.587, 0.114])
 
 
 def png(figure: Figure) -> bytes:
+    """Encode a figure as PNG."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=DPI)
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""The one style of all plots: a figure with the page's text colour, faint grid, two spines."""
+"""Common style of all plots: text colour of the page, faint grid, two spines."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -6,15 +6,15 @@ from matplotlib.figure import Figure
 
 from vitdemo.figures import INK, Curve
 
-# Hues that differ for the colour-blind, at 2.9 : 1 or more on white and on the dark theme.
+# Safe for colour-blind readers; contrast of at least 2.9:1 on white and on the dark theme.
 BLUE, ORANGE, GREY = "#2f86c9", "#d97706", "#7a8594"
 PURPLE = "#7c4fd0"
 DASHES = (0, (4, 2))
-WIDTH = 1.8  # of a line, in points
+WIDTH = 1.8  # line width in points
 
 
 def plot(x_label: str, y_label: str, size: tuple[float, float] = (5, 4)) -> tuple[Figure, Axes]:
-    """A new figure of `size` (width, height) in inches, and its axes to draw on."""
+    """Return a new figure of `size` (width, height) in inches, and its axes."""
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots()
     axes.set_xlabel(x_label, color=INK)
@@ -29,7 +29,7 @@ def plot(x_label: str, y_label: str, size: tuple[float, float] = (5, 4)) -> tupl
 
 
 def draw(axes: Axes, curve: Curve, gid: str, scale: float = 1, **options) -> None:
-    """The curve, its values times `scale`; `options` are those of matplotlib's `plot`."""
+    """Draw a curve with its values multiplied by `scale`; `options` are matplotlib's."""
     dashes = DASHES if curve.dashed else "solid"
     style = {"color": curve.colour, "linestyle": dashes, "linewidth": WIDTH, "gid": gid}
     axes.plot(scale * np.asarray(curve.x), scale * np.asarray(curve.y), **style | options)

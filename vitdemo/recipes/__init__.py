@@ -130,7 +130,7 @@ class Recipe:
         words = self.keep.replace(",", " ").split()
         if not all(word.isdecimal() and 0 < int(word) < 10_000 for word in words):
             raise RecipeError(
-                f"keep is '{self.keep}': it must be a list of epochs from 1 on, for example 1,2,4,8."
+                f"keep is '{self.keep}': it must list epochs from 1 on, for example 1,2,4,8."
             )
         return frozenset(map(int, words))
 

@@ -488,7 +488,7 @@ RECIPES: dict[str, dict] = {
         "base": "finetune-deit-tiny-128",
         "summary": "a fine-tuned DeiT-Tiny, trained further on a few images of custom classes",
         "model": timm("deit_tiny_patch16_224", 224),
-        "note": "'Fine-tune the whole model' in the tab 'Custom classes' uses this recipe and starts "
+        "note": "'Fine-tune the whole model' in the tab 'Custom classes' starts this recipe "
         "from a run's weights. With three of scikit-learn's digits, 20 images each, all 15 test "
         "images were classified correctly. 45 seconds on two shared cores of an AMD EPYC (Genoa), "
         "2026-11-23.",
