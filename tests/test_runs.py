@@ -87,7 +87,7 @@ def test_probabilities_are_kept_to_sixteen_bits_and_what_is_none_stays_none(tmp_
 def test_validation_of_other_classes_is_refused(run_copy):
     held = {"validation_probabilities": np.full((2, 3), 1 / 3), "validation_labels": np.zeros(2)}
     runs.write_evaluation(run_copy, replace(runs.read_evaluation(run_copy), **held))
-    with pytest.raises(RunError, match=r"\(2, 3\), not of 4 classes"):
+    with pytest.raises(RunError, match=r"\(2, 3\), but the run has 4 classes"):
         _ = runs.read_run(run_copy).evaluation
 
 
@@ -183,7 +183,7 @@ def test_a_spoilt_byte_in_the_evaluation_is_found(run_copy):
 @pytest.mark.parametrize("text", ["[]", "{}", '{"recipe": {}}', "7"])
 def test_a_config_that_lacks_something_says_what(tmp_path, text):
     (tmp_path / runs.CONFIG).write_text(text)
-    with pytest.raises(RunError, match=r"lacks '(recipe|model)'"):
+    with pytest.raises(RunError, match=r"no field '(recipe|model)'"):
         runs.read_run(tmp_path)
 
 
@@ -343,7 +343,7 @@ BROKEN = [{"model": {"family": "vit", **wrong}} for wrong in MODELS]
 @pytest.mark.parametrize("broken", [*BROKEN, {"data": 3}, {"data": []}])
 def test_settings_of_another_kind_are_refused_where_they_are_read(run_copy, broken):
     runs.write_config(run_copy, runs.read_config(run_copy) | broken)
-    with pytest.raises(RunError, match="is not a run's"):
+    with pytest.raises(RunError, match="is not the file of a run"):
         runs.read_run(run_copy)
 
 

@@ -125,7 +125,7 @@ def test_a_model_without_labels_has_maps_but_no_answer(labelless):
 @pytest.mark.parametrize("ask", [logit_lens, residual_stream, head_effects, maps])
 def test_what_needs_a_class_says_that_there_is_none(labelless, ask):
     run, workbench = labelless
-    with pytest.raises(RunError, match="trained without labels: it has no classes"):
+    with pytest.raises(RunError, match="trained without labels and has no classes"):
         ask(workbench, run, picture())
 
 

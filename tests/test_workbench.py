@@ -165,7 +165,7 @@ def test_an_evaluation_of_other_classes_is_refused(tmp_path):
     run = make_run(tmp_path / "vit")
     found = run.evaluation
     runs.write_evaluation(run.path, replace(found, probabilities=found.probabilities[:, :4]))
-    with pytest.raises(RunError, match="not of 10 classes"):
+    with pytest.raises(RunError, match="the run has 10 classes"):
         _ = runs.read_run(run.path).evaluation
 
 

@@ -1,10 +1,10 @@
-"""The run folder: the one contract between training and the page.
+"""Run folder: the interface between training and the page.
 
-`config.json`, `history.jsonl`, `model.safetensors`, `evaluation.npz`, `checkpoint.pt`,
-`steps.jsonl` (see `steps`), and `epochs/NNNN.safetensors` for the epochs whose weights a recipe
-keeps. Writes are atomic (beside, then renamed), so a run that is killed at any moment can be read
-and resumed. What a training puts into these files stands in `writer`, how it goes on in `resume`,
-what it takes from other runs in `origin`, and how it is tested in `evaluate`.
+A run folder contains `config.json`, `history.jsonl`, `model.safetensors`, `evaluation.npz`,
+`checkpoint.pt` and `steps.jsonl` (see `steps`). The weights of single epochs, if the recipe saves
+some, are in `epochs/NNNN.safetensors`. Writes are atomic: a temporary file is renamed. A run can
+therefore be read and resumed after it is killed at any moment. `writer` writes the files during
+training, `resume` continues a run, `origin` reads the runs it starts from, `evaluate` tests it.
 """
 
 import io
@@ -33,9 +33,9 @@ from vitdemo.training.pretraining import ACCURACIES, MASKED
 
 CONFIG, HISTORY, WEIGHTS = "config.json", "history.jsonl", "model.safetensors"
 EVALUATION, CHECKPOINT, EPOCHS = "evaluation.npz", "checkpoint.pt", "epochs"
-OWN_CLASSES = "own-classes"  # recipe of those that a person's own pictures are trained with
-JOB = "job.json"  # of a training that the page started: it lies there before the run does
-FAITHFULNESS = "faithfulness.json"  # what was measured of the maps, see faithfulness.measured
+OWN_CLASSES = "own-classes"  # recipe for custom classes
+JOB = "job.json"  # state of a run that the page started; it exists before the other files
+FAITHFULNESS = "faithfulness.json"  # results of the faithfulness test, see faithfulness.measured
 RECORD_FIELDS = (
     "epoch",
     "stage",
@@ -47,17 +47,18 @@ RECORD_FIELDS = (
     "epoch_seconds",
     "images_per_second",
 )
-SIGNIFICANT_BITS = 16  # of a stored probability; what float32 adds is noise, a fifth of a file
-MOST_ORIGINS = 8  # trainings that a run is followed back through
-TRAINING_OPTIONS = ("drop_rate", "drop_path_rate", "init")  # of a model: no answer asks for them
+SIGNIFICANT_BITS = 16  # of a stored probability; more bits are noise and make files 20% larger
+MOST_ORIGINS = 8  # maximum number of earlier runs that a run is traced back to
+TRAINING_OPTIONS = ("drop_rate", "drop_path_rate", "init")  # do not affect predictions
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The test set, in its order: `probabilities` (N, C) float32, `labels` (N,) int64.
+    """Predictions for the test set: `probabilities` (N, C) float32, `labels` (N,) int64.
 
-    The M validation pictures, in the order of the split, are what a reader may choose on (a
-    temperature, a threshold): the test set chooses nothing. None in older runs.
+    The predictions for the M validation images, in the order of the split, are for choosing a
+    temperature or a threshold, because the test set must not be used for choices. They are None in
+    older runs.
     """
 
     probabilities: np.ndarray
@@ -70,10 +71,10 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder as it was when read.
+    """Content of a run folder at the time of reading.
 
-    `name` is unique on a page, `history` has one dict an epoch (see `RECORD_FIELDS`), `stamp`
-    differs as soon as a file of the folder does.
+    `name` is unique on a page. `history` has one dict per epoch (see `RECORD_FIELDS`). `stamp`
+    changes when a file of the folder changes.
     """
 
     path: Path
@@ -95,43 +96,45 @@ class Run:
 
     @property
     def device(self) -> str | None:
-        """What it was trained on, as "NVIDIA H200"; "2 × NVIDIA H200" where processes shared;
-        "NVIDIA H200, then AMD EPYC" where it went on on another one, or the training that it
-        started from had another one."""
+        """Hardware of the run and of the runs that it started from.
+
+        Examples: "NVIDIA H200", "2 × NVIDIA H200" for two processes, "NVIDIA H200, then AMD EPYC"
+        if the run was resumed or started from a run on other hardware.
+        """
         trainings = [self.config, *self._before][::-1]
         legs = [leg for training in trainings for leg in (training, *resumed(training))]
         return ", then ".join(dict.fromkeys(filter(None, map(_device, legs)))) or None
 
     @property
     def data_name(self) -> str | None:
-        """The data set that it was trained and tested on, as "cifar10"; None: its file is older."""
+        """Dataset of the run, for example "cifar10"; None in old runs."""
         return self.config.get("data", {}).get("name")
 
     @property
     def is_own(self) -> bool:
-        """Whether it was taught a person's own classes: its figures are of few pictures."""
+        """Whether the run was trained on custom classes, usually with few images."""
         return "own_classes" in self.config or self.config["recipe"].get("name") == OWN_CLASSES
 
     @property
     def is_masked(self) -> bool:
-        """Whether it was trained without labels, as a masked autoencoder."""
+        """Whether the run is self-supervised pretraining (masked autoencoder)."""
         return bool(self.config["recipe"].get("mask_ratio"))
 
     @property
     def origin(self) -> dict:
-        """What `config.json` says of the training that this one started from; {}: of none."""
+        """Entry in `config.json` about the run that this one started from; {} if there is none."""
         origin = self.config.get("started_from")
         return origin if isinstance(origin, dict) else {}
 
     @property
     def epochs_before(self) -> list[int]:
-        """Of the training that this one started from, then of that which came before it, ..."""
+        """Epoch counts of the runs that this one started from, the latest first."""
         epochs = (origin.get("epochs") for origin in self._before)
         return list(takewhile(lambda count: isinstance(count, int), epochs))
 
     @property
     def _before(self) -> Iterator[dict]:
-        """What `config.json` says of each training before this one, the latest first."""
+        """Yield the entries in `config.json` about all earlier runs, the latest first."""
         origin = self.origin
         while isinstance(origin, dict) and origin:
             yield origin
@@ -139,16 +142,15 @@ class Run:
 
     @property
     def seconds_before(self) -> float:
-        """Of the training that this one started from."""
+        """Training time in seconds of the run that this one started from."""
         seconds = self.origin.get("seconds")
         return float(seconds) if isinstance(seconds, (int, float)) else 0.0
 
     @property
     def record_of_weights(self) -> dict | None:
-        """The record of the epoch whose weights it has; None before one has ended.
+        """Record of the epoch whose weights are saved; None before the first epoch has ended.
 
-        It is the last one, and the one with the lowest validation loss where the recipe may stop
-        early.
+        With early stopping, it is the epoch with the lowest validation loss, otherwise the last.
         """
         patience = self.config["recipe"].get("patience")
         if self.history and isinstance(patience, int) and patience:
@@ -157,27 +159,29 @@ class Run:
 
     @property
     def elapsed(self) -> list[float]:
-        """Seconds of training at the end of each epoch, validation included, and of the training
-        that this one started from."""
+        """Training time in seconds up to the end of each epoch.
+
+        It includes validation and the time of the run that this one started from.
+        """
         epochs = (record["epoch_seconds"] for record in self.history)
         return list(accumulate(epochs, initial=self.seconds_before))[1:]
 
     @property
     def train_seconds(self) -> float:
-        """`elapsed` up to now."""
+        """Total training time in seconds, see `elapsed`."""
         return self.elapsed[-1] if self.history else self.seconds_before
 
     def check_classes(self) -> None:
-        """Raises `RunError` for a model without classes, of which no class can be asked."""
+        """Raise `RunError` if the model was trained without labels and thus has no classes."""
         if not self.classes:
             raise RunError(
-                f"'{self.name}' was trained without labels: it has no classes to ask about. See "
-                "what it attends to, in 'Attention', and its heads, in 'Inside'."
+                f"'{self.name}' was trained without labels and has no classes. Choose another "
+                "model, or open 'Attention' or 'Inside the model' for this one."
             )
 
     @cached_property
     def evaluation(self) -> Evaluation:
-        """Raises `RunError` where it is missing, damaged or of other classes."""
+        """Predictions of the run; raises `RunError` if they are missing, damaged or do not fit."""
         found = read_evaluation(self.path)
         for probabilities in (found.probabilities, found.validation_probabilities):
             if probabilities is None:
@@ -185,20 +189,21 @@ class Run:
             if probabilities.ndim != 2 or probabilities.shape[1] != len(self.classes):
                 raise RunError(
                     f"'{self.path / EVALUATION}' has probabilities of shape "
-                    f"{probabilities.shape}, not of {len(self.classes)} classes."
+                    f"{probabilities.shape}, but the run has {len(self.classes)} classes. Evaluate "
+                    "the run again."
                 )
         return found
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Let `write` fill a file beside `path`, then put it in its place in one step."""
+    """Write a temporary file with `write`, then rename it to `path`."""
     handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(beside, 0o644)  # mkstemp's 0600 would hide a run from the page's user
+        os.chmod(beside, 0o644)  # with mkstemp's 0600, the user of the page could not read it
         os.replace(beside, path)
     except BaseException:
         Path(beside).unlink(missing_ok=True)
@@ -212,7 +217,7 @@ def write_config(folder: Path, config: dict) -> None:
 
 
 def append_record(folder: Path, record: dict) -> None:
-    """Add one epoch's line, on disk before this returns."""
+    """Append the record of an epoch to `history.jsonl` and flush it to disk."""
     with open(folder / HISTORY, "a", encoding="utf-8") as file:
         file.write(json.dumps(record) + "\n")
         file.flush()
@@ -225,19 +230,19 @@ def rewrite_history(folder: Path, records: list[dict] | tuple[dict, ...]) -> Non
 
 
 def write_checkpoint(folder: Path, state: dict) -> None:
-    # Through memory: on a full disk torch.save hides the OSError in a RuntimeError of its own.
+    # In memory first, because on a full disk torch.save turns the OSError into a RuntimeError.
     buffer = io.BytesIO()
     torch.save(state, buffer)
     write_atomically(folder / CHECKPOINT, lambda file: file.write(buffer.getbuffer()))
 
 
 def weights_path(folder: Path, epoch: int | None = None) -> Path:
-    """Where the weights to use lie, or those of one epoch."""
+    """Return the path of the final weights, or of the weights after `epoch`."""
     return folder / WEIGHTS if epoch is None else folder / EPOCHS / f"{epoch:04}.safetensors"
 
 
 def write_weights(folder: Path, weights: dict[str, Tensor], epoch: int | None = None) -> None:
-    """Float tensors go to float16; integers (BatchNorm's counters) stay as they are."""
+    """Save weights as float16; integer tensors (BatchNorm counters) keep their type."""
     path = weights_path(folder, epoch)
     path.parent.mkdir(exist_ok=True)
     half = {
@@ -248,7 +253,7 @@ def write_weights(folder: Path, weights: dict[str, Tensor], epoch: int | None = 
 
 
 def write_evaluation(folder: Path, evaluation: Evaluation) -> None:
-    """Probabilities are rounded to `SIGNIFICANT_BITS`, a relative error of at most 2^-16."""
+    """Save predictions; probabilities are rounded to a relative error of at most 2^-16."""
     arrays = {
         "probabilities": _rounded(evaluation.probabilities),
         "labels": evaluation.labels.astype(np.int64),
@@ -270,22 +275,24 @@ def _rounded(values: np.ndarray) -> np.ndarray:
 
 
 def read_config(folder: Path) -> dict:
-    """Raises `RunError` naming the folder and what is wrong with it."""
+    """Read `config.json`; raises `RunError` that names the folder and the problem."""
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise RunError(f"'{folder}' is not a run: it has no {CONFIG}.") from error
+        raise RunError(f"'{folder}' is not a run folder: it has no {CONFIG}.") from error
     except (OSError, ValueError) as error:
         raise RunError(f"'{folder / CONFIG}' cannot be read: {error}.") from error
     wanted = ("recipe", "model", "classes", "normalisation")
     missing = [key for key in wanted if not isinstance(config, dict) or key not in config]
     if missing:
-        raise RunError(f"'{folder / CONFIG}' lacks '{missing[0]}': the run cannot be used.")
+        raise RunError(
+            f"'{folder / CONFIG}' has no field '{missing[0]}': the run cannot be loaded."
+        )
     return config
 
 
 def read_history(folder: Path) -> tuple[dict, ...]:
-    """All whole lines; what a killed writer left torn is skipped. No file: no epoch yet."""
+    """Read the records of all epochs; an incomplete line of a killed process is skipped."""
     try:
         lines = (folder / HISTORY).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
@@ -307,10 +314,10 @@ def _parse_record(line: str) -> dict | None:
 
 
 def read_evaluation(folder: Path) -> Evaluation:
-    """Raises `RunError` where the file is missing or damaged."""
+    """Read `evaluation.npz`; raises `RunError` if it is missing or damaged."""
     path = folder / EVALUATION
     try:
-        # Opened here, because np.load leaves a damaged zip file open.
+        # The file is opened here because np.load does not close a damaged zip file.
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
             names = ("validation_probabilities", "validation_labels")
             held = [file[name] for name in names] if names[0] in file.files else (None, None)
@@ -323,56 +330,61 @@ def read_evaluation(folder: Path) -> Evaluation:
             )
     except FileNotFoundError as error:
         raise RunError(f"'{folder}' has no {EVALUATION}: the run is not finished.") from error
-    except Exception as error:  # those of zipfile, zlib and numpy share no base
+    except Exception as error:  # the errors of zipfile, zlib and numpy have no common base class
         raise RunError(f"'{path}' is damaged: run `python train.py evaluate {folder}`.") from error
 
 
 def read_checkpoint(folder: Path) -> dict:
-    """Raises `RunError` where there is nothing to resume from."""
+    """Read `checkpoint.pt`; raises `RunError` if it is missing or damaged."""
     path = folder / CHECKPOINT
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise RunError(
-            f"'{folder}' has no {CHECKPOINT} to resume from: start it without --resume."
+            f"'{folder}' has no {CHECKPOINT} to resume from: start the run without --resume."
         ) from error
-    except Exception as error:  # torch.load raises whatever pickle and zip do
+    except Exception as error:  # torch.load passes on the errors of pickle and zip
         raise RunError(f"'{path}' is damaged: delete '{folder}' and start again.") from error
 
 
 def read_run(folder: Path | str) -> Run:
-    """Raises `RunError` where `folder` is not a readable run, `PretrainingError` where it is one
-    without labels, which there is nothing to ask."""
+    """Read a run of supervised training.
+
+    Raises `RunError` if `folder` is not a readable run, `PretrainingError` if it is self-supervised
+    pretraining, which makes no predictions.
+    """
     run = read_training(Path(folder))
     if run.is_masked:
         raise PretrainingError(
-            f"'{folder}' was trained without labels and answers nothing: start a recipe from it, "
-            f"with --weights {run.path / WEIGHTS}."
+            f"'{folder}' was trained without labels and makes no predictions. Start a recipe from "
+            f"it with --weights {run.path / WEIGHTS}."
         )
     return run
 
 
 def resumed(config: dict) -> list[dict]:
-    """What a training was gone on with."""
+    """Return the entries in `config.json` about each --resume of a run."""
     found = config.get("resumed")
     return [leg for leg in found if isinstance(leg, dict)] if isinstance(found, list) else []
 
 
 def _device(config: dict) -> str | None:
-    """Of a training's `config.json`, or of what that says of another, or of its going on."""
+    """Return the device name from an entry about a run, an earlier run or a --resume."""
     device, count = config.get("device"), config.get("processes")
     device = device and plain_device(str(device))
     return f"{count} × {device}" if device and isinstance(count, int) and count > 1 else device
 
 
 def pretraining(run: Run) -> Run | None:
-    """The training without labels that `run` goes back to, where its folder lies beside run's."""
+    """Return the pretraining run that `run` started from, if its folder is next to run's."""
     return next((origin for origin in origins(run) if origin.is_masked), None)
 
 
 def origins(run: Run) -> Iterator[Run]:
-    """The training that `run` started from, then that which came before it, ..., as long as their
-    folders lie beside run's. Another training that has its name since is not it."""
+    """Yield the runs that `run` started from, the latest first.
+
+    Only folders next to run's are found. A newer run with the same name is not an origin.
+    """
     seen = {run.path}
     for _ in range(MOST_ORIGINS):
         origin = run.origin
@@ -380,7 +392,7 @@ def origins(run: Run) -> Iterator[Run]:
             return
         try:
             run = read_training(run.path.parent / Path(str(name)).name)
-        except (RunError, OSError, ValueError):  # it is not here, or cannot be read
+        except (RunError, OSError, ValueError):  # not found, or not readable
             return
         if run.path in seen or run.config.get("started") != origin.get("started"):
             return
@@ -389,23 +401,23 @@ def origins(run: Run) -> Iterator[Run]:
 
 
 def read_training(folder: Path) -> Run:
-    """A run, or a training without labels. Raises `RunError` where `folder` is neither."""
-    stamp = run_stamp(folder)  # first: what is written while we read is noticed the next time
+    """Read a run of supervised training or of pretraining; raises `RunError` if it is neither."""
+    stamp = run_stamp(folder)  # first, so that a change during reading is noticed the next time
     config = read_config(folder)
     try:
         norm, spec = config["normalisation"], ModelSpec(**config["model"])
         preprocessing = Preprocessing(spec.image_size, tuple(norm["mean"]), tuple(norm["std"]))
         classes = tuple(map(str, config["classes"]))
         for part in (spec.options, config["recipe"], config.get("data", {})):
-            part.keys()  # raises where it is something else
+            part.keys()  # raises AttributeError if it is not a dict
     except (KeyError, TypeError, AttributeError) as error:
-        raise RunError(f"'{folder / CONFIG}' is not a run's: {error!r}.") from error
+        raise RunError(f"'{folder / CONFIG}' is not the file of a run: {error!r}.") from error
     history = read_history(folder)
     return Run(folder, folder.name, config, classes, spec, preprocessing, history, stamp)
 
 
 def run_stamp(folder: Path) -> tuple:
-    """Times and sizes of the files that a page shows; () for those that are not there."""
+    """Return modification times and sizes of the files that the page shows; () if missing."""
     stamps = []
     for name in (CONFIG, HISTORY, WEIGHTS, EVALUATION, FAITHFULNESS):
         try:
@@ -419,10 +431,10 @@ def run_stamp(folder: Path) -> tuple:
 def find_runs(
     *roots: Path | str, read: Callable[[Path], Run] = read_run
 ) -> tuple[list[Run], list[str]]:
-    """All runs right below `roots`, by name, and one sentence for each folder that is damaged.
+    """Return all runs in the folders `roots`, by name, and an error message per damaged folder.
 
-    Trainings without labels are left out.
-    Of two runs with the same name, the later root's is shown with the root behind its name.
+    Pretraining runs are left out. If two runs have the same name, the name of the run in the later
+    root is followed by its root.
     """
     runs, problems = [], []
     for root in map(Path, roots):
@@ -437,7 +449,7 @@ def find_runs(
 
 
 def told_apart(runs: Iterable[Run]) -> list[Run]:
-    """Of runs with the same name, the later one has its parent folder behind the name."""
+    """Make names unique: append the parent folder to the name of the later of two runs."""
     found = {}
     for run in runs:
         name = run.name if run.name not in found else f"{run.name} ({run.path.parent})"
@@ -457,14 +469,14 @@ def _run_folders(root: Path, problems: list[str]) -> list[Path]:
 
 
 def _left_out(folder: Path) -> bool:
-    """Whether it is hidden, or of a training that waits for its turn or is only just starting."""
+    """Return whether a folder is hidden, or belongs to a run that has not started yet."""
     waits = (folder / JOB).exists() and not (folder / CONFIG).exists()
     return waits or folder.name.startswith(".")
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Weights that `run` kept after its epoch `own`, which is `epoch` counted through `lineage`."""
+    """Weights that `run` saved after its epoch `own`, which is `epoch` counted over `lineage`."""
 
     epoch: int
     run: Run
@@ -472,8 +484,10 @@ class Kept:
 
 
 def lineage(run: Run) -> list[tuple[int, Run]]:
-    """`run` and, before it, the trainings with labels of the same model that it goes on from, first
-    to last, where their folders lie beside it: (epochs before, training up to where one left it).
+    """Return `run` and the earlier supervised runs of the same model that it continues.
+
+    The list goes from first to last and holds (epochs before, run up to its last used epoch). Only
+    runs whose folders are next to run's are found.
     """
     line, counts = [run], run.epochs_before
     for origin, epochs in zip(origins(run), counts, strict=False):
@@ -481,20 +495,20 @@ def lineage(run: Run) -> list[tuple[int, Run]]:
             break
         history = [record for record in origin.history if record["epoch"] <= epochs]
         line.append(replace(origin, history=history))
-    counts = counts[: len(line) - 1]  # of each that came before, the latest first
+    counts = counts[: len(line) - 1]  # epochs of each earlier run, the latest first
     return [(sum(counts[i:]), training) for i, training in enumerate(line)][::-1]
 
 
 def _shape(run: Run) -> tuple:
-    """What two runs of the same model have alike: all but how it trains."""
+    """Return what is equal in runs of the same model: all options that affect predictions."""
     options = {k: v for k, v in run.spec.options.items() if k not in TRAINING_OPTIONS}
     return replace(run.spec, options=options), run.classes
 
 
 def kept_weights(run: Run) -> list[Kept]:
-    """What the trainings of its `lineage` kept on the way to `run`, first to last."""
+    """Return the weights that the runs of its `lineage` saved, first to last."""
     line = lineage(run)
-    ends = [*(before for before, _ in line[1:]), math.inf]  # where the next one went on from each
+    ends = [*(before for before, _ in line[1:]), math.inf]  # epoch at which the next run started
     return [
         Kept(before + own, training, own)
         for (before, training), end in zip(line, ends, strict=True)
@@ -504,16 +518,16 @@ def kept_weights(run: Run) -> list[Kept]:
 
 
 def kept_epochs(run: Run) -> list[int]:
-    """The epochs whose weights lie in the folder, beside those to use; most runs have none."""
+    """Return the epochs whose weights are saved in `epochs/`; most runs have none."""
     names = (path.name.removesuffix(".safetensors") for path in (run.path / EPOCHS).glob("*.*"))
     return sorted(int(name) for name in names if name.isdecimal())
 
 
 def load_model(run: Run, device: torch.device | str = "cpu", epoch: int | None = None) -> nn.Module:
-    """The run's trained model, strictly loaded, float32, in evaluation mode, on `device`.
+    """Load the run's trained model on `device`, as float32 and in evaluation mode.
 
-    With an `epoch` of `kept_epochs`, the model as it was after that one.
-    Raises `RunError` naming the run where its weights are missing or do not fit.
+    With an `epoch` of `kept_epochs`, load the weights after this epoch. Raises `RunError` that
+    names the run if its weights are missing or do not fit.
     """
     try:
         model = _load_strictly(run, weights_path(run.path, epoch))
@@ -521,20 +535,20 @@ def load_model(run: Run, device: torch.device | str = "cpu", epoch: int | None =
         if epoch is not None:
             kept = ", ".join(map(str, kept_epochs(run))) or "none"
             raise RunError(
-                f"'{run.name}' has no weights of epoch {epoch}: those that it kept are {kept}."
+                f"'{run.name}' has no weights of epoch {epoch}. Epochs with weights: {kept}."
             ) from error
         raise RunError(
-            f"'{run.name}' has no weights: it is still training, or ships without them."
+            f"'{run.name}' has no weights: it is still training, or it is included without them."
         ) from error
     except VitdemoError:
         raise
-    except Exception as error:  # safetensors has its own base; load_state_dict a bare RuntimeError
+    except Exception as error:  # safetensors and load_state_dict raise unrelated error classes
         reason = next(iter(str(error).splitlines()), type(error).__name__)[:160]
         raise RunError(f"The weights of '{run.name}' cannot be loaded: {reason}.") from error
     return model.eval().to(device)
 
 
-# Not in the caller's inference mode: its tensors could never carry a gradient afterwards.
+# Inference mode is off, because weights that are created in it can never have a gradient.
 @torch.inference_mode(False)
 def _load_strictly(run: Run, path: Path) -> nn.Module:
     model = build_model(run.spec, len(run.classes))

@@ -1,4 +1,4 @@
-"""Evaluating a run, with the weights as they ship: its test set, and its validation pictures."""
+"""Evaluation of a run on its test set and its validation set, with the saved weights."""
 
 import time
 
@@ -11,16 +11,16 @@ from vitdemo.training import predict
 
 
 def check_classes(run: runs.Run, source: data.Source) -> None:
-    """Raises `RunError` where the run was trained on other classes than those of `source`."""
+    """Raise `RunError` if the run was trained on other classes than the ones of `source`."""
     if source.classes != run.classes:
         raise RunError(
-            f"'{run.path}' was trained on other classes ({', '.join(run.classes[:4])}, ...): pass "
-            "--data the data set that it was trained on."
+            f"'{run.path}' was trained on other classes ({', '.join(run.classes[:4])}, ...): "
+            "choose its dataset with --data."
         )
 
 
 def validation_of(run: runs.Run, source: data.Source) -> data.Pictures | None:
-    """The pictures that the run held out; None where `source` has other training pictures."""
+    """Return the run's validation set, or None if `source` has a different training set."""
     pictures = source.load("train", run.spec.image_size)
     begun = run.config.get("data", {}).get("fingerprint")
     if data.fingerprint(pictures, source.classes) != begun:
@@ -33,13 +33,13 @@ def validation_of(run: runs.Run, source: data.Source) -> data.Pictures | None:
 def evaluation_of(
     run: runs.Run, test: data.Pictures, validation: data.Pictures | None, device: torch.device
 ) -> runs.Evaluation:
-    """What the run's weights (float16) answer of the `test` and the `validation` pictures."""
+    """Predict the `test` and the `validation` images with the run's saved weights (float16)."""
     model = runs.load_model(run, device)
 
     def probabilities(pictures: data.Pictures) -> np.ndarray:  # (N, C)
         return predict(model, pictures.images, run.preprocessing).softmax(1).numpy()
 
-    predict(model, test.images[:1000], run.preprocessing)  # the first pass is slower
+    predict(model, test.images[:1000], run.preprocessing)  # the first forward pass is slower
     started = time.perf_counter()
     predicted = probabilities(test)
     seconds = (time.perf_counter() - started) / len(test)

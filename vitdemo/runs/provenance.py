@@ -1,4 +1,4 @@
-"""What a run was made with: device, packages, commit."""
+"""Provenance of a run: device, package versions and commit."""
 
 import platform
 import re
@@ -16,7 +16,7 @@ def package_versions() -> dict[str, str]:
 
 
 def device_name(device: torch.device) -> str:
-    """The device in words, as "NVIDIA H200" or "Intel Xeon (2 threads)"."""
+    """Return the name of a device, for example "NVIDIA H200" or "Intel Xeon (2 threads)"."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     if device.type == "mps":
@@ -26,8 +26,10 @@ def device_name(device: torch.device) -> str:
 
 
 def plain_device(name: str) -> str:
-    """`name` as people say it: "Intel(R) Xeon(R) CPU @ 2.50GHz (1 threads)" is
-    "Intel Xeon (1 thread)"."""
+    """Shorten a device name.
+
+    "Intel(R) Xeon(R) CPU @ 2.50GHz (1 threads)" becomes "Intel Xeon (1 thread)".
+    """
     name = re.sub(r"\((R|TM)\)| (CPU|Processor)\b| @ [\d.]+ ?GHz", "", name)
     return name.replace("(1 threads)", "(1 thread)")
 
@@ -41,7 +43,7 @@ def cpu_name() -> str:
 
 
 def git_commit() -> str | None:
-    """The commit that trains, with "+" where tracked files differ from it; None outside a clone."""
+    """Return the current commit, with "+" if tracked files have changes; None outside a clone."""
     here = Path(__file__).parent
     try:
         git = ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=40"]

@@ -1,4 +1,4 @@
-"""Going on with a run: what may be otherwise than it was begun with, and what is written of it."""
+"""Resuming a run: which settings may change, and what is recorded in its folder."""
 
 from dataclasses import asdict, fields, replace
 from inspect import signature
@@ -15,17 +15,17 @@ from vitdemo.training import Trainer
 
 
 def recipe_to_resume(folder: Path, name: str, **given) -> Recipe:
-    """The recipe of the run in `folder`, with another number of `epochs` where one is given.
+    """Return the recipe of the run in `folder`, with `epochs` from `given` if present.
 
-    `given` are fields of the recipe, options of the model, and `image_size`. Raises `RunError`
-    where the run is of another recipe than `name`, or was begun with another value of a field but
-    `epochs`: the schedule ends where they do.
+    `given` has fields of the recipe, options of the model and `image_size`. Raises `RunError` if
+    the run has another recipe than `name`, or if a field other than `epochs` differs. The
+    learning-rate schedule follows the new number of epochs.
     """
     saved = read_recipe(folder)
     if current_name(saved.name) != get_recipe(name).name:
         raise RunError(
-            f"'{folder}' was trained with the recipe '{saved.name}', not '{name}': resume that "
-            "one, or choose another --out."
+            f"'{folder}' was trained with the recipe '{saved.name}', not '{name}': resume with "
+            "that recipe, or choose another --out."
         )
     begun = asdict(saved) | {"image_size": saved.model.image_size}
     built = {k: p.default for k, p in signature(VisionTransformer).parameters.items()}
@@ -33,55 +33,59 @@ def recipe_to_resume(folder: Path, name: str, **given) -> Recipe:
     for field, value in given.items():
         if begun[field] != value and field != "epochs":
             raise RunError(
-                f"'{folder}' was begun with {field} {begun[field]}, not {value}: leave the option "
-                "out to resume, or choose another --out."
+                f"'{folder}' was started with {field} {begun[field]}, not {value}: omit the option "
+                "to resume, or choose another --out."
             )
     return replace(saved, epochs=given.get("epochs", saved.epochs))
 
 
 def read_recipe(folder: Path) -> Recipe:
-    """Raises `RunError` where a field is strange to this version, or missing."""
+    """Read the recipe of a run; raises `RunError` if a field is unknown or missing."""
     saved = runs.read_config(folder)["recipe"]
     strange = sorted(set(saved) - {field.name for field in fields(Recipe)})
     if strange:
-        raise RunError(f"The run's recipe has a field '{strange[0]}' that this version lacks.")
+        raise RunError(
+            f"The run's recipe has a field '{strange[0]}' that this version does not know: use "
+            "the version that made the run."
+        )
     try:
         own = {"model": ModelSpec(**saved["model"]), "betas": tuple(saved["betas"])}
         return Recipe(**saved | own)
     except (KeyError, TypeError) as error:
-        raise RunError(f"The run's recipe lacks a field or has a strange one: {error}.") from error
+        raise RunError(f"The run's recipe has a missing or invalid field: {error}.") from error
 
 
 def resumable(folder: Path, fingerprint: str, recipe: Recipe) -> dict:
-    """The checkpoint of `folder`, to go on with as `recipe` has it.
+    """Return the checkpoint of `folder`, to continue with `recipe`.
 
-    Raises `RunError` where it was begun on other data, where it is to end before the epoch that it
-    has reached, or where a finished one is to go on.
+    Raises `RunError` if the run has another training set, if it has already reached the new last
+    epoch, or if it is finished and should be longer.
     """
     config = runs.read_config(folder)
     begun, begun_with = config.get("data", {}).get("fingerprint"), config["recipe"]
     if begun != fingerprint:
         raise RunError(
-            f"'{folder}' was begun on other training pictures (fingerprint {begun}, now "
-            f"{fingerprint}): pass its --data, or choose another --out."
+            f"'{folder}' was started with another training set (fingerprint {begun}, now "
+            f"{fingerprint}): choose its dataset with --data, or choose another --out."
         )
     state = runs.read_checkpoint(folder)
     total = begun_with["head_epochs"] + begun_with["epochs"]
     if recipe.total_epochs != total and not state["epoch"] < min(total, recipe.total_epochs):
         raise RunError(
             f"'{folder}' has {state['epoch']} of {total} epochs and cannot end after "
-            f"{recipe.total_epochs}: choose more where it is not finished, or another --out."
+            f"{recipe.total_epochs}. Choose more epochs if the run is not finished, or another "
+            "--out."
         )
     return state
 
 
 def continue_folder(folder: Path, trainer: Trainer, argv: list[str]) -> None:
-    """Drop what was not saved of a run that goes on, and write down with what it does."""
+    """Prepare the folder of a resumed run: drop unsaved epochs and record how it continues."""
     history = [r for r in runs.read_history(folder) if r["epoch"] <= trainer.epoch]
     runs.rewrite_history(folder, history)
     cut_steps(folder, trainer.epoch)
     if not trainer.finished:
-        for name in (runs.EVALUATION, runs.WEIGHTS):  # of the epoch at which it was ended before
+        for name in (runs.EVALUATION, runs.WEIGHTS):  # from the epoch at which the run ended before
             (folder / name).unlink(missing_ok=True)
         config = runs.read_config(folder)
         before, epochs = config["recipe"]["epochs"], trainer.recipe.epochs
@@ -91,5 +95,5 @@ def continue_folder(folder: Path, trainer: Trainer, argv: list[str]) -> None:
             {"after_epoch": trainer.epoch} | changed | made_with(trainer, argv),
         ]
         recipe = config["recipe"] | {"epochs": epochs}
-        config.pop("stopped", None)  # where it was ended before
+        config.pop("stopped", None)  # the run continues beyond this step
         runs.write_config(folder, config | {"recipe": recipe, "resumed": resumed})

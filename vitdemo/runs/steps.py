@@ -1,8 +1,9 @@
-"""`steps.jsonl` of a run folder: loss and accuracy by the second, while an epoch runs.
+"""`steps.jsonl` of a run folder: training loss and accuracy within an epoch.
 
-One line about each second: `epoch`, `step` and `steps` of it, `loss` and `accuracy` of the
-training pictures since the line before, and the `seconds` that the training has worked. At most
-`MOST` lines: of a full file every second one goes, and the lines after come half as often.
+About once per second, a line is added. It has `epoch`, `step` and `steps`, `loss` and `accuracy` of
+the training images since the previous line, and the training time in `seconds`. The file has at
+most `MOST` lines. When it is full, every second line is removed and new lines are added half as
+often.
 """
 
 import json
@@ -17,7 +18,7 @@ FIELDS = ("epoch", "step", "steps", "loss", "accuracy", "seconds")
 
 
 def read_steps(folder: Path) -> list[dict]:
-    """All whole lines; a torn one is skipped, and no file is no line."""
+    """Read all complete lines; a missing file has none."""
     try:
         lines = (folder / STEPS).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -35,7 +36,7 @@ def _parsed(line: str) -> dict | None:
 
 
 def cut_steps(folder: Path, epoch: int) -> None:
-    """Drop what came after `epoch`: the training goes on from there."""
+    """Remove all lines after `epoch`, from which the run is resumed."""
     if (folder / STEPS).exists():
         _rewrite(folder, [line for line in read_steps(folder) if line["epoch"] <= epoch])
 
@@ -46,15 +47,15 @@ def _rewrite(folder: Path, lines: list[dict]) -> None:
 
 
 class StepLog:
-    """Writes the lines of a training from what `Trainer.on_step` says."""
+    """Writer of `steps.jsonl`; `add` is called with the progress of the trainer."""
 
     def __init__(self, folder: Path, trainer: Trainer):
         self.folder, self.trainer = folder, trainer
         self.lines = read_steps(folder)
         self.before = self.lines[-1]["seconds"] if self.lines else 0.0
         self.began = trainer.clock.seconds()
-        self.every = 0.0  # seconds between two lines, once the file was full
-        self.epoch, self.step, self.sums = 0, 0, (0.0, 0.0)  # as of the last line
+        self.every = 0.0  # minimum seconds between two lines; above 0 once the file was full
+        self.epoch, self.step, self.sums = 0, 0, (0.0, 0.0)  # values at the last line
 
     def add(self, progress: Progress) -> None:
         seconds = self.before + self.trainer.clock.seconds() - self.began
@@ -63,7 +64,7 @@ class StepLog:
         too_soon = self.lines and seconds - self.lines[-1]["seconds"] < self.every
         if too_soon or progress.step == self.step:
             return
-        # What is said is the mean of the epoch so far.
+        # `progress` has means over the epoch so far, a line has means since the previous line.
         sums = (progress.step * progress.loss, progress.step * progress.accuracy)
         loss, accuracy = (
             (now - then) / (progress.step - self.step)

@@ -1,6 +1,6 @@
-"""What a training writes down: its run folder from the first moment up to the last epoch.
+"""Writing of a run folder during training, from the start to the last epoch.
 
-`vitdemo.runs` knows the files; here is what a training puts into them, and when.
+`vitdemo.runs` defines the files. This module decides what a training run writes, and when.
 """
 
 import os
@@ -19,29 +19,30 @@ from vitdemo.runs.provenance import device_name, git_commit, package_versions
 from vitdemo.runs.steps import STEPS
 from vitdemo.training import Trainer
 
-CHECKPOINT_SECONDS = 20.0  # between two checkpoints, where epochs are shorter than that
+CHECKPOINT_SECONDS = 20.0  # time between two checkpoints, if epochs are shorter
 
 
 def check_free(folder: Path, *, smoke: bool) -> None:
-    """Raises `RunError` where `folder` holds a run, unless a smoke test replaces another one."""
+    """Raise `RunError` if `folder` contains a run; a smoke test may replace another one."""
     if not (folder / runs.CONFIG).exists():
         return
     if not smoke or runs.read_config(folder).get("data", {}).get("name") != data.SYNTHETIC.name:
         raise RunError(
-            f"'{folder}' already holds a run: go on with --resume, or choose another --out."
+            f"'{folder}' already contains a run: continue it with --resume, or choose another "
+            "--out."
         )
 
 
 def prepare_folder(folder: Path, trainer: Trainer, config: dict) -> None:
-    """Make the run folder of a new training."""
+    """Create the run folder of a new training run."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (runs.WEIGHTS, runs.EVALUATION, STEPS):  # of a smoke test that this one replaces
+    for name in (runs.WEIGHTS, runs.EVALUATION, STEPS):  # left by a previous smoke test
         (folder / name).unlink(missing_ok=True)
     for path in (folder / runs.EPOCHS).glob("*"):
         path.unlink()
     runs.rewrite_history(folder, ())
     runs.write_checkpoint(folder, trainer.state_dict())
-    runs.write_config(folder, config)  # last: a folder that has it can be resumed
+    runs.write_config(folder, config)  # last, because a folder with this file can be resumed
 
 
 def describe(
@@ -52,7 +53,7 @@ def describe(
     fingerprint: str,
     argv: list[str],
 ) -> dict:
-    """All of `config.json`."""
+    """Return the content of `config.json`."""
     recipe, preprocessing = trainer.recipe, trainer.preprocessing
     return made_with(trainer, argv) | {
         "recipe": asdict(recipe),
@@ -72,13 +73,13 @@ def describe(
 
 
 def note_stop(folder: Path, trainer: Trainer) -> None:
-    """Write down that the training was ended by a person, or by the clock, and where."""
+    """Record in `config.json` that the run was stopped before its last epoch, and at which step."""
     where = {"epoch": trainer.epoch, "step": trainer.stopped, "steps": trainer.steps}
     runs.write_config(folder, runs.read_config(folder) | {"stopped": where})
 
 
 def made_with(trainer: Trainer, argv: list[str]) -> dict:
-    """Command, machine, versions and time; the part of `config.json` that each --resume adds to."""
+    """Return command, device, versions and start time, which each --resume records again."""
     return {
         "command": command_line(argv),
         "device": device_name(trainer.device),
@@ -91,18 +92,18 @@ def made_with(trainer: Trainer, argv: list[str]) -> dict:
 
 
 def command_line(argv: list[str]) -> str:
-    """What starts this program with `argv` in as many processes as now."""
+    """Return the command that starts this program with `argv` in as many processes as now."""
     count = os.environ.get("LOCAL_WORLD_SIZE", "1")
     start = ["python"] if count == "1" else ["torchrun", f"--nproc_per_node={count}"]
     return shlex.join([*start, "train.py", *argv])
 
 
 class Saver:
-    """Writes each epoch as it ends; its checkpoint at once or, where epochs are short, soon.
+    """Writer of the record and the checkpoint of each epoch.
 
-    A checkpoint of every epoch would cost a GPU more than the epoch. One that waits is held in
-    memory, and `flush` writes it. So only a killed process loses something: its last epoch or,
-    where epochs are shorter, up to CHECKPOINT_SECONDS.
+    On a GPU, writing a checkpoint can take longer than an epoch. If epochs are short, only some
+    checkpoints are written; the latest one is held in memory until `flush`. A killed process thus
+    loses at most one epoch, or `CHECKPOINT_SECONDS` of short epochs.
     """
 
     def __init__(self, folder: Path, trainer: Trainer):
@@ -123,7 +124,7 @@ class Saver:
             runs.write_config(self.folder, config)
         now = time.monotonic()
         epoch, self.ended = now - self.ended, now
-        if now - self.written + epoch < CHECKPOINT_SECONDS:  # after the next one it is early enough
+        if now - self.written + epoch < CHECKPOINT_SECONDS:  # the next one is in time
             self.waiting = detached(self.trainer.state_dict())
             return
         self.waiting = None
@@ -137,7 +138,7 @@ class Saver:
 
 
 def detached(state):
-    """A copy of nested dicts and lists whose tensors do not change with the model's."""
+    """Copy nested dicts and lists of tensors, so that they do not change with the model."""
     if isinstance(state, torch.Tensor):
         return state.detach().clone()
     if isinstance(state, dict):
