@@ -45,7 +45,7 @@ def test_sound_input_of_any_precision_is_counted(dtype):
         (PROBABILITIES.astype(str), LABELS, "must be numbers"),
         (PROBABILITIES, LABELS[:4], r"shape \(5,\), not int64 of shape \(4,\)"),
         (PROBABILITIES, LABELS.astype(float), "integers.*not float64"),
-        (np.ones((0, 3)), LABELS[:0], "nothing to evaluate: 0 pictures"),
+        (np.ones((0, 3)), LABELS[:0], "nothing to evaluate: 0 images"),
         (np.ones((5, 0)), LABELS, "0 classes"),
         (PROBABILITIES, np.array([0, 0, 1, 3, 3]), "outside 0 to 2 in 2 of 5 rows.*row 3"),
         (PROBABILITIES, np.array([0, -1, 1, 2, 2]), "outside 0 to 2 in 1 of 5 rows.*row 1"),
@@ -152,21 +152,21 @@ def test_most_confused_by_hand():
 @pytest.mark.parametrize(
     "true, predicted, count, share, sentence",
     [
-        ("cat", "dog", 146, 0.146, "146 cats were taken for dogs (14.6 % of all cats)."),
-        ("cat", "dog", 1, 0.001, "1 cat was taken for a dog (0.1 % of all cats)."),
-        ("deer", "airplane", 1, 1.0, "1 deer was taken for an airplane (100.0 % of all deer)."),
-        # Some is rounded neither to none nor to all:
-        ("cat", "dog", 3, 1 / 50_000, "3 cats were taken for dogs (less than 0.1 % of all cats)."),
-        ("cat", "dog", 3, 0.9999, "3 cats were taken for dogs (more than 99.9 % of all cats)."),
-        # Names of any folder are quoted:
+        ("cat", "dog", 146, 0.146, "146 cats were predicted as dogs (14.6% of all cats)."),
+        ("cat", "dog", 1, 0.001, "1 cat was predicted as a dog (0.1% of all cats)."),
+        ("deer", "airplane", 1, 1.0, "1 deer was predicted as an airplane (100.0% of all deer)."),
+        # Percentages are not rounded to 0% or 100%.
+        ("cat", "dog", 3, 1 / 5e4, "3 cats were predicted as dogs (less than 0.1% of all cats)."),
+        ("cat", "dog", 3, 0.9999, "3 cats were predicted as dogs (more than 99.9% of all cats)."),
+        # Names other than CIFAR-10 classes are quoted.
         (
             "n01440764", "Mouse", 1, 0.2,
-            '1 picture of "n01440764" was taken for "Mouse"'
-            ' (20.0 % of all pictures of "n01440764").',
+            '1 image of "n01440764" was predicted as "Mouse"'
+            ' (20.0% of all images of "n01440764").',
         ),
         (
             "cat", "wolf", 2, 0.2,
-            '2 pictures of "cat" were taken for "wolf" (20.0 % of all pictures of "cat").',
+            '2 images of "cat" were predicted as "wolf" (20.0% of all images of "cat").',
         ),
     ],
 )  # fmt: skip

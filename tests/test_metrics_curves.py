@@ -44,9 +44,9 @@ def test_one_class_and_two_pictures_all_wrong():
 @pytest.mark.parametrize(
     "curve, probabilities, labels, c, message",
     [
-        (curves.roc, np.eye(3), [0, 1, 1], 2, "class 2 has no pictures"),
-        (curves.precision_recall, np.eye(3), [0, 1, 1], 2, "class 2 has no pictures"),
-        (curves.roc, np.ones((4, 1)), [0, 0, 0, 0], 0, "all pictures are of class 0"),
+        (curves.roc, np.eye(3), [0, 1, 1], 2, "class 2 has no images"),
+        (curves.precision_recall, np.eye(3), [0, 1, 1], 2, "class 2 has no images"),
+        (curves.roc, np.ones((4, 1)), [0, 0, 0, 0], 0, "all images are of class 0"),
         (curves.roc, np.eye(3), [0, 1, 1], -1, "no class -1: choose 0 to 2"),
         (curves.roc, np.eye(3), [0, 1, 1], 3, "no class 3: choose 0 to 2"),
         (curves.top_k_accuracy, np.eye(3), [0, 1, 1], 0, "k must be 1 or more, not 0"),

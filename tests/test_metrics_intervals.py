@@ -94,7 +94,7 @@ EYE = np.eye(2, dtype=int)
         (lambda: intervals.share_doubt(0, 0), "no share"),
         (lambda: intervals.mean_interval(np.ones(1)), "1 values have no spread"),
         (lambda: intervals.least_seed_difference([0.8]), "1 seeds have no spread"),
-        (lambda: intervals.ranking_interval(np.eye(3)[:2], [0, 1], 2), "class 2 has no pictures"),
+        (lambda: intervals.ranking_interval(np.eye(3)[:2], [0, 1], 2), "class 2 has no images"),
         (lambda: intervals.difference_interval(0, 0, 0), "0 pictures"),
         (lambda: intervals.difference_interval(-1, 0, 10), "pictures are not among 10"),
         (lambda: intervals.difference_interval(6, 5, 10), "pictures are not among 10"),

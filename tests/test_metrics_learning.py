@@ -69,7 +69,7 @@ def test_what_a_run_started_from_counts(run):
     assert learning.epoch_count(again) == "6 + 16 + 16"
     first = learning.stages(found)[0]
     assert (learning.epoch_count(run), learning.epoch_count(found)) == ("6", "6 + 16")
-    assert first.when == "at the start" and "masked, whose 16 epochs took 1.5 min" in first.words
+    assert first.when == "at the start" and "masked (16 epochs, 1.5 min" in first.words
     for strange in ("masked", {"seconds": "long"}, None):
         other = replace(run, config=run.config | {"started_from": strange})
         assert other.train_seconds == run.train_seconds
@@ -105,8 +105,8 @@ MIXED = {"head_epochs": 2, "warmup_epochs": 0.5, "mixup": 0.2, "unmixed_epochs":
     [
         ({}, {}),
         (MIXED, {2: "head", 2.5: "warm-up", 6: "lowest validation loss", 9: "MixUp"}),
-        ({"schedule": "one-cycle", "warmup_epochs": 2}, {3: "rises until here"}),
-        ({"patch_dropout": 0.5, "whole_epochs": 2}, {8: "no patch is dropped"}),
+        ({"schedule": "one-cycle", "warmup_epochs": 2}, {3: "peak"}),
+        ({"patch_dropout": 0.5, "whole_epochs": 2}, {8: "PatchDropout ends"}),
         ({"patch_dropout": 0.5, "whole_epochs": 0}, {}),
         ({"warmup_epochs": 1}, {1: "warm-up"}),
     ],
@@ -137,8 +137,8 @@ def test_reasons_name_what_the_recipe_does(run):
     assert "means over the epoch" in plain
     recipe = {"mixup": 0.2, "cutmix": 1.0, "policy": "rand", "patch_dropout": 0.5}
     full = with_recipe(run, **recipe, label_smoothing=0.1, ema_decay=0.9)
-    words = ["MixUp and CutMix", "lack 50 % of their patches"]
-    words += ["random operations, shifted and mirrored", "smoothing", "running mean", plain]
+    words = ["MixUp and CutMix", "50% of the patches of each image"]
+    words += ["random operations, shifted and flipped", "smoothing", "moving average", plain]
     found = learning.reasons(full)
     assert all(part in reason for part, reason in zip(words, found, strict=True))
     dropping = replace(full, spec=ModelSpec("vit", 16, options=dict(VIT.options, drop_rate=0.1)))

@@ -73,9 +73,9 @@ def test_ranking_has_both_curves_with_intervals(a):
 
 def test_a_class_without_pictures_or_of_another_run_is_named(tmp_path, a):
     one = put(tmp_path, "one", labels=np.zeros(200, dtype=np.int64))
-    with pytest.raises(RunError, match="tested on no picture of 'truck'"):
+    with pytest.raises(RunError, match="has no images of 'truck'"):
         metrics.ranking(one, "truck")
-    with pytest.raises(RunError, match="knows no class 'fox': it has airplane"):
+    with pytest.raises(RunError, match="no class 'fox': choose one of airplane"):
         metrics.ranking(a, "fox")
     found = metrics.ranking(one, "airplane")  # the only class has no ROC curve
     assert found.roc is None and np.isnan(found.area_interval).all()
@@ -103,7 +103,7 @@ def test_two_runs_by_hand(tmp_path, a):
     "changes", [{"fingerprint": "1" * 16}, {"labels": np.roll(evaluation(0).labels, 1)}]
 )
 def test_runs_tested_on_different_pictures_are_not_compared(tmp_path, a, changes):
-    with pytest.raises(RunError, match="'a' and 'other' were tested on different pictures"):
+    with pytest.raises(RunError, match="'a' and 'other' were tested on different images"):
         metrics.paired_test(a, put(tmp_path, "other", **changes))
 
 

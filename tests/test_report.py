@@ -116,30 +116,29 @@ def test_models_are_compared_picture_by_picture_and_with_their_own_training(show
     assert cells.count("p = 0.094") == 2  # corrected for three pairs
     words = words_of(page)
     assert "vit is right on 6 pictures that b gets wrong, 0 the other way round: could be" in words
-    assert words.count("were tested on different pictures") == 3
+    assert words.count("were tested on different images") == 3
     assert "evaluation.npz" in words  # which one run lacks
-    assert "below validation accuracy in 3 of 3 epochs" in words
+    assert "below the validation accuracy in 3 of 3 epochs" in words
     many = pairs_of([vit, b, shown[2], vit])  # of so many pairs the table says it shorter
     assert len(many["table"].rows) == 6 and many["sentences"] == []
-    assert "Two by two" not in alone
+    assert "Pairwise comparison" in page and "Pairwise comparison" not in alone
 
 
 def test_calibration_is_told_with_and_without_a_temperature(shown, page, alone):
     found = calibration(shown[0])
     words = words_of(alone)
-    assert f"Its calibration error is {100 * found.before.error:.2f} %" in words
+    assert f"calibration error (ECE) is {100 * found.before.error:.2f}%" in words
     assert "No temperature was fitted" in words
     scaled = calibration(shown[2]).scaled
-    told = f"Divided by a temperature of {scaled.temperature:.3f}, fitted on 200 validation"
+    told = f"temperature scaling with T = {scaled.temperature:.3f}, fitted on 200 validation"
     assert told in words_of(page)
 
 
 def test_an_ablation_ends_in_what_each_ingredient_bought(page, alone):
     words = words_of(page)
-    assert "the ablation of vit" in words and "ingredient" not in alone
-    assert (
-        "Not significant on these test images: model: vit → resnet18 (−3.0 points); Cutout" in words
-    )
+    assert "changes to the recipe of vit" in words and "Ablation" not in alone
+    words_of_gain = "Not significant on these test images: model: vit → resnet18 (−3.0 points)"
+    assert f"{words_of_gain}; Cutout" in words
     assert "Validation gain" in words
 
 

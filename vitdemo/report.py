@@ -1,10 +1,10 @@
-"""Chosen runs as one HTML file that is whole by itself: figures, tables, settings; no script.
+"""Report on chosen runs: one self-contained HTML file with figures and tables, without scripts.
 
     Path("report.html").write_text(report(runs), encoding="utf-8")
 
-Everything comes from the run folders, so neither a data set nor a model is needed. What a run does
-not have (an evaluation, an epoch) is named as missing, never left out silently. Here is what goes
-into `templates/report.html`; how it looks stands there, and everything is escaped there.
+All content comes from the run folders, so neither a dataset nor a model is needed. If a run has no
+evaluation or no epoch, the report says so. This module computes the content. The template
+`templates/report.html` defines the layout and escapes all text.
 """
 
 import itertools
@@ -56,18 +56,18 @@ from vitdemo.metrics.tested_runs import (
 )
 from vitdemo.runs import WEIGHTS, Run
 
-PAIRS = 5  # most confused pairs of a run; pairs of runs that are told in sentences too
-# Title, unit, whether 0 is drawn
+PAIRS = 5  # number of most confused pairs; maximum number of pairs of runs with sentences
+# Title, unit, whether the line y = 0 is drawn
 PLOTS = (
     ("Loss", "loss", False),
     ("Accuracy", "%", False),
-    ("Generalisation gap: training minus validation accuracy", "points", True),
-    ("Learning rate at the epoch's end", "learning rate", False),
+    ("Generalisation gap: training minus validation accuracy", "percentage points", True),
+    ("Learning rate at the end of each epoch", "learning rate", False),
 )
 
 
 def report_name(runs: Sequence[Run], *, now: datetime | None = None) -> str:
-    """A file name that tells one report from another: its first run, how many more, and when."""
+    """Return a file name with the first run, the number of other runs and the time."""
     now = now or datetime.now(timezone.utc)
     first = re.sub(r"[^\w.-]+", "-", runs[0].name)[:60] if runs else "nothing"
     more = f"-and-{len(runs) - 1}-more" if len(runs) > 1 else ""
@@ -76,7 +76,7 @@ def report_name(runs: Sequence[Run], *, now: datetime | None = None) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of words under a header, the first of a row its heading; `marked` ones are set apart."""
+    """Table of texts; the first cell of a row is its heading, and `marked` rows are highlighted."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -85,7 +85,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure under its `title`, as inline `svg`, with a `label` for who cannot see it."""
+    """Figure as inline `svg` with a `title` and a `label` for screen readers."""
 
     title: str
     label: str
@@ -93,9 +93,9 @@ class Drawn:
 
 
 def report(runs: Sequence[Run], *, order: Sequence[str] = (), now: datetime | None = None) -> str:
-    """The whole page. Raises `RunError` where no run is chosen.
+    """Return the report as HTML. Raises `RunError` if `runs` is empty.
 
-    `order` has the names of all runs that a page shows, so that each has its colour there.
+    `order` lists the names of all runs on the page, so that each run has the same colour as there.
     """
     if not runs:
         raise RunError("Choose at least one run for the report.")
@@ -115,11 +115,11 @@ def report(runs: Sequence[Run], *, order: Sequence[str] = (), now: datetime | No
 
 
 def models_table(runs: Sequence[Run], tests: Sequence[Mapping]) -> Table:
-    """What each run is and reached; `tests` has what `tested` tells of each."""
+    """Return the size and the results of each run; `tests` has the results of `tested`."""
     header = (
-        *("Run", "Data set", "Parameters", "Multiply-adds", "Weights", "Epochs", "Minutes"),
-        *("Images/s", "Validation", "Test", "Macro F1", "Macro ROC-AUC", "Calibration error"),
-        "Worst class",
+        *("Run", "Dataset", "Parameters", "Multiply-adds", "Weights", "Epochs", "Minutes"),
+        *("Images/s", "Validation accuracy", "Test accuracy", "Macro F1", "Macro ROC-AUC", "ECE"),
+        "Lowest F1",
     )
     return Table(header, [model_row(run, test) for run, test in zip(runs, tests, strict=True)])
 
@@ -142,7 +142,7 @@ def model_row(run: Run, test: Mapping) -> list[str]:
 
 
 def answers_of(run: Run, test: Mapping) -> list[str]:
-    """Accuracy, macro F1 and ROC-AUC, calibration error and the class with the lowest F1."""
+    """Return accuracy, macro F1 and ROC-AUC, ECE and the class with the lowest F1."""
     if test["problem"]:
         return [DASH] * 5
     found = test["metrics"]
@@ -157,9 +157,9 @@ def answers_of(run: Run, test: Mapping) -> list[str]:
 
 
 def learning(drawn: Sequence[Run], order: Sequence[str] = ()) -> dict | None:
-    """Plots of all runs under one legend, milestones, stages, and why training may look worse.
+    """Return the training curves, milestones and stages, or None if no run has an epoch.
 
-    None where no run has an epoch.
+    Also returns the reasons why a training accuracy is below the validation accuracy.
     """
     if not drawn:
         return None
@@ -192,7 +192,7 @@ def learning(drawn: Sequence[Run], order: Sequence[str] = ()) -> dict | None:
 
 
 def curves(runs: Sequence[Run], styles: dict[str, LineStyle], title: str) -> list[Curve]:
-    """The lines of one of `PLOTS`; of more than `MANY` runs those of training are left out."""
+    """Return the lines of one of `PLOTS`, with training curves for up to `MANY` runs."""
     drawn = []
     for run in runs:
         epochs = [record["epoch"] for record in run.history]
@@ -203,7 +203,7 @@ def curves(runs: Sequence[Run], styles: dict[str, LineStyle], title: str) -> lis
 
 
 def columns(run: Run, title: str) -> list[list[float]]:
-    """What one of `PLOTS` draws of a run: on validation pictures, then on training pictures."""
+    """Return the values of one of `PLOTS` for a run: on the validation, then the training set."""
 
     def column(field: str, scale: float = 1) -> list[float]:
         return [scale * record[field] for record in run.history]
@@ -216,7 +216,7 @@ def columns(run: Run, title: str) -> list[list[float]]:
 
 
 def pairs_of(runs: Sequence[Run]) -> dict:
-    """Every two runs on the same test pictures, with McNemar's test, and sentences about them."""
+    """Compare every two runs on the same test images with McNemar's test."""
     tests, sentences = [], []
     for pair in itertools.combinations(runs, 2):
         try:
@@ -235,15 +235,16 @@ def pairs_of(runs: Sequence[Run]) -> dict:
                 p_words(p),
             ]
         )
-        if len(tests) <= PAIRS:  # of more, the table says it shorter
+        if len(tests) <= PAIRS:  # more sentences would be harder to read than the table
             sentence = mcnemar_sentence(found.overall, found.first, found.second, p=float(p))
             sentences.append(sentence)
-    header = ("Models", "Accuracy, points", "95 % interval", "Only the first", "Only the second")
-    return {"table": Table((*header, "McNemar, Holm"), rows), "sentences": sentences}
+    header = ("Models", "Accuracy difference, percentage points", "95% confidence interval")
+    header += ("Only first correct", "Only second correct", "McNemar's test (Holm)")
+    return {"table": Table(header, rows), "sentences": sentences}
 
 
 def recipe_ablations(runs: Sequence[Run]) -> list[dict]:
-    """What each change of a recipe bought, for each ablation among the runs."""
+    """Return the results of all ablation studies among the runs."""
     by_name = {run.name: run for run in runs}
     return [
         recipe_ablation(
@@ -254,13 +255,13 @@ def recipe_ablations(runs: Sequence[Run]) -> list[dict]:
 
 
 def recipe_ablation(base: Run, others: Sequence[Run]) -> dict:
-    """Conclusion, plot and table of the ablation of `base`; or why there is none."""
+    """Return conclusion, plot and table of the ablation study of `base`, or the problem."""
     try:
         found = ablation_of(base, others)
     except VitdemoError as error:
         return {"base": base.name, "sentences": [str(error)], "table": None}
-    title = f"Gain in test accuracy beside {base.name}, with its 95 % interval"
-    label = f"{title}; its numbers are below"
+    title = f"Gain in test accuracy over the baseline {base.name}, with 95% confidence intervals"
+    label = f"{title}; the numbers are in the table below"
     return {
         "base": base.name,
         "sentences": conclusion(found),
@@ -270,7 +271,7 @@ def recipe_ablation(base: Run, others: Sequence[Run]) -> dict:
 
 
 def tested(run: Run) -> dict:
-    """Per-class metrics, confusion matrix, most confused pairs, calibration; or why not."""
+    """Return per-class metrics, confusion matrix and calibration of a run, or the problem."""
     try:
         found, calibration = tested_runs.class_table(run), calibrated_runs.calibration(run)
     except VitdemoError as error:
@@ -291,7 +292,7 @@ def tested(run: Run) -> dict:
 
 
 def class_table(found: ClassTable) -> Table:
-    """Every metric of each class and of both means, with the intervals that there are."""
+    """Return all metrics of each class and both averages, with confidence intervals if known."""
     rows = [
         [
             name,
@@ -313,16 +314,16 @@ def class_table(found: ClassTable) -> Table:
 
 
 def calibration_plots(found: Calibration) -> list[Drawn]:
-    """Whether the model is as often right as it is sure, and how sure it is when it is wrong."""
+    """Return the reliability diagram and the histogram of confidence."""
     before, scaled = found.before, found.scaled
-    dashed = ", dashed with the temperature" if scaled else ""
+    dashed = " (dashed: after temperature scaling)" if scaled else ""
     drawn = (
         (
-            f"Reliability: right answers over confidence{dashed}; grey: what chance allows",
+            f"Reliability: accuracy over confidence{dashed}; grey: 95% range if calibrated",
             charts.reliability_plot(before, found.chance.band, scaled and scaled.reliability),
         ),
         (
-            "Confidence of right answers and (hatched) of wrong ones, each 100 % together",
+            "Confidence of correct and (hatched) incorrect predictions, each adding up to 100%",
             charts.confidence_plot(before.edges, before.right, before.wrong),
         ),
     )
@@ -332,9 +333,9 @@ def calibration_plots(found: Calibration) -> list[Drawn]:
 
 
 def settings_table(runs: Sequence[Run]) -> Table:
-    """Every field of the recipes, a column a run; what differs between runs is marked.
+    """Return all fields of the recipes, one column per run; rows with differences are marked.
 
-    Without the recipes' notes: they tell of another training, often measured otherwise.
+    Notes are left out, because they describe the results of other runs.
     """
     recipes = [flat({k: v for k, v in run.config["recipe"].items() if k != "note"}) for run in runs]
     rows = [
@@ -346,8 +347,10 @@ def settings_table(runs: Sequence[Run]) -> Table:
 
 
 def flat(recipe: dict, prefix: str = "") -> dict[str, str]:
-    """{"model": {"family": "vit"}} -> {"model.family": "vit"}; values as words, dicts in a list
-    by their number from 1."""
+    """Flatten nested dicts: {"model": {"family": "vit"}} becomes {"model.family": "vit"}.
+
+    Values become text. Dicts in a list are numbered from 1.
+    """
     found = {}
     for key, value in recipe.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -370,11 +373,11 @@ def provenance_table(runs: Sequence[Run]) -> Table:
 
 
 def percent(share: float) -> str:
-    return DASH if math.isnan(share) else f"{100 * share:.2f} %"
+    return DASH if math.isnan(share) else f"{100 * share:.2f}%"
 
 
 def percents(interval: np.ndarray) -> str:
-    return f"{100 * interval[0]:.2f} to {100 * interval[1]:.2f} %"
+    return f"{100 * interval[0]:.2f}% to {100 * interval[1]:.2f}%"
 
 
 def points(share: float) -> str:

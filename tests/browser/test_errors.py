@@ -148,7 +148,7 @@ def test_cells_say_and_show_what_they_hold_as_counts_shares_and_the_difference_o
     cell(page, 2, 2).click()
     found(page, "cell-pictures", 0)
     # A sentence of the confused pairs chooses its cell.
-    page.get_by_role("button", name='10 pictures of "<b>ant" were taken for "bee"').click()
+    page.get_by_role("button", name='10 images of "<b>ant" were predicted as "bee"').click()
     found(page, "cell-pictures", 10)
     file = download(page, page.get_by_role("button", name="Draw as PNG"))
     assert file.suggested_filename == "first-confusion.png"

@@ -141,7 +141,7 @@ def test_a_growing_run_updates_by_itself_and_milestones_have_reasons(
     expect(words).to_contain_text("<b>mixed, after 1.5 epochs: warm-up")
     expect(page.locator("#plots [id^='mark-']")).to_have_count(5)
     words.locator("summary").first.click()
-    expect(words.get_by_text("Under MixUp the model sees two pictures")).to_be_visible()
+    expect(words.get_by_text("With MixUp, each training image is a mixture")).to_be_visible()
 
 
 def test_an_ablation_opens_at_a_click_and_leads_to_what_its_ingredients_bought(

@@ -1,14 +1,14 @@
-"""Probabilities and labels of a test set -> accuracy, confusion, per-class metrics, calibration.
+"""Accuracy, confusion matrix and per-class metrics from probabilities and labels of a test set.
 
-Letters: N pictures, C classes. The predicted class is the arg-max of its row, the lower index on
-a tie. Every function that takes `probabilities` (N, C) and `labels` (N,) refuses bad ones: `check`.
+Letters: N images, C classes. The predicted class is the arg-max of a row, the lower index in a tie.
+Every function with `probabilities` (N, C) and `labels` (N,) validates them, see `check`.
 
-Degenerate classes, by one rule each:
-- a class without pictures was not measured: precision, recall, F1 and ROC AUC are NaN (the page
-  shows a dash), and macro means leave it out;
-- a class with pictures that was never predicted has precision 0, recall 0 and F1 0, as with
-  scikit-learn's `zero_division=0`. NaN would drop it from the macro mean and flatter the model;
-- a class that all pictures belong to has no "rest", so its one-vs-rest ROC AUC is NaN.
+Special cases:
+- A class without images has NaN for precision, recall, F1 and ROC AUC. The page shows a dash, and
+  macro averages leave the class out.
+- A class with images that is never predicted has precision 0, recall 0 and F1 0, as with
+  scikit-learn's `zero_division=0`. With NaN, macro averages would leave out the worst classes.
+- A class that contains all images has no "rest", so its one-vs-rest ROC AUC is NaN.
 """
 
 import math
@@ -20,8 +20,8 @@ import numpy as np
 from vitdemo.metrics.checks import check, kind_of
 from vitdemo.metrics.curves import roc_areas
 
-DASH = "–"  # what was not measured, or is not defined
-# CIFAR-10's words: singular with its article, plural. Any other class name is quoted instead.
+DASH = "–"  # for values that were not measured or are not defined
+# CIFAR-10 classes in sentences: singular with article, plural. Other class names are quoted.
 WORDS = {
     "airplane": ("an airplane", "airplanes"),
     "automobile": ("an automobile", "automobiles"),
@@ -36,20 +36,20 @@ WORDS = {
 }
 
 
-@dataclass(frozen=True, eq=False)  # == on arrays has no single truth value
+@dataclass(frozen=True, eq=False)  # because == of arrays has no single truth value
 class ClassMetrics:
-    """One value a class, each (C,); NaN where the module's docstring says so."""
+    """Per-class metrics, each (C,); the module's docstring lists when they are NaN."""
 
     precision: np.ndarray
     recall: np.ndarray
     f1: np.ndarray
     roc_auc: np.ndarray  # one-vs-rest
-    support: np.ndarray  # pictures of the class, int64
+    support: np.ndarray  # number of images of the class, int64
 
 
 @dataclass(frozen=True)
 class ConfusedPair:
-    """`count` pictures of class `true` were taken for `predicted`, a `share` (0 to 1) of it."""
+    """`count` images of class `true` predicted as `predicted`; `share` is their fraction of it."""
 
     true: int
     predicted: int
@@ -58,13 +58,13 @@ class ConfusedPair:
 
 
 def accuracy(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """Share of pictures whose most probable class is the true one, 0 to 1."""
+    """Return the fraction of images whose most probable class is the true one."""
     check(probabilities, labels)
     return float(np.mean(np.argmax(probabilities, axis=1) == labels))
 
 
 def confusion(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Counts (C, C) int64: row = true class, column = predicted class."""
+    """Return the confusion matrix (C, C) int64: row = true class, column = predicted class."""
     check(probabilities, labels)
     c = np.shape(probabilities)[1]
     predicted = np.argmax(probabilities, axis=1)  # (N, C) -> (N,)
@@ -81,13 +81,13 @@ def _square(matrix: np.ndarray) -> np.ndarray:
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray, empty: float = 0.0) -> np.ndarray:
-    """part / whole, and `empty` where whole is 0."""
+    """Divide `part` by `whole`; the result is `empty` where `whole` is 0."""
     return np.divide(part, whole, out=np.full(part.shape, empty), where=whole > 0)
 
 
 def per_class(probabilities: np.ndarray, labels: np.ndarray) -> ClassMetrics:
-    """Precision, recall, F1, one-vs-rest ROC AUC and support of each class."""
-    # By hand: scikit-learn 1.7 warns of too many classes when pictures are few (its #32309).
+    """Return precision, recall, F1, one-vs-rest ROC AUC and support of each class."""
+    # Not with scikit-learn 1.7, which warns of too many classes for few images (its #32309).
     matrix = confusion(probabilities, labels)
     hits, predicted, support = matrix.diagonal(), matrix.sum(axis=0), matrix.sum(axis=1)  # (C,)
     shares = _shares(hits, predicted, support)
@@ -95,7 +95,7 @@ def per_class(probabilities: np.ndarray, labels: np.ndarray) -> ClassMetrics:
 
 
 def _shares(hits: np.ndarray, predicted: np.ndarray, support: np.ndarray) -> dict[str, np.ndarray]:
-    """Precision, recall and F1 of counts (..., C); NaN where a class has no pictures."""
+    """Return precision, recall and F1 from counts (..., C); NaN for a class without images."""
     there = support > 0
     return {
         "precision": np.where(there, _ratio(hits, predicted), np.nan),
@@ -105,10 +105,10 @@ def _shares(hits: np.ndarray, predicted: np.ndarray, support: np.ndarray) -> dic
 
 
 def most_confused(matrix: np.ndarray, limit: int = 10) -> list[ConfusedPair]:
-    """The `limit` largest off-diagonal cells of (C, C) counts; on a tie the lower true class, then
-    the lower predicted one.
+    """Return the `limit` largest off-diagonal cells of a confusion matrix (C, C).
 
-    Cells of zero are left out, so the list may be shorter.
+    In a tie, the lower true class comes first, then the lower predicted class. Cells with 0 are
+    left out, so the list may be shorter.
     """
     if limit < 0:
         raise ValueError(f"limit must be 0 or more, not {limit}")
@@ -121,11 +121,11 @@ def most_confused(matrix: np.ndarray, limit: int = 10) -> list[ConfusedPair]:
 
 
 def pair_sentence(pair: ConfusedPair, classes: Sequence[str]) -> str:
-    """A pair in plain English: "146 cats were taken for dogs (14.6 % of all cats)."
+    """Describe a confused pair: "146 cats were predicted as dogs (14.6% of all cats)."
 
-    Names other than CIFAR-10's have unknown plurals and articles (a folder may be "n01440764",
-    "Mouse" or "scissors"), so then both are quoted: '2 pictures of "Mouse" were taken for "cat"'.
-    Names come from the user's folders: escape the sentence before it goes into HTML.
+    Class names outside CIFAR-10 have unknown plurals and articles (for example "n01440764" or
+    "scissors"), so they are quoted: '2 images of "Mouse" were predicted as "cat"'. Names come from
+    the user's folders, so escape the sentence before using it in HTML.
     """
     true, predicted, one = classes[pair.true], classes[pair.predicted], pair.count == 1
     if true in WORDS and predicted in WORDS:
@@ -133,27 +133,27 @@ def pair_sentence(pair: ConfusedPair, classes: Sequence[str]) -> str:
         subject = true if one else everything
         target = WORDS[predicted][0 if one else 1]
     else:
-        everything = f'pictures of "{true}"'
-        subject = f'picture of "{true}"' if one else everything
+        everything = f'images of "{true}"'
+        subject = f'image of "{true}"' if one else everything
         target = f'"{predicted}"'
     verb = "was" if one else "were"
     share = _share(pair.share)
-    return f"{pair.count} {subject} {verb} taken for {target} ({share} of all {everything})."
+    return f"{pair.count} {subject} {verb} predicted as {target} ({share} of all {everything})."
 
 
 def _share(share: float) -> str:
-    """One decimal; some is never rounded to none, nor nearly all to all."""
+    """Format a percentage with one decimal, without rounding to 0% or 100%."""
     if 0 < share < 0.0005:
-        return "less than 0.1 %"
+        return "less than 0.1%"
     if 0.9995 <= share < 1:
-        return "more than 99.9 %"
-    return f"{100 * share:.1f} %"
+        return "more than 99.9%"
+    return f"{100 * share:.1f}%"
 
 
 def top_k(probabilities: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k most probable classes of one row (C,): indices (k,), values (k,), k at most C.
+    """Return the k most probable classes of one row (C,): indices (k,) and probabilities (k,).
 
-    Largest first; the lower index on a tie, as in every metric here.
+    The largest comes first; in a tie, the lower index. If k is larger than C, all are returned.
     """
     row = np.asarray(probabilities)
     if row.ndim != 1 or not np.isfinite(row).all():
@@ -165,17 +165,17 @@ def top_k(probabilities: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def percent(share: float) -> str:
-    """97.3 of 0.973, or the dash."""
+    """Format 0.973 as "97.3", NaN as a dash."""
     return DASH if math.isnan(share) else f"{100 * share:.1f}"
 
 
 def counted(count: float, noun: str) -> str:
-    """ "1 epoch", "2.5 epochs"."""
+    """Format a count with its noun: "1 epoch", "2.5 epochs"."""
     return f"{count:g} {noun}{'' if count == 1 else 's'}"
 
 
 def signed(points: float, decimals: int = 1) -> str:
-    """ "+1.3", "−0.4", "0.0": a minus as wide as the plus; or the dash."""
+    """Format a number with its sign: "+1.3", "−0.4", "0.0"; NaN is a dash."""
     if math.isnan(points):
         return DASH
     text = f"{abs(points):.{decimals}f}"

@@ -1,18 +1,18 @@
-"""Whether probabilities and labels are such that numbers can be made of them."""
+"""Validation of probabilities and labels before metrics are computed."""
 
 import numpy as np
 
-SUM_TOLERANCE = 1e-3  # a row rounded to float16 is off by up to 5e-4
+SUM_TOLERANCE = 1e-3  # rounding to float16 changes the sum of a row by up to 5e-4
 
 
 def check(probabilities: np.ndarray, labels: np.ndarray) -> None:
-    """Raise ValueError, naming the fault, unless (N, C) probabilities and (N,) labels are sound."""
+    """Raise ValueError if probabilities (N, C) or labels (N,) are not valid."""
     probabilities, labels = np.asarray(probabilities), np.asarray(labels)
     if probabilities.ndim != 2 or probabilities.dtype.kind not in "fiu":
         raise ValueError(f"probabilities must be numbers (N, C), not {kind_of(probabilities)}")
     n, c = probabilities.shape
     if n == 0 or c == 0:
-        raise ValueError(f"nothing to evaluate: {n} pictures and {c} classes")
+        raise ValueError(f"nothing to evaluate: {n} images and {c} classes")
     if labels.shape != (n,) or labels.dtype.kind not in "iu":
         raise ValueError(f"labels must be integers of shape ({n},), not {kind_of(labels)}")
     _refuse(~np.isfinite(probabilities).all(axis=1), "NaN or infinite probabilities")
@@ -23,11 +23,12 @@ def check(probabilities: np.ndarray, labels: np.ndarray) -> None:
 
 
 def kind_of(array: np.ndarray) -> str:
+    """Describe the type and shape of an array for an error message."""
     return f"{array.dtype} of shape {array.shape}"
 
 
 def _refuse(bad: np.ndarray, fault: str) -> None:
-    """Raise if any of the (N,) rows is bad."""
+    """Raise ValueError if any of the rows (N,) is bad."""
     if bad.any():
         where = f"the first is row {bad.argmax()}, counted from 0"
         raise ValueError(f"{fault} in {bad.sum()} of {len(bad)} rows; {where}")

@@ -1,10 +1,9 @@
-"""How one class's probability ranks the pictures: ROC and precision-recall curves, average
-precision; top-k accuracy; and the means of a column over the classes.
+"""Ranking metrics: ROC and precision-recall curves, average precision, top-k accuracy, averages.
 
-Letters: N pictures, C classes, T thresholds. One-vs-rest: the pictures of class c against all
-others, ranked by the probability of c. As everywhere in this package a class without pictures has
-NaN, and a tie goes to the lower class. scikit-learn is imported late: it takes the better part of a
-second, which neither training nor the page's start need wait for.
+Letters: N images, C classes, T thresholds. One-vs-rest compares the images of class c with all
+other images, ranked by the probability of c. As everywhere in this package, a class without images
+has NaN, and in a tie the lower class comes first. scikit-learn is imported inside functions,
+because its import takes almost a second, which would delay training and the start of the page.
 """
 
 from collections.abc import Callable
@@ -17,11 +16,11 @@ from vitdemo.metrics.checks import check
 
 @dataclass(frozen=True, eq=False)
 class RankingCurve:
-    """Points of a curve, each array (T,); `area` is what the curve is summed up by.
+    """Points of a curve, each array (T,), and the `area` that summarises it.
 
-    ROC: `x` the share of other pictures that are called c (false positive rate), `y` the recall.
-    Precision-recall: `x` the recall, falling, `y` the precision. Calling c all pictures with a
-    probability of `thresholds[i]` or more gives point i.
+    ROC: `x` is the false positive rate, `y` the recall. Precision-recall: `x` is the recall,
+    decreasing, `y` the precision. At point i, all images with a probability of at least
+    `thresholds[i]` are predicted as c.
     """
 
     x: np.ndarray
@@ -31,28 +30,28 @@ class RankingCurve:
 
 
 def roc(probabilities: np.ndarray, labels: np.ndarray, c: int) -> RankingCurve:
-    """The ROC curve of class `c` against the rest, from (0, 0) to (1, 1), and its area.
+    """Return the ROC curve of class `c` against the rest, from (0, 0) to (1, 1), and its area.
 
-    The first point belongs to no threshold: its `thresholds` entry is infinite. Points on a
-    straight line between others are left out, but for the first with a threshold. Raises
-    ValueError where `c` has no pictures or all.
+    The first point has no threshold, so its `thresholds` entry is infinite. Points on a straight
+    line between others are left out, except the first one with a threshold. Raises ValueError if
+    `c` has no images or all images.
     """
     from sklearn.metrics import auc, roc_curve
 
     truth, scores = one_vs_rest(probabilities, labels, c)
     if truth.all():
-        raise ValueError(f"all pictures are of class {c}: there is no rest to tell it from")
+        raise ValueError(f"all images are of class {c}, so there is no ROC curve")
     x, y, thresholds = roc_curve(truth, scores)
     return RankingCurve(x, y, thresholds, float(auc(x, y)))
 
 
 def precision_recall(probabilities: np.ndarray, labels: np.ndarray, c: int) -> RankingCurve:
-    """The precision-recall curve of class `c` against the rest, and its average precision.
+    """Return the precision-recall curve of class `c` against the rest, and its average precision.
 
-    Average precision is the sum of precision times the step in recall, with no line drawn between
-    two points (that would be optimistic). The last point, (0, 1), belongs to no threshold: its
+    Average precision is the sum of precision times the step in recall. Linear interpolation
+    between points would be too optimistic. The last point, (0, 1), has no threshold, so its
     `thresholds` entry is infinite. Points between others of the same recall are left out. Raises
-    ValueError where `c` has no pictures.
+    ValueError if `c` has no images.
     """
     from sklearn.metrics import average_precision_score, precision_recall_curve
 
@@ -63,7 +62,7 @@ def precision_recall(probabilities: np.ndarray, labels: np.ndarray, c: int) -> R
 
 
 def roc_areas(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Area under the ROC curve of each class, (C,); NaN for a class with no pictures or all."""
+    """Return the area under each class's ROC curve (C,); NaN for a class with no or all images."""
     from sklearn.metrics import auc, roc_curve
 
     def area(truth: np.ndarray, scores: np.ndarray) -> float:
@@ -73,7 +72,7 @@ def roc_areas(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def average_precision(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Average precision of each class against the rest, (C,); NaN for a class without pictures."""
+    """Return the average precision of each class (C,); NaN for a class without images."""
     from sklearn.metrics import average_precision_score
 
     return _of_each_class(average_precision_score, probabilities, labels)
@@ -84,7 +83,7 @@ def _of_each_class(
     probabilities: np.ndarray,
     labels: np.ndarray,
 ) -> np.ndarray:
-    """`score` of each class against the rest, (C,); NaN for a class without pictures."""
+    """Compute `score` of each class against the rest (C,); NaN for a class without images."""
     check(probabilities, labels)
     probabilities, labels = np.asarray(probabilities), np.asarray(labels)
     values = np.full(probabilities.shape[1], np.nan)
@@ -96,22 +95,22 @@ def _of_each_class(
 def one_vs_rest(
     probabilities: np.ndarray, labels: np.ndarray, c: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each picture is of class c (N,), and its probability of c (N,)."""
+    """Return whether each image is of class c (N,), and its probability of c (N,)."""
     check(probabilities, labels)
     classes = np.shape(probabilities)[1]
     if not 0 <= c < classes:
         raise ValueError(f"there is no class {c}: choose 0 to {classes - 1}")
     truth = np.asarray(labels) == c
     if not truth.any():
-        raise ValueError(f"class {c} has no pictures: it cannot be ranked")
+        raise ValueError(f"class {c} has no images, so it has no ranking metrics")
     return truth, np.asarray(probabilities)[:, c]
 
 
 def top_k_accuracy(probabilities: np.ndarray, labels: np.ndarray, k: int) -> float:
-    """Share of pictures whose true class is among the k most probable, 0 to 1.
+    """Return the fraction of images whose true class is among the k most probable.
 
-    One where k reaches the number of classes. Not scikit-learn's, which gives a tie to the higher
-    class and refuses two classes.
+    It is 1 if k is at least the number of classes. scikit-learn's function is not used, because it
+    resolves ties in favour of the higher class and does not support two classes.
     """
     check(probabilities, labels)
     if k < 1:
@@ -121,12 +120,12 @@ def top_k_accuracy(probabilities: np.ndarray, labels: np.ndarray, k: int) -> flo
 
 
 def macro_mean(values: np.ndarray) -> float:
-    """The plain mean of (C,) values over the classes that have one: small classes count fully."""
+    """Return the unweighted mean of values (C,) over the classes, without NaN."""
     return weighted_mean(values, np.ones(len(values)))
 
 
 def weighted_mean(values: np.ndarray, support: np.ndarray) -> float:
-    """The mean of (C,) values, each counted as often as its class has pictures (`support`)."""
+    """Return the mean of values (C,) weighted by the `support` of the classes, without NaN."""
     found = ~np.isnan(values)
     if not found.any():
         return float("nan")
@@ -134,7 +133,7 @@ def weighted_mean(values: np.ndarray, support: np.ndarray) -> float:
 
 
 def precision_at(curve: RankingCurve, recall: float) -> float:
-    """Precision of a `precision_recall` curve at the highest threshold that reaches `recall`."""
+    """Return the precision of a curve at the highest threshold with at least this `recall`."""
     if not 0 <= recall <= 1:
         raise ValueError(f"recall must be 0 to 1, not {recall}")
     reached = np.flatnonzero(curve.x >= recall)  # recall falls along the curve

@@ -1,12 +1,13 @@
-"""From a number to its pictures: which test pictures stand behind a cell, a filter, a pair.
+"""Selection of test images by type of error, class and confidence; pairs of confused classes.
 
-Letters: M models, N pictures, C classes. The models have answered the same pictures in the same
-order: `probabilities` (M, N, C), `labels` (N,). What comes back are numbers of pictures, 0 to N-1,
-in the order in which to show them; where two are equal, the lower number comes first.
+Letters: M models, N images, C classes. All models have predicted the same images in the same order:
+`probabilities` (M, N, C), `labels` (N,). Functions return indices of images, 0 to N-1, in the order
+of display. In a tie, the lower index comes first.
 
-- confidence: the probability of the predicted class;
-- margin: the lead of its first class over its second. The least sure answer has the smallest;
-- self-confidence: the probability of the given label. Low in every model, the label may be wrong.
+- confidence: probability of the predicted class;
+- margin: probability of the first class minus probability of the second class;
+- self-confidence: probability of the given label. If it is low in all models, the label may be
+  wrong.
 """
 
 from dataclasses import dataclass
@@ -15,31 +16,31 @@ import numpy as np
 
 from vitdemo.metrics import _ratio, _square, check
 
-# what to show -> what it means, of one model among all
+# Type of images -> condition on the chosen model and the others
 KINDS = {
-    "errors": "the model is wrong",
-    "right": "the model is right",
-    "all": "every picture",
-    "only_right": "this model is right, and every other one is wrong",
-    "all_wrong": "every model is wrong",
-    "label_errors": "the given label is doubtful: the models together contradict it",
+    "errors": "the prediction is incorrect",
+    "right": "the prediction is correct",
+    "all": "all images",
+    "only_right": "only this model's prediction is correct",
+    "all_wrong": "the predictions of all models are incorrect",
+    "label_errors": "possible label error: the models together contradict the label",
 }
-# order -> what comes first
+# Order -> images that come first
 ORDERS = {
     "most_confident": "the highest confidence",
     "least_sure": "the smallest margin",
     "doubtful_label": "the lowest self-confidence, averaged over the models",
-    "data_set": "the lowest number",
+    "data_set": "the lowest index",
 }
-NORMALISATIONS = {"count": None, "true": 1, "predicted": 0}  # by -> the axis that adds up to 1
+NORMALISATIONS = {"count": None, "true": 1, "predicted": 0}  # name -> axis that adds up to 1
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Which pictures to show, of one model's answers; all of it must hold at once.
+    """Conditions on the images to show; an image must meet all of them.
 
-    `true` and `predicted` are classes, None for any. With `either_way` a picture also counts where
-    the two are exchanged. `low` and `high` bound the confidence, both included.
+    `true` and `predicted` are classes, None for any. With `either_way`, the two classes may also be
+    exchanged. `low` and `high` are the limits of the confidence, inclusive.
     """
 
     kind: str = "errors"
@@ -53,8 +54,11 @@ class Filters:
 
 @dataclass(frozen=True)
 class Mutual:
-    """Two classes, `first` < `second`, taken for each other: `there` first as second, `back` the
-    other way round."""
+    """Confusions between two classes, `first` < `second`.
+
+    `there` images of the first class were predicted as the second, `back` images in the other
+    direction.
+    """
 
     first: int
     second: int
@@ -67,9 +71,9 @@ class Mutual:
 
 
 def check_models(probabilities: np.ndarray, labels: np.ndarray) -> None:
-    """Raise ValueError unless (M, N, C) probabilities and (N,) labels are sound.
+    """Raise ValueError if probabilities (M, N, C) or labels (N,) are not valid.
 
-    It names the fault, and the model (counted from 0) where there are several.
+    The message names the problem and the model, counted from 0.
     """
     probabilities = np.asarray(probabilities)
     if probabilities.ndim != 3 or not len(probabilities):
@@ -82,26 +86,26 @@ def check_models(probabilities: np.ndarray, labels: np.ndarray) -> None:
 
 
 def margin(probabilities: np.ndarray) -> np.ndarray:
-    """Lead of the first class over the second, (N, C) -> (N,); the whole where C is 1."""
+    """Return the margin (N,) of probabilities (N, C); with one class, its probability."""
     top = np.sort(probabilities, axis=1)[:, -2:]  # (N, 2), or (N, 1)
     return top[:, -1] - top[:, 0] if top.shape[1] == 2 else top[:, 0]
 
 
 def self_confidence(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Probability of the given label, averaged over the models, (M, N, C) -> (N,) float64."""
+    """Return the probability of the given label, averaged over the models, (N,) float64."""
     check_models(probabilities, labels)
     given = np.asarray(probabilities)[:, np.arange(len(labels)), labels]  # (M, N)
     return given.mean(axis=0, dtype=np.float64)
 
 
 def probable_label_errors(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The pictures whose label the models together contradict, (M, N, C) -> numbers, most so first.
+    """Return the indices of possible label errors, lowest self-confidence first.
 
-    Confident learning (Northcutt, Jiang & Chuang 2021, eq. 1 and 2, ranked by self-confidence), on
-    the mean of the models: a class is likely for a picture where its probability reaches the mean
-    that it has on the pictures labelled so; a picture whose likeliest such class is another than
-    its label is off the diagonal of the confident joint. It needs models that were not trained on
-    these pictures. A finding is a picture to look at, not a proof.
+    Uses confident learning (Northcutt, Jiang & Chuang 2021, eq. 1 and 2) on the mean probabilities
+    of the models. The threshold of a class is its mean probability on the images with this label.
+    An image is a possible label error if, among the classes that reach their threshold, the most
+    probable one is not the label. The models must not have been trained on these images. A found
+    image is not proof of a label error.
     """
     check_models(probabilities, labels)
     labels = np.asarray(labels)
@@ -110,7 +114,7 @@ def probable_label_errors(probabilities: np.ndarray, labels: np.ndarray) -> np.n
     c = mean.shape[1]
     support = np.bincount(labels, minlength=c)  # (C,)
     threshold = _ratio(np.bincount(labels, weights=given, minlength=c), support)
-    threshold[support == 0] = np.inf  # without a picture of it, no probability is usual
+    threshold[support == 0] = np.inf  # a class without images has no threshold
     likely = np.where(mean >= threshold, mean, -1)  # (N, C)
     elsewhere = (likely.max(axis=1) >= 0) & (likely.argmax(axis=1) != labels)
     found = np.flatnonzero(elsewhere)
@@ -120,9 +124,9 @@ def probable_label_errors(probabilities: np.ndarray, labels: np.ndarray) -> np.n
 def select(
     probabilities: np.ndarray, labels: np.ndarray, model: int, filters: Filters
 ) -> np.ndarray:
-    """The pictures that pass `filters`, in their order, of (M, N, C) and one of the M models.
+    """Return the indices of the images that pass the `filters` for one of the M models.
 
-    Raises ValueError naming what `filters` or `model` has that does not exist.
+    Raises ValueError if `model` or a value in `filters` is invalid.
     """
     check_models(probabilities, labels)
     probabilities, labels = np.asarray(probabilities), np.asarray(labels)
@@ -151,13 +155,15 @@ def _check_filters(filters: Filters, c: int) -> None:
         if value is not None and not 0 <= value < c:
             raise ValueError(f"there is no {name} class {value}: choose 0 to {c - 1}")
     if not 0 <= filters.low <= filters.high <= 1:
-        raise ValueError(f"no confidence is between {filters.low} and {filters.high}")
+        raise ValueError(
+            f"invalid confidence range {filters.low} to {filters.high}: it must be within 0 to 1"
+        )
 
 
 def _of_kind(
     kind: str, probabilities: np.ndarray, labels: np.ndarray, right: np.ndarray, model: int
 ) -> np.ndarray:
-    """Mask (N,) of the pictures of a kind; `right` (M, N) says which answers are."""
+    """Return the mask (N,) of the images of a kind; `right` (M, N) marks correct predictions."""
     if kind == "label_errors":
         found = np.zeros(len(labels), dtype=bool)
         found[probable_label_errors(probabilities, labels)] = True
@@ -172,7 +178,7 @@ def _of_kind(
 
 
 def _of_classes(filters: Filters, labels: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """Mask (N,) of the pictures of the true and predicted class, or the two exchanged."""
+    """Return the mask (N,) of the images with the chosen true and predicted class."""
 
     def between(true: int | None, answer: int | None) -> np.ndarray:
         wanted = np.ones(len(labels), dtype=bool)
@@ -187,7 +193,7 @@ def _of_classes(filters: Filters, labels: np.ndarray, predicted: np.ndarray) -> 
 
 
 def _first(order: str, probabilities: np.ndarray, labels: np.ndarray, model: int) -> np.ndarray:
-    """A key (N,): pictures with a lower one come first."""
+    """Return sort keys (N,); images with lower keys come first."""
     if order == "most_confident":
         return -probabilities[model].max(axis=1)
     if order == "least_sure":
@@ -198,8 +204,10 @@ def _first(order: str, probabilities: np.ndarray, labels: np.ndarray, model: int
 
 
 def cells(matrix: np.ndarray, by: str = "count") -> np.ndarray:
-    """Confusion counts (C, C) as they are, or as shares of the "true" or the "predicted" class,
-    float64; of a class without pictures, or never predicted, they are 0."""
+    """Normalise a confusion matrix (C, C) by "true" or "predicted" class; "count" does nothing.
+
+    The fractions are 0 for a class without images, or for one that is never predicted.
+    """
     if by not in NORMALISATIONS:
         raise ValueError(f"unknown normalisation '{by}': choose {', '.join(NORMALISATIONS)}")
     matrix, axis = _square(matrix), NORMALISATIONS[by]
@@ -207,21 +215,22 @@ def cells(matrix: np.ndarray, by: str = "count") -> np.ndarray:
 
 
 def difference(first: np.ndarray, second: np.ndarray, by: str = "count") -> np.ndarray:
-    """`cells` of the first model's counts (C, C) less those of the second's.
+    """Subtract the `cells` of the second model's confusion matrix from the first model's.
 
-    Both must be of the same pictures, so their row sums are the same: ValueError where not. Rows
-    of the result add to 0 by "count" and "true".
+    Raises ValueError if their row sums differ, since the matrices must be of the same images. For
+    "count" and "true", the rows of the result add up to 0.
     """
     first, second = _square(first), _square(second)
     if first.shape != second.shape or (first.sum(axis=1) != second.sum(axis=1)).any():
-        raise ValueError("two matrices of different pictures have no difference")
+        raise ValueError("the confusion matrices are of different images: choose two other models")
     return cells(first, by) - cells(second, by)
 
 
 def mutual_pairs(matrix: np.ndarray, limit: int = 10) -> list[Mutual]:
-    """The `limit` pairs of classes most often taken for each other, of (C, C) counts.
+    """Return the `limit` pairs of classes with the most confusions in both directions.
 
-    On a tie the lower first class, then the lower second. Pairs without a picture are left out.
+    In a tie, the lower first class comes first, then the lower second class. Pairs without
+    confusions are left out.
     """
     if limit < 0:
         raise ValueError(f"limit must be 0 or more, not {limit}")

@@ -1,7 +1,7 @@
-"""What a run's history and recipe say of how it learned: stages, milestones, and the gap.
+"""Training progress of a run: stages, milestones and generalisation gap.
 
-Everything is read from `config.json` and `history.jsonl`; what a recipe does not say has the value
-that `Recipe` gives it.
+All values come from `config.json` and `history.jsonl`. Fields that are missing in a recipe have the
+defaults of `Recipe`.
 """
 
 import math
@@ -16,13 +16,13 @@ from vitdemo.metrics import DASH, counted
 from vitdemo.recipes import Recipe
 from vitdemo.runs import Run, lineage
 
-STEP = 5  # percent of validation accuracy between two milestones, at least
+STEP = 5  # minimum distance between two milestones, in percentage points of validation accuracy
 DEFAULTS = {f.name: f.default for f in fields(Recipe) if f.default is not MISSING}
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Something that changes `after` so many epochs (0: at the start), in words."""
+    """Change in the training run `after` a number of epochs (0: at the start), as text."""
 
     after: float
     words: str
@@ -34,7 +34,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Reached:
-    """The first epoch whose validation accuracy is at least `share`, and the minutes up to it."""
+    """First epoch with a validation accuracy of at least `share`, and the minutes up to its end."""
 
     share: float
     epoch: int
@@ -42,7 +42,7 @@ class Reached:
 
 
 def setting(run: Run, field: str) -> Any:
-    """A field of the run's recipe; the default where the run is older than the field or odd."""
+    """Return a field of the run's recipe, or the default if it is missing or of another type."""
     default = DEFAULTS[field]
     value = run.config["recipe"].get(field, default)
     kinds = (str, (int, float), (tuple, list))
@@ -51,36 +51,36 @@ def setting(run: Run, field: str) -> Any:
 
 
 def epoch_count(run: Run) -> str:
-    """Its epochs, "24", or "24 + 22" with those of the training that it started from, ..."""
+    """Return the number of epochs as text: "24", or "24 + 22" with the runs it started from."""
     own = run.history[-1]["epoch"] if run.history else 0
     return " + ".join(map(str, (own, *run.epochs_before)))
 
 
 def smoothed(values: Sequence[float], weight: float) -> list[float]:
-    """Exponential mean: `weight` 0..1 of what came before, 0 changes nothing.
+    """Smooth values with an exponential moving average; `weight` 0 changes nothing.
 
-    Divided by the weights' sum, so that the first values are not drawn towards zero (Kingma & Ba
-    2015, section 3). An epoch without a number (NaN) has none here either.
+    The sum is divided by the sum of the weights, so that the first values are not biased towards
+    zero (Kingma & Ba 2015, section 3). NaN stays NaN.
     """
     series = pd.Series(values, dtype=float)
     return series.ewm(alpha=1 - weight).mean().where(series.notna()).tolist()
 
 
 def minutes(run: Run) -> list[float]:
-    """`Run.elapsed` in minutes."""
+    """Return `Run.elapsed` in minutes."""
     return [seconds / 60 for seconds in run.elapsed]
 
 
 def gap(run: Run) -> list[float]:
-    """Training minus validation accuracy at each epoch, in percentage points."""
+    """Return training minus validation accuracy of each epoch, in percentage points."""
     return [100 * (r["train_accuracy"] - r["val_accuracy"]) for r in run.history]
 
 
 def milestones(runs: Sequence[Run]) -> list[float]:
-    """Up to three shares of validation accuracy, multiples of 5 %, that tell these runs apart.
+    """Return up to three validation accuracies, multiples of 5%, at which to compare the runs.
 
-    What the worst, the middle and the best of them reach at best; where these are one, the two
-    steps before it as well.
+    They are the highest multiples that the worst, the median and the best run reach. If these are
+    equal, lower multiples are added.
     """
     best = [max(r["val_accuracy"] for r in run.history) for run in runs if run.history]
     if not best:
@@ -95,12 +95,12 @@ def milestones(runs: Sequence[Run]) -> list[float]:
 
 
 def images_per_second(run: Run) -> float | None:
-    """The median of the epochs, so that one that shared the machine does not speak for all."""
+    """Return the median over the epochs, since single epochs may be slowed by other work."""
     return median(r["images_per_second"] for r in run.history) if run.history else None
 
 
 def reached(run: Run, shares: Sequence[float]) -> list[Reached]:
-    """When the run first had these shares of validation accuracy, of those that it had."""
+    """Return when the run first reached each of these validation accuracies, if at all."""
     found = []
     for share in shares:
         for record, total in zip(run.history, minutes(run), strict=True):
@@ -111,7 +111,7 @@ def reached(run: Run, shares: Sequence[float]) -> list[Reached]:
 
 
 def milestone_rows(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
-    """When each run first had reached what, the best of them first: (header, a row each).
+    """Return a table of milestones, best run first: (header, one row per run).
 
     Runs without an epoch are left out.
     """
@@ -125,21 +125,22 @@ def milestone_rows(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
             for share in shares
         ]
         best = max(record["val_accuracy"] for record in run.history)
-        rows.append((-best, [run.name, *cells, f"{100 * best:.2f} %"]))
-    header = ["Run", *(f"{100 * share:.0f} %" for share in shares), "Best"]
+        rows.append((-best, [run.name, *cells, f"{100 * best:.2f}%"]))
+    header = ["Run", *(f"{100 * share:.0f}%" for share in shares), "Best"]
     return header, [row for _, row in sorted(rows)]
 
 
 def epoch_of_weights(run: Run) -> int:
-    """The epoch whose weights the run has, counted through its `runs.lineage`; 0 before one has
-    ended."""
+    """Return the epoch of the saved weights, counted over the run's lineage; 0 if there is none."""
     record = run.record_of_weights
     return lineage(run)[-1][0] + record["epoch"] if record else 0
 
 
 def whole(run: Run) -> Run:
-    """`run` with the history of all trainings of its `runs.lineage`, epochs and seconds counted
-    from the first of them on."""
+    """Return `run` with the history of all runs of its `runs.lineage`.
+
+    Epochs and seconds are counted from the first of these runs.
+    """
     line = lineage(run)
     history = [r | {"epoch": before + r["epoch"]} for before, each in line for r in each.history]
     started = {"started_from": line[0][1].config.get("started_from")}
@@ -147,8 +148,7 @@ def whole(run: Run) -> Run:
 
 
 def stages(run: Run) -> list[Stage]:
-    """When the trainings of the run's `runs.lineage` change their manner, in order of time, counted
-    as in `whole`."""
+    """Return all stage changes of the run and of its `runs.lineage`, with epochs as in `whole`."""
     return [
         replace(stage, after=before + stage.after)
         for before, training in lineage(run)
@@ -157,7 +157,7 @@ def stages(run: Run) -> list[Stage]:
 
 
 def _own_stages(run: Run, left: bool) -> list[Stage]:
-    """Those of its own recipe, up to where it was ended before its time, or `left` for another."""
+    """Return the stage changes of one run, up to its last epoch if it was stopped or `left`."""
     head, epochs = setting(run, "head_epochs"), setting(run, "epochs")
     warmup, resting = setting(run, "warmup_epochs"), setting(run, "unmixed_epochs")
     total = head + epochs
@@ -165,18 +165,18 @@ def _own_stages(run: Run, left: bool) -> list[Stage]:
     if run.origin:
         found.append(Stage(0, _origin_words(run)))
     if head:
-        found.append(Stage(head, "the head alone until here, then the whole model"))
+        found.append(Stage(head, "the first stage (classifier head only) ends"))
     if setting(run, "schedule") == "one-cycle":
-        found.append(Stage(head + 0.3 * epochs, "the learning rate rises until here"))
+        found.append(Stage(head + 0.3 * epochs, "the learning rate is at its peak"))
     elif warmup:
         found.append(Stage(head + warmup, "warm-up of the learning rate ends"))
     if resting and mixes(run) and resting < total:
-        found.append(Stage(total - resting, "MixUp and CutMix rest from here on"))
+        found.append(Stage(total - resting, "MixUp and CutMix end"))
     whole = setting(run, "whole_epochs")
     if setting(run, "patch_dropout") and 0 < whole < total:
-        found.append(Stage(total - whole, "no patch is dropped from here on"))
+        found.append(Stage(total - whole, "PatchDropout ends"))
     if setting(run, "patience") and (best := run.record_of_weights):
-        found.append(Stage(best["epoch"], "lowest validation loss: these weights are kept"))
+        found.append(Stage(best["epoch"], "lowest validation loss (saved weights)"))
     ended = run.history and (left or "stopped" in run.config)
     end = run.history[-1]["epoch"] if ended else math.inf
     return sorted((stage for stage in found if stage.after <= end), key=lambda stage: stage.after)
@@ -186,7 +186,8 @@ def _origin_words(run: Run) -> str:
     name, epochs = run.origin.get("run", "?"), " + ".join(map(str, run.epochs_before)) or "?"
     minutes = run.seconds_before / 60
     return (
-        f"the weights of {name}, whose {epochs} epochs took {minutes:.1f} minutes that count here"
+        f"started from the weights of {name} ({epochs} epochs, {minutes:.1f} minutes, included in "
+        "the training time)"
     )
 
 
@@ -195,63 +196,61 @@ def mixes(run: Run) -> bool:
 
 
 def reasons(run: Run) -> list[str]:
-    """Why the run's training figures may look worse than validation, strongest reason first."""
+    """Return reasons why training can look worse than validation, strongest reason first."""
     found = []
     if mixes(run):
         names = [n for n in ("mixup", "cutmix") if setting(run, n)]
         words = " and ".join({"mixup": "MixUp", "cutmix": "CutMix"}[n] for n in names)
         found.append(
-            f"Under {words} the model sees two pictures in one; an answer counts as right only "
-            "where it names the larger part, and no answer can bring the loss near 0."
+            f"With {words}, each training image is a mixture of two images. A prediction is "
+            "correct only if it is the class of the larger part. The loss cannot approach 0."
         )
     if setting(run, "patch_dropout"):
         found.append(
-            f"Training pictures lack {100 * setting(run, 'patch_dropout'):g} % of their patches; "
-            "validation pictures lack none."
+            f"In training, {100 * setting(run, 'patch_dropout'):g}% of the patches of each image "
+            "are dropped; in validation, none."
         )
     harder = [
         words
         for field, words in (
             ("policy", "changed by random operations"),
             ("erasing", "partly erased"),
-            ("cutout", "partly cut out"),
+            ("cutout", "partly masked"),
             ("crop_padding", "shifted"),
-            ("flip", "mirrored"),
+            ("flip", "flipped"),
         )
         if field in DEFAULTS and setting(run, field) not in (0, False, "none")
     ]
     if harder:
-        found.append(
-            f"Training pictures are {listed(harder)}; validation pictures are as they are."
-        )
+        found.append(f"Training images are {listed(harder)}; validation images are not changed.")
     options = run.spec.options
     if options.get("drop_rate") or options.get("drop_path_rate"):
         found.append(
-            "Dropout or drop path switches parts of the model off while it trains, never while it "
-            "is validated."
+            "Dropout or drop path switches off parts of the model in training, but not in "
+            "validation."
         )
     if setting(run, "label_smoothing"):
         found.append(
-            "Label smoothing keeps the training loss above 0 even for perfect answers; validation "
-            "loss is plain cross-entropy."
+            "With label smoothing, the training loss stays above 0 even for perfect predictions. "
+            "The validation loss is cross-entropy without label smoothing."
         )
     if setting(run, "ema_decay"):
         found.append(
-            "Validation uses the running mean of the weights (EMA); training accuracy is that of "
-            "the weights at each step."
+            "Validation uses an exponential moving average (EMA) of the weights. The training "
+            "accuracy is measured with the weights of each step."
         )
     found.append(
-        "Training figures are means over the epoch, in which the model was worse at first; "
-        "validation comes at its end."
+        "Training results are means over the epoch, and the model is worse at its start. "
+        "Validation takes place at the end of the epoch."
     )
     return found
 
 
 def below_validation(run: Run) -> int:
-    """In how many epochs the training accuracy was below validation's."""
+    """Count the epochs in which the training accuracy was below the validation accuracy."""
     return sum(points < 0 for points in gap(run))
 
 
 def listed(words: Sequence[str]) -> str:
-    """ "a", "a and b", "a, b and c"."""
+    """Join words: "a", "a and b", "a, b and c"."""
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

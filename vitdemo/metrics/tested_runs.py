@@ -1,10 +1,10 @@
-"""Every metric of a run by class, with its interval; its curves; and two runs beside each other.
+"""Per-class metrics of a run with confidence intervals, ranking curves, and paired tests of runs.
 
     table = class_table(read_run("assets/runs/vit-scratch"))
     table.columns["f1"], table.intervals["f1"]  # (C,), (2, C)
     paired_test(one_run, another).sentence()
 
-All of it is worked out from `evaluation.npz`. Letters: N pictures, C classes.
+All values are computed from `evaluation.npz`. Letters: N images, C classes.
 """
 
 import math
@@ -27,7 +27,7 @@ from vitdemo.metrics.curves import RankingCurve
 from vitdemo.metrics.paired import McNemar
 from vitdemo.runs import Evaluation, Run
 
-TOP = (1, 2, 3, 5)  # the k of top-k accuracy, where there are more classes than that
+TOP = (1, 2, 3, 5)  # values of k for top-k accuracy, if there are more than k classes
 TITLES = {
     "precision": "Precision",
     "recall": "Recall",
@@ -40,7 +40,7 @@ COLUMNS = tuple(TITLES)
 
 @dataclass(frozen=True)
 class TopK:
-    """`share` (0 to 1) of the pictures have their true class among the `k` most probable."""
+    """Top-k accuracy: `share` (0 to 1) of the images have their class among the `k` likeliest."""
 
     k: int
     share: float
@@ -49,10 +49,10 @@ class TopK:
 
 @dataclass(frozen=True, eq=False)
 class ClassTable:
-    """One run on its test set. `columns` and the means have the names of `COLUMNS`.
+    """Per-class metrics of a run on its test set; the keys of the dicts are `COLUMNS`.
 
-    Intervals are there for precision, recall and F1; those of the ranking metrics take longer and
-    come with `ranking`, class by class.
+    `intervals` has precision, recall and F1 only. Intervals of the ranking metrics take longer and
+    are computed by `ranking` for one class at a time.
     """
 
     run: str
@@ -69,36 +69,36 @@ class ClassTable:
     top: tuple[TopK, ...]
 
     def interval(self, column: str, c: int) -> np.ndarray | None:
-        """(2,) of class `c`, or None where `column` has no intervals here."""
+        """Return the interval (2,) of class `c`, or None if `column` has no intervals."""
         return self.intervals[column][:, c] if column in self.intervals else None
 
     @property
     def worst_first(self) -> list[int]:
-        """Classes by F1, from the worst; those without pictures come last."""
+        """Classes sorted by F1, lowest first; classes without images come last."""
         return [int(c) for c in np.argsort(self.columns["f1"], kind="stable")]  # NaN sorts last
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """How one run's probability of the class `name` ranks the test pictures.
+    """Ranking curves of one run for the class `name`, over the test images.
 
-    `roc` is None where all pictures are of the class.
+    `roc` is None if all images are of the class.
     """
 
     run: str
     name: str
     roc: RankingCurve | None
     precision_recall: RankingCurve
-    area_interval: np.ndarray  # (2,) of the ROC AUC
-    precision_interval: np.ndarray  # (2,) of the average precision
+    area_interval: np.ndarray  # (2,), interval of the ROC AUC
+    precision_interval: np.ndarray  # (2,), interval of the average precision
 
 
 @dataclass(frozen=True, eq=False)
 class PairedTest:
-    """Two runs on the same test pictures: over all, and over the pictures of each class.
+    """McNemar's tests of two runs on the same test images: all images, and each class.
 
     `adjusted_overall` and `adjusted` (C,) are the p-values of `overall` and `by_class` after Holm's
-    correction for all of them together, which stand beside each other.
+    correction for all these tests together, because the page shows them in one table.
     """
 
     first: str
@@ -111,11 +111,11 @@ class PairedTest:
 
     @property
     def comparisons(self) -> int:
-        """How many tests were corrected for: all pictures, and each class that has some."""
+        """Number of tests in Holm's correction: all images, and each class with images."""
         return 1 + int((~np.isnan(self.adjusted)).sum())
 
     def sentence(self, c: int | None = None) -> str:
-        """McNemar's test in words, with its corrected p: of class `c`, or of all pictures."""
+        """Describe McNemar's test with its corrected p, for class `c` or for all images."""
         if c is None:
             p = self.adjusted_overall
             return paired.mcnemar_sentence(self.overall, self.first, self.second, p=p)
@@ -124,7 +124,7 @@ class PairedTest:
 
 
 def sound_evaluation(run: Run) -> Evaluation:
-    """The run's evaluation, checked. Raises `RunError` saying what is wrong with it."""
+    """Return the run's evaluation; raises `RunError` with the problem if it is not valid."""
     found = run.evaluation
     try:
         check(found.probabilities, found.labels)
@@ -134,14 +134,14 @@ def sound_evaluation(run: Run) -> Evaluation:
 
 
 def three_decimals(value: float) -> str:
-    """Three decimals, or a dash; nearly 1 is not rounded to 1."""
+    """Format with three decimals, without rounding to 1; NaN is a dash."""
     if math.isnan(value):
         return DASH
     return "> 0.999" if 0.9995 <= value < 1 else f"{value:.3f}"
 
 
 def class_table(run: Run) -> ClassTable:
-    """All metrics of the `run`. Raises `RunError` without a sound evaluation."""
+    """Compute all metrics of the `run`; raises `RunError` without a valid evaluation."""
     found = sound_evaluation(run)
     probabilities, labels = found.probabilities, found.labels
     metrics = per_class(probabilities, labels)
@@ -167,24 +167,28 @@ def class_table(run: Run) -> ClassTable:
 
 
 def top_k(found: Evaluation, k: int) -> TopK:
+    """Return the top-k accuracy with its confidence interval."""
     share = curves.top_k_accuracy(found.probabilities, found.labels, k)
     n = len(found.labels)
     return TopK(k, share, intervals.wilson(round(share * n), n))
 
 
 def ranking(run: Run, class_name: str) -> Ranking:
-    """Curves of one class of the `run`, with the intervals of their areas.
+    """Return the ranking curves of one class of the `run`, with intervals of their areas.
 
-    Raises `RunError` where the run does not know the class or was tested on no picture of it.
+    Raises `RunError` if the class is unknown or has no test images.
     """
     if class_name not in run.classes:
         known = ", ".join(run.classes)
-        raise RunError(f"'{run.name}' knows no class '{class_name}': it has {known}.")
+        raise RunError(f"'{run.name}' has no class '{class_name}': choose one of {known}.")
     c = run.classes.index(class_name)
     found = sound_evaluation(run)
     probabilities, labels = found.probabilities, found.labels
     if not (labels == c).any():
-        raise RunError(f"'{run.name}' was tested on no picture of '{run.classes[c]}': no curve.")
+        raise RunError(
+            f"The test set of '{run.name}' has no images of '{run.classes[c]}': choose another "
+            "class."
+        )
     everything = bool((labels == c).all())
     return Ranking(
         run.name,
@@ -196,13 +200,13 @@ def ranking(run: Run, class_name: str) -> Ranking:
 
 
 def paired_test(first: Run, second: Run) -> PairedTest:
-    """McNemar's test of two runs. Raises `RunError` where their test pictures are not the same."""
+    """Return McNemar's tests of two runs; raises `RunError` if their test images differ."""
     one, two = sound_evaluation(first), sound_evaluation(second)
     same = one.fingerprint == two.fingerprint and np.array_equal(one.labels, two.labels)
     if not same or first.classes != second.classes:
         raise RunError(
-            f"'{first.name}' and '{second.name}' were tested on different pictures: they cannot be "
-            "compared picture by picture."
+            f"'{first.name}' and '{second.name}' were tested on different images and cannot be "
+            "compared. Choose two runs with the same test set."
         )
     right = (
         paired.is_right(one.probabilities, one.labels),
