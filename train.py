@@ -61,12 +61,15 @@ SIZES = {"patch_size": int, "embed_dim": int, "depth": int, "num_heads": int, "p
          "global_pool": str, "init": str}  # fmt: skip
 
 
-COMMANDS = (None, "download", "evaluate", "report")  # that train nothing
-LEFT = ": nothing finished is lost; make room or choose another --out, and go on with --resume."
+COMMANDS = (None, "download", "evaluate", "report")  # commands without training
+LEFT = (
+    ". Finished epochs are saved: free some disk space and continue with --resume, or choose "
+    "another --out."
+)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit codes: 0 done, 2 a mistake that a sentence explains, 130 stopped and resumable."""
+    """Run a command; exit codes: 0 done, 2 error with a message, 130 stopped, can be resumed."""
     argv = sys.argv[1:] if argv is None else argv
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     args = build_parser().parse_args(argv)
@@ -74,11 +77,11 @@ def main(argv: list[str] | None = None) -> int:
         return run_command(args, argv)
     except VitdemoError as error:
         print(f"train.py: {error}", file=sys.stderr)
-    except OSError as error:  # a full disk, a folder that may not be written
+    except OSError as error:  # for example a full disk, or no permission to write
         where = f" '{error.filename}'" if error.filename else ""
         told = f"train.py: {error.strerror or error}{where}"
         print(told + (LEFT if args.recipe not in COMMANDS else "."), file=sys.stderr)
-    except KeyboardInterrupt:  # before the first step, or while evaluating
+    except KeyboardInterrupt:  # before the first step, or during evaluation
         print("train.py: stopped.", file=sys.stderr)
         return 130
     return 2
@@ -185,20 +188,21 @@ def list_recipes() -> int:
 
 def download(args: argparse.Namespace) -> int:
     source = data.open_source(args.data)
-    print(f"The data set '{source.name}' with {len(source.classes)} classes is in '{source.root}'.")
+    print(f"The dataset '{source.name}' with {len(source.classes)} classes is in '{source.root}'.")
     return 0
 
 
 def evaluate(args: argparse.Namespace) -> int:
     if len(args.runs) != 1:
-        raise RunError("evaluate needs a run folder: python train.py evaluate runs/NAME.")
+        raise RunError("evaluate needs one run folder: python train.py evaluate runs/NAME.")
     run = runs.read_run(args.runs[0])
     source = data.open_source(args.data)
     check_classes(run, source)
     validation = validation_of(run, source)
     if validation is None:
-        print(f"train.py: the training pictures in '{source.root}' are not those of '{run.path}', "
-              "so its validation pictures are left out.", file=sys.stderr)  # fmt: skip
+        print(f"train.py: '{run.path}' was trained with another training set than the one in "
+              f"'{source.root}', so its validation set is not evaluated.",
+              file=sys.stderr)  # fmt: skip
     write_evaluation(run, source, validation, args.device)
     return 0
 
@@ -206,7 +210,7 @@ def evaluate(args: argparse.Namespace) -> int:
 def write_evaluation(
     run: runs.Run, source: data.Source, validation: data.Pictures | None, device: str
 ) -> None:
-    """Read the test set, write `evaluation.npz` and print the accuracy."""
+    """Evaluate the run on the test set, write `evaluation.npz` and print the accuracy."""
     test = source.load("test", run.spec.image_size)
     found = evaluation_of(run, test, validation, pick_device(device))
     runs.write_evaluation(run.path, found)
@@ -215,10 +219,10 @@ def write_evaluation(
 
 
 def write_report(args: argparse.Namespace) -> int:
-    """One HTML file of finished or growing runs, for a class to hand in."""
+    """Write a report on finished or unfinished runs as one HTML file."""
     if not args.runs:
         raise RunError("report needs run folders: python train.py report runs/NAME runs/OTHER.")
-    # Here, not above: it draws, and no training should wait for matplotlib or fail without it.
+    # Imported here, so that training neither waits for matplotlib nor needs it.
     from vitdemo.report import report
 
     path = args.out or Path("report.html")
@@ -229,12 +233,12 @@ def write_report(args: argparse.Namespace) -> int:
 
 
 def labelled_runs(folders: list[Path]) -> Iterator[runs.Run]:
-    """Runs to report on; of those without labels, which a `runs/*` names too, a sentence."""
+    """Yield the runs to report on; print a message for each pretraining run in `folders`."""
     for folder in folders:
         try:
             yield runs.read_run(folder)
         except PretrainingError as error:
-            print(f"train.py: left out: {error}", file=sys.stderr)
+            print(f"train.py: not in the report: {error}", file=sys.stderr)
 
 
 def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
@@ -287,17 +291,17 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
     stopper.by(trainer.clock)
     finished = train_to_the_end(trainer, folder, deadline)
     if not processes.is_first:
-        return 0  # the first one's exit code counts: torchrun stops all others after a failed one
+        return 0  # otherwise torchrun would stop the first process, whose exit code counts
     if not finished:
-        saved_epochs = runs.read_checkpoint(folder)["epoch"]  # it may have ended one more
+        saved_epochs = runs.read_checkpoint(folder)["epoch"]  # may be less than the finished ones
         print(f"Stopped. {saved_epochs} of {recipe.total_epochs} epochs are saved in '{folder}'; "
-              f"go on with: {resume_command(args, folder)}")  # fmt: skip
+              f"continue with: {resume_command(args, folder)}")  # fmt: skip
         return 130
     if trainer.stopped is not None:
         note_stop(folder, trainer)
     runs.write_weights(folder, trainer.final_weights())
     if recipe.mask_ratio:
-        print(f"The encoder is trained: start a recipe of the same model from it with --weights "
+        print(f"The encoder is trained. Start a recipe of the same model from it with --weights "
               f"{folder / runs.WEIGHTS}")  # fmt: skip
         return 0
     write_evaluation(runs.read_run(folder), source, trainer.validation, args.device)
@@ -305,14 +309,14 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
 
 
 def resume_command(args: argparse.Namespace, folder: Path) -> str:
-    """The command that goes on with the run in `folder`, on the same pictures."""
+    """Return the command that resumes the run in `folder` on the same dataset."""
     where = ["--data", str(args.data)] if args.data else []
     smoke = ["--smoke"] if args.smoke else []
     return command_line([args.recipe, *smoke, *where, "--out", str(folder), "--resume"])
 
 
 def choose_recipe(args: argparse.Namespace, folder: Path) -> Recipe:
-    """The named recipe with the command line's values; with --resume, as the run was begun."""
+    """Return the recipe with the options of the command line; with --resume, the run's recipe."""
     given = {field.name: getattr(args, f"set_{field.name}") for field in TUNABLE}
     given = {name: value for name, value in given.items() if value is not None}
     size = {"image_size": args.image_size} if args.image_size else {}
@@ -322,18 +326,18 @@ def choose_recipe(args: argparse.Namespace, folder: Path) -> Recipe:
         return recipe_to_resume(folder, args.recipe, **given, **size, **sizes)
     recipe = (smoke_recipe if args.smoke else get_recipe)(args.recipe, **given)
     if sizes and recipe.model.family != "vit":
-        raise RecipeError(f"{args.recipe} is not of our own ViT: leave out --{next(iter(sizes))}.")
+        raise RecipeError(f"{args.recipe} is not a ViT from scratch: omit --{next(iter(sizes))}.")
     model = replace(recipe.model, options={**recipe.model.options, **sizes})
     return replace(recipe, model=replace(model, **size))
 
 
 def run_folder(args: argparse.Namespace) -> Path:
-    """`--out`, or runs/RECIPE."""
+    """Return `--out`, or runs/RECIPE by default."""
     return args.out or Path("runs") / (args.recipe + ("-smoke" if args.smoke else ""))
 
 
 def train_to_the_end(trainer: Trainer, folder: Path, deadline: float | None = None) -> bool:
-    """Write each epoch as it ends; False where Ctrl-C, SIGTERM or the deadline stopped it."""
+    """Train and save each epoch; return False if Ctrl-C, SIGTERM or the deadline stopped it."""
     first, saver = trainer.processes.is_first, Saver(folder, trainer)
     with progress_bar(trainer) as bar:
         if first:
@@ -357,7 +361,7 @@ def train_to_the_end(trainer: Trainer, folder: Path, deadline: float | None = No
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ctrl-C and SIGTERM do nothing meanwhile: torchrun sends a second one to who is stopping."""
+    """Ignore Ctrl-C and SIGTERM in this context, because torchrun sends them twice."""
     handlers = {number: signal.signal(number, signal.SIG_IGN) for number in STOPS}
     try:
         yield
@@ -367,7 +371,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 def too_late(trainer: Trainer, record: dict, deadline: float) -> bool:
-    """Whether another epoch like this one would end after the deadline."""
+    """Return whether another epoch of the same length would end after the deadline."""
     seconds = record["epoch_seconds"] - trainer.compile_seconds
     late = time.monotonic() + seconds > deadline
     return trainer.processes.agree(late, trainer.device)
@@ -376,9 +380,9 @@ def too_late(trainer: Trainer, record: dict, deadline: float) -> bool:
 def leave(code: int) -> NoReturn:
     """End this program with an exit code.
 
-    One of several processes ends without Python's own clearing up: a thread of gloo's may still
-    hold the tensors of its last sum, and where it lets go of them meanwhile the process aborts
-    (pytorch/pytorch#179291). `torchrun` would then stop the first one, which writes.
+    With several processes, Python's normal shutdown is skipped. A thread of gloo may still hold
+    tensors of the last sum, and releasing them during shutdown aborts the process
+    (pytorch/pytorch#179291). `torchrun` would then stop the first process while it writes.
     """
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
         sys.stdout.flush()

@@ -1,17 +1,17 @@
-"""How fast recipes train, how much of the machine they use, and how long they took to 90 and 94 %.
+"""Measure training speed, hardware utilisation and the time to 90% and 94% validation accuracy.
 
     python benchmarks/train.py                                   # a few epochs of four recipes
     python benchmarks/train.py vit-scratch --batch-size 2048 --compile reduce-overhead
-    python benchmarks/train.py --usual vit-small-cpu             # beside the usual loop, on the CPU
-    python benchmarks/train.py --runs runs                       # the times of finished runs alone
+    python benchmarks/train.py --usual vit-small-cpu             # compare with a standard loop
+    python benchmarks/train.py --runs runs                       # only the times of finished runs
 
-Speed is measured on made-up pixels, so no data set is needed: whole epochs of `--steps` steps, of
-which the first, with its compilation, is left out. A multiply-add counts as 2 operations, forward
-and backward as 3 forward passes; the ceiling is a matrix product of this machine in the type that
-trains. `--usual` trains the same model, batch and augmentation by torchvision's transforms, a
-DataLoader and a plain loop, and by ours, in turns (see `usual.py`). Times to an accuracy come from
-the histories of runs, with validation and compilation in them, and the training that a run started
-from.
+Speed is measured on random pixels, so no dataset is needed. An epoch has `--steps` steps. The first
+epoch is not counted, because it includes compilation. A multiply-add counts as 2 operations. The
+forward and backward pass count as 3 forward passes. Utilisation is relative to the speed of a large
+matrix product in the training data type. `--usual` alternates between vitdemo's loop and a standard
+loop with torchvision's transforms and a DataLoader, on the CPU (see `usual.py`). Times to an
+accuracy come from the histories of runs. They include validation, compilation and earlier runs
+whose weights a run started from.
 """
 
 import argparse
@@ -36,7 +36,7 @@ from vitdemo.training import Preprocessing, autocast_helps, pick_device  # noqa:
 from vitdemo.training.devices import keep_memory  # noqa: E402
 from vitdemo.training.pretraining import make_trainer  # noqa: E402
 
-USUAL = ("vit-plain", "vit-scratch-cpu", "conv-baseline-cpu")  # beside the usual loop
+USUAL = ("vit-plain", "vit-scratch-cpu", "conv-baseline-cpu")  # default recipes of --usual
 RECIPES = ("vit-plain", "vit-scratch", "vit-conv-stem", "resnet18")
 TARGETS = (0.90, 0.94)
 
@@ -45,16 +45,24 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("recipes", nargs="*", help=f"default: {', '.join(RECIPES)}")
     parser.add_argument(
-        "--steps", type=int, default=0, help="of an epoch (default: CIFAR-10's, CPU: 4)"
+        "--steps", type=int, default=0, help="steps per epoch (default: as for CIFAR-10; CPU: 4)"
     )
-    parser.add_argument("--epochs", type=int, default=4, help="of which the first is left out")
-    parser.add_argument("--batch-size", type=int, default=0, help="default: the recipe's")
-    parser.add_argument("--image-size", type=int, default=0, help="default: the recipe's")
-    parser.add_argument("--compile", default="auto")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--runs", type=Path, nargs="*", help="folders of runs: their times alone")
     parser.add_argument(
-        "--usual", action="store_true", help="beside the usual loop: a DataLoader on the CPU"
+        "--epochs", type=int, default=4, help="number of epochs; the first is not counted"
+    )
+    parser.add_argument(
+        "--batch-size", type=int, default=0, help="images per step (default: the recipe's)"
+    )
+    parser.add_argument(
+        "--image-size", type=int, default=0, help="side of the model input (default: the recipe's)"
+    )
+    parser.add_argument("--compile", default="auto", help="mode of torch.compile")
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
+    parser.add_argument(
+        "--runs", type=Path, nargs="*", help="only print the times of the runs in these folders"
+    )
+    parser.add_argument(
+        "--usual", action="store_true", help="compare with a standard training loop on the CPU"
     )
     args = parser.parse_args(argv)
     if args.runs is not None:
@@ -75,11 +83,12 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def print_usual(args: argparse.Namespace) -> None:
-    """A row a recipe: the usual loop, ours, and how many times as fast that is, on the CPU."""
+    """Print one row per recipe: speed of the standard loop, of vitdemo, and their ratio."""
     keep_memory()
     threads = torch.get_num_threads()
-    print(f"{device_name(torch.device('cpu'))}, {threads} of torch, {usual.WORKERS} workers\n")
-    print("| recipe | batch | augmentation | usual, images/s | ours, images/s | ratio |")
+    cpu = device_name(torch.device("cpu"))
+    print(f"{cpu}, {threads} torch threads, {usual.WORKERS} DataLoader workers\n")
+    print("| recipe | batch | augmentation | standard, images/s | vitdemo, images/s | ratio |")
     print("|---|---|---|---|---|---|")
     for name in args.recipes or USUAL:
         recipe = get_recipe(name)
@@ -92,7 +101,7 @@ def print_usual(args: argparse.Namespace) -> None:
 
 
 def chosen(name: str, args: argparse.Namespace) -> Recipe:
-    """The recipe without its stages and its teacher, as long as the benchmark."""
+    """Return the recipe without stages and teacher, with the benchmark's number of epochs."""
     stages = {"head_epochs": 0, "unmixed_epochs": 0, "whole_epochs": 0}
     recipe = get_recipe(name, epochs=args.epochs, teacher="", **stages)
     size = args.image_size or recipe.model.image_size
@@ -101,7 +110,7 @@ def chosen(name: str, args: argparse.Namespace) -> Recipe:
 
 
 def measure(recipe: Recipe, device: torch.device, ceiling: float, args: argparse.Namespace) -> str:
-    """One row of the table."""
+    """Train one recipe and return its row of the table."""
     steps = args.steps or (45_000 // recipe.batch_size if device.type == "cuda" else 4)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
@@ -122,9 +131,9 @@ def measure(recipe: Recipe, device: torch.device, ceiling: float, args: argparse
     memory = (
         f"{torch.cuda.max_memory_allocated() / 2**30:.1f} GiB" if device.type == "cuda" else "-"
     )
-    # Where patches are left out, the model's pass over all of them is not what it computes.
+    # With dropped or masked patches, the model computes less than `macs`.
     partial = recipe.mask_ratio or recipe.patch_dropout
-    used = "-" if partial else f"{100 * rate * 6 * macs / ceiling:.1f} %"
+    used = "-" if partial else f"{100 * rate * 6 * macs / ceiling:.1f}%"
     return (
         f"| `{recipe.name}` | {recipe.batch_size} | {trainer.compile} | {rate:,.0f} "
         f"| {used} | {first['epoch_seconds']:.1f} s | {memory} |"
@@ -136,7 +145,7 @@ def training_type(device: torch.device) -> torch.dtype:
 
 
 def matmul_rate(device: torch.device, repeats: int = 10) -> float:
-    """Operations a second of a large matrix product, the best of some; multiply-adds count 2."""
+    """Return the operations per second of a large matrix product (multiply-add: 2), best of 10."""
     side = 8192 if device.type == "cuda" else 1024
     a, b = torch.randn(2, side, side, device=device, dtype=training_type(device))
     seconds = []
@@ -155,7 +164,7 @@ def synchronise(device: torch.device) -> None:
 
 
 def seconds_to(run: runs.Run, target: float) -> float | None:
-    """Time of all epochs up to the first whose validation accuracy is at least `target`."""
+    """Return the seconds up to the first epoch with a validation accuracy of `target`."""
     found = reached(whole(run), [target])
     return 60 * found[0].minutes if found else None
 

@@ -1,12 +1,12 @@
-"""Train several recipes within a given time, and go on with them the next time.
+"""Train several recipes within a given time; a second call continues them.
 
     python benchmarks/train_all.py conv-baseline resnet18 --minutes 8.5
     python benchmarks/train_all.py vit-plain vit-plain-ema vit-plain-mixed --minutes 8.5 --at-once 3
 
-Each recipe is a `train.py` of its own, in the order given: those that are finished are left
-alone, those that were stopped are resumed. Several at once share the device, which pays where
-batches are small; their times are then not those of the device. A word may carry options:
-"resnet18 --seed 1 --out runs/resnet18-1".
+Each recipe runs in its own `train.py` process, in the given order. Finished runs are skipped,
+stopped runs are resumed. With --at-once, several runs share the device. This is faster if batches
+are small, but the measured times of the single runs are then too long. An argument can contain
+options: "resnet18 --seed 1 --out runs/resnet18-1".
 """
 
 import argparse
@@ -19,27 +19,29 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-LEAST = 2.5  # minutes that a training is still begun with: it compiles, and ends an epoch
+LEAST = 2.5  # minutes; with less time left, a run could not compile and finish an epoch
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("trainings", nargs="+", help="a recipe each, with options if need be")
-    parser.add_argument("--minutes", type=float, required=True, help="of all together")
-    parser.add_argument("--at-once", type=int, default=1)
-    parser.add_argument("--runs", type=Path, default=Path("runs"), help="where the runs lie")
+    parser.add_argument("trainings", nargs="+", help="recipes, each with optional options")
+    parser.add_argument("--minutes", type=float, required=True, help="time for all runs together")
+    parser.add_argument(
+        "--at-once", type=int, default=1, help="number of runs that train at the same time"
+    )
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder for the runs")
     args = parser.parse_args(argv)
     deadline = time.monotonic() + 60 * args.minutes
     with ThreadPoolExecutor(args.at_once) as pool:
         codes = list(pool.map(lambda words: train(words, args.runs, deadline), args.trainings))
     for words, code in zip(args.trainings, codes, strict=True):
-        state = {0: "finished", 130: "to be resumed", None: "not begun"}.get(code, "failed")
+        state = {0: "finished", 130: "stopped", None: "not started"}.get(code, "failed")
         print(f"{words}: {state}")
     return 0 if not any(codes) and None not in codes else 1
 
 
 def train(training: str, root: Path, deadline: float) -> int | None:
-    """Exit code of one training; 0 where it is finished already, None where no time is left."""
+    """Train one recipe; return the exit code, 0 if it is finished, None if no time is left."""
     words = shlex.split(training)
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     own.add_argument("--out", type=Path, default=root / words[0])
@@ -56,7 +58,7 @@ def train(training: str, root: Path, deadline: float) -> int | None:
 
 
 def is_finished(folder: Path) -> bool:
-    """A run ends with its evaluation; one without labels, with the weights."""
+    """Return whether a run has its last file: the evaluation, or the weights in pretraining."""
     if (folder / "evaluation.npz").is_file():
         return True
     if not (folder / "model.safetensors").is_file():

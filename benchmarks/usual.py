@@ -1,8 +1,8 @@
-"""The usual training loop, to hold ours against: torchvision's transforms in a DataLoader.
+"""Standard training loop for comparison: torchvision's transforms in a DataLoader.
 
-As most notebooks and public repositories write it: pictures one by one as PIL images through
-`torchvision.transforms`, two worker processes that make batches of them, and a plain loop in
-float32. Model, batch, optimizer, augmentation and label smoothing are the recipe's.
+This is the loop of most notebooks and public repositories. `torchvision.transforms` processes PIL
+images one by one, two worker processes form batches, and a plain loop trains in float32. Model,
+batch size, optimizer, augmentation and label smoothing are the same as in the recipe.
 
     speeds(recipe, steps=20, rounds=3)  # {"usual": [images/s, ...], "ours": [...]}
 """
@@ -26,7 +26,7 @@ from vitdemo.training.pretraining import make_trainer
 
 WORKERS = 2
 MEAN, STD = data.CIFAR10_MEAN, data.CIFAR10_STD
-# What torchvision's transforms do not know, or notebooks leave out: neither side does it.
+# Settings that a standard loop does not have; they are switched off in both loops.
 LEFT_OUT = {
     **dict.fromkeys(("mixup", "cutmix", "cutout", "patch_dropout", "ema_decay", "clip_norm"), 0),
     **dict.fromkeys(("head_epochs", "unmixed_epochs", "whole_epochs", "warmup_epochs"), 0),
@@ -34,13 +34,13 @@ LEFT_OUT = {
 }
 _POLICIES: dict[str, Callable[[], nn.Module]] = {
     "trivial": T.TrivialAugmentWide,
-    "rand": T.RandAugment,  # two operations at 9 of 30, as ours
+    "rand": T.RandAugment,  # two operations of magnitude 9 of 30, as in vitdemo
     "auto": lambda: T.AutoAugment(T.AutoAugmentPolicy.CIFAR10),
 }
 
 
 class Pictures(Dataset):
-    """PIL pictures and labels of `pictures`, through `transform`."""
+    """Dataset of PIL images and labels; `transform` is applied to each image."""
 
     def __init__(self, pictures: data.Pictures, transform: Callable):
         self.images = [to_pil_image(image) for image in pictures.images]
@@ -55,14 +55,17 @@ class Pictures(Dataset):
 
 
 def comparable(recipe: Recipe) -> Recipe:
-    """What of `recipe` both sides can do. Raises `ValueError` for a training without labels."""
+    """Return the recipe without settings that the standard loop does not have.
+
+    Raises `ValueError` for self-supervised pretraining.
+    """
     if recipe.mask_ratio:
-        raise ValueError(f"'{recipe.name}' trains without labels, which the usual loop does not.")
+        raise ValueError(f"'{recipe.name}' trains without labels: choose a supervised recipe.")
     return replace(recipe, **LEFT_OUT)
 
 
 def transform_of(recipe: Recipe) -> T.Compose:
-    """The recipe's augmentation by torchvision, for one PIL picture -> (3, size, size)."""
+    """Return the recipe's augmentation in torchvision: one PIL image -> (3, size, size)."""
     size, chosen = recipe.model.image_size, []
     if recipe.crop_padding:
         chosen.append(T.RandomCrop(32, recipe.crop_padding, padding_mode="reflect"))
@@ -77,9 +80,9 @@ def transform_of(recipe: Recipe) -> T.Compose:
 
 
 def speeds(recipe: Recipe, steps: int, rounds: int) -> dict[str, list[float]]:
-    """Images a second of whole epochs of `steps` steps, one side after the other, `rounds` times.
+    """Measure images per second in epochs of `steps` steps, `rounds` times, loops alternating.
 
-    The first epoch of each side is not counted.
+    The first epoch of each loop is not counted.
     """
     recipe = comparable(recipe)
     pictures = made_up(steps * recipe.batch_size)
@@ -93,6 +96,7 @@ def speeds(recipe: Recipe, steps: int, rounds: int) -> dict[str, list[float]]:
 
 
 def made_up(count: int) -> data.Pictures:
+    """Return `count` random images with labels."""
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(256, (count, 3, 32, 32), generator=generator, dtype=torch.uint8)
     return data.Pictures(images, torch.arange(count) % 10)

@@ -102,7 +102,7 @@ def test_trainings_go_on_where_they_stand(monkeypatch, tmp_path, capsys):
     assert begun[0] == "begun" and "--resume" in begun and "--minutes" in begun
     assert new[:5] == ["new", "--seed", "1", "--out", str(tmp_path / "other")]
     assert "--resume" not in new and "--minutes" in new
-    assert capsys.readouterr().out.splitlines()[:2] == ["done: finished", "begun: to be resumed"]
+    assert capsys.readouterr().out.splitlines()[:2] == ["done: finished", "begun: stopped"]
 
 
 @pytest.mark.parametrize(("ratio", "finished"), [(0.75, True), (0.0, False)])
@@ -115,7 +115,7 @@ def test_a_training_without_labels_is_finished_with_its_weights(tmp_path, ratio,
 
 def test_nothing_is_begun_without_time(tmp_path, capsys):
     assert train_all.main(["vit-scratch", "--minutes", "0.1", "--runs", str(tmp_path)]) == 1
-    assert "vit-scratch: not begun" in capsys.readouterr().out
+    assert "vit-scratch: not started" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("module", [train, train_all, usual])

@@ -140,7 +140,7 @@ def test_a_full_disk_is_told_where_the_log_had_no_room_for_it(jobs, monkeypatch)
     [
         ("", ""),
         ("epoch 1/3: 5%|", "It ended without a word"),
-        ("Stopped. 2 of 3 epochs are saved in 'x'; go on with: ...", "It was stopped from outside"),
+        ("Stopped. 2 of 3 epochs are saved in 'x'; continue ...", "It was stopped from outside"),
         ("Traceback (most recent call last):\nRuntimeError: no memory", "RuntimeError: no memory"),
         ("train.py: one\n--- launched again\n1%|\r2%|\ntrain.py: two", "two"),
     ],

@@ -474,7 +474,7 @@ def test_a_failing_compiler_is_named_and_the_training_goes_on(monkeypatch, faili
         assert f"on the {what} (RuntimeError: no C compiler)" in note and "without comp" in note
     assert trainer.compile == ("off" if "model" in failing else "default")
     assert calls.count("model") == 1 if "model" in failing else calls.count("model") > 9
-    with pytest.warns(UserWarning, match="without it"):
+    with pytest.warns(UserWarning, match="without compilation"):
         next(make_trainer(RICH, compile="default").fit())
 
 
