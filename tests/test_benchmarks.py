@@ -1,4 +1,4 @@
-"""The benchmarks of training and of claims: what they count, and that they run anywhere."""
+"""Tests of the benchmarks of training and of claims."""
 
 import subprocess
 from dataclasses import replace
@@ -37,7 +37,7 @@ def test_a_table_of_speed_names_machine_and_versions(monkeypatch, capsys):
     assert 0 <= float(share.removesuffix(" %")) < 100  # a busy machine rounds to 0.0
 
 
-def test_the_usual_loop_is_timed_beside_ours(monkeypatch, capsys):
+def test_standard_loop_is_compared_with_vitdemo(monkeypatch, capsys):
     model = replace(VIT, image_size=32)
     monkeypatch.setitem(RECIPES, "tiny", replace(TINY, model=model, policy="auto", cutmix=1.0))
     monkeypatch.setattr(usual, "WORKERS", 1)
@@ -47,7 +47,7 @@ def test_the_usual_loop_is_timed_beside_ours(monkeypatch, capsys):
     assert float(ratio) == pytest.approx(float(ours) / float(theirs), rel=0.1)
 
 
-def test_both_sides_leave_out_what_one_of_them_lacks():
+def test_both_loops_use_only_common_settings():
     recipe = usual.comparable(RECIPES["vit-scratch"])
     assert (recipe.mixup, recipe.cutmix, recipe.teacher) == (0, 0, "")
     assert recipe.policy == "auto"
@@ -55,7 +55,7 @@ def test_both_sides_leave_out_what_one_of_them_lacks():
         usual.comparable(RECIPES["vit-small-masked"])
 
 
-def test_the_usual_transforms_are_the_recipes():
+def test_standard_transforms_match_the_recipe():
     recipe = replace(TINY, policy="trivial", erasing=0.25, model=replace(VIT, image_size=48))
     names = [type(step).__name__ for step in usual.transform_of(recipe).transforms]
     assert names == ["RandomCrop", "RandomHorizontalFlip", "TrivialAugmentWide", "Resize",
@@ -85,7 +85,7 @@ def test_a_table_of_times_is_read_from_run_folders(tmp_path, capsys):
     assert "| `one` | a test machine | 8 | 4.0 | 180 s | - |" in capsys.readouterr().out
 
 
-def test_trainings_go_on_where_they_stand(monkeypatch, tmp_path, capsys):
+def test_train_all_resumes_stopped_runs(monkeypatch, tmp_path, capsys):
     for name, file in {"done": "evaluation.npz", "begun": "config.json"}.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / file).touch()
@@ -106,14 +106,14 @@ def test_trainings_go_on_where_they_stand(monkeypatch, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("ratio", "finished"), [(0.75, True), (0.0, False)])
-def test_a_training_without_labels_is_finished_with_its_weights(tmp_path, ratio, finished):
+def test_pretraining_is_finished_when_weights_exist(tmp_path, ratio, finished):
     (tmp_path / "config.json").write_text(f'{{"recipe": {{"mask_ratio": {ratio}}}}}')
     assert not train_all.is_finished(tmp_path)
     (tmp_path / "model.safetensors").touch()
     assert train_all.is_finished(tmp_path) == finished
 
 
-def test_nothing_is_begun_without_time(tmp_path, capsys):
+def test_no_run_starts_without_enough_time(tmp_path, capsys):
     assert train_all.main(["vit-scratch", "--minutes", "0.1", "--runs", str(tmp_path)]) == 1
     assert "vit-scratch: not started" in capsys.readouterr().out
 

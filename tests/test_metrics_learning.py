@@ -1,4 +1,4 @@
-"""Milestones, stages and reasons, by hand from small histories."""
+"""Tests of milestones, stages and reasons on small histories."""
 
 from dataclasses import replace
 

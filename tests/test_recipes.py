@@ -1,4 +1,4 @@
-"""Recipes: each can be trained, and differs from the next in what its name says alone."""
+"""Tests of the recipe table: ablation studies, notes, help texts and former names."""
 
 import json
 import re
@@ -37,7 +37,7 @@ FITTED_ABLATION = {
 
 
 def changed(name, base):
-    """The fields in which two recipes differ, names and words apart."""
+    """Return the fields in which two recipes differ, except name, summary and note."""
     one, other = asdict(RECIPES[name]), asdict(RECIPES[base])
     fields = {field for field, value in other.items() if one[field] != value}
     return fields - {"name", "summary", "note"}
@@ -47,12 +47,12 @@ def changed(name, base):
     ("base", "ablation"),
     [("vit-plain", ABLATION), ("vit-plain-cpu", ABLATION), ("vit-muon-cpu", FITTED_ABLATION)],
 )
-def test_an_ablation_changes_one_part_of_its_base(base, ablation):
+def test_each_ablation_recipe_changes_one_setting_of_its_base(base, ablation):
     assert {change: changed(f"{base}-{change}", base) for change in ablation} == ablation
 
 
 @pytest.mark.parametrize("name", ["vit-scratch", "vit-conv-stem"])
-def test_the_best_scratch_models_stay_small_and_end_unmixed(name):
+def test_best_scratch_models_are_small_and_end_without_mixing(name):
     recipe = RECIPES[name]
     assert count_parameters(build_model(recipe.model, 10)) <= 5.5e6
     assert recipe.epochs / 10 <= recipe.unmixed_epochs <= recipe.epochs / 4
@@ -60,7 +60,7 @@ def test_the_best_scratch_models_stay_small_and_end_unmixed(name):
 
 
 @pytest.mark.parametrize("field", ["mixup", "cutmix", "patch_dropout"])
-def test_a_part_without_an_epoch_is_refused(field):
+def test_setting_that_is_used_in_no_epoch_raises(field):
     rest = "whole_epochs" if field == "patch_dropout" else "unmixed_epochs"
     with pytest.raises(RecipeError, match=f"{field} is 0.5 and {rest} 3.*none of 3 epochs"):
         Recipe("r", "", MODEL, head_epochs=1, epochs=2, **{field: 0.5, rest: 3})
@@ -68,7 +68,7 @@ def test_a_part_without_an_epoch_is_refused(field):
     Recipe("r", "", MODEL, epochs=2, **{field: 0.0, rest: 3})
 
 
-def test_what_fails_on_purpose_says_so_and_differs_from_its_base_in_that():
+def test_failing_recipes_say_so_and_change_only_the_named_setting():
     memory = {"epochs", "learning_rate", "flip", "crop_padding", "train_pictures"}
     for change, fields in {
         "no-positions": {"model"},
@@ -81,7 +81,7 @@ def test_what_fails_on_purpose_says_so_and_differs_from_its_base_in_that():
         assert RECIPES[name].note.startswith(f"{how} on purpose")
 
 
-def test_every_recipe_says_what_was_measured_and_when():
+def test_every_note_has_a_date_or_says_not_measured():
     for recipe in RECIPES.values():
         dated = re.search(r"\b20\d\d-\d\d-\d\d\b", recipe.note)
         assert ("Not measured here yet." in recipe.note) != bool(dated), recipe.name

@@ -1,4 +1,4 @@
-"""The report: whole by itself, escaped, and with the numbers of the runs' files."""
+"""Tests of the report: self-contained, escaped, and with the numbers of the run folders."""
 
 import re
 from dataclasses import replace
@@ -21,7 +21,7 @@ NOW = datetime(2026, 5, 4, 3, 2, tzinfo=timezone.utc)
 
 
 class Reader(HTMLParser):
-    """Tags with their attributes, and the words of each cell."""
+    """HTML parser that collects tags with their attributes and the text of each cell."""
 
     def __init__(self, page: str):
         super().__init__()
@@ -43,7 +43,7 @@ class Reader(HTMLParser):
 
 
 def words_of(page: str) -> str:
-    """What the page says, its lines joined; the tags are still there."""
+    """Return the unescaped page as one line, with tags."""
     return " ".join(unescape(page).split())
 
 
@@ -51,7 +51,7 @@ EVIL = "<script>alert(1)</script>"
 
 
 def put(path, spec=VIT, tested=None, **recipe):
-    """A run with these fields of its recipe."""
+    """Create a run with the given fields of its recipe."""
     run = make_run(path, spec, tested=tested)
     runs.write_config(path, run.config | {"recipe": run.config["recipe"] | recipe})
     return runs.read_run(path)
@@ -59,9 +59,11 @@ def put(path, spec=VIT, tested=None, **recipe):
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
-    """An ablation of "vit": "b", and "c" with validation answers, are wrong on six pictures more,
-    "d" was not tested and is at its worst in training; and a run on other pictures, in whose files
-    everything is markup."""
+    """Return an ablation study of "vit" and a run on other images whose texts are all markup.
+
+    "b" and "c" have six more errors than "vit", and "c" also has validation predictions. "d" has
+    no evaluation, and its training accuracy is below its validation accuracy.
+    """
     root = tmp_path_factory.mktemp("runs")
     worse, asked = evaluation(0), evaluation(1)
     worse.probabilities[:6] = np.roll(worse.probabilities[:6], 1, axis=1)
@@ -92,7 +94,7 @@ def alone(shown):
     return report(shown[:1])
 
 
-def test_it_is_whole_by_itself_and_shows_what_is_named_like_html_as_words(page):
+def test_report_is_self_contained_and_escapes_names(page):
     reader = Reader(page)
     for tag, attributes in reader.tags:
         assert tag not in ("script", "link", "iframe", "img", "object", "embed", "base")
@@ -106,25 +108,25 @@ def test_it_is_whole_by_itself_and_shows_what_is_named_like_html_as_words(page):
     assert EVIL in reader.cells
 
 
-def test_models_are_compared_picture_by_picture_and_with_their_own_training(shown, page, alone):
+def test_models_are_compared_on_the_same_images(shown, page, alone):
     vit, b, *_ = shown
     found = paired_test(vit, b).overall
     assert (found.first_only, found.second_only) == (6, 0)
     assert found.p == pytest.approx(2 / 2**6)  # 0.031, before
     cells = Reader(page).cells
     assert {"vit, b", "+3.00", "6"} <= set(cells)
-    assert cells.count("p = 0.094") == 2  # corrected for three pairs
+    assert cells.count("p = 0.094") == 2  # after correction for three pairs
     words = words_of(page)
     assert "vit is right on 6 pictures that b gets wrong, 0 the other way round: could be" in words
     assert words.count("were tested on different images") == 3
-    assert "evaluation.npz" in words  # which one run lacks
+    assert "evaluation.npz" in words  # missing in one run
     assert "below the validation accuracy in 3 of 3 epochs" in words
-    many = pairs_of([vit, b, shown[2], vit])  # of so many pairs the table says it shorter
+    many = pairs_of([vit, b, shown[2], vit])  # only a table, no sentences, for many pairs
     assert len(many["table"].rows) == 6 and many["sentences"] == []
     assert "Pairwise comparison" in page and "Pairwise comparison" not in alone
 
 
-def test_calibration_is_told_with_and_without_a_temperature(shown, page, alone):
+def test_calibration_text_with_and_without_temperature(shown, page, alone):
     found = calibration(shown[0])
     words = words_of(alone)
     assert f"calibration error (ECE) is {100 * found.before.error:.2f}%" in words
@@ -134,7 +136,7 @@ def test_calibration_is_told_with_and_without_a_temperature(shown, page, alone):
     assert told in words_of(page)
 
 
-def test_an_ablation_ends_in_what_each_ingredient_bought(page, alone):
+def test_ablation_section_reports_the_gain_of_each_change(page, alone):
     words = words_of(page)
     assert "changes to the recipe of vit" in words and "Ablation" not in alone
     words_of_gain = "Not significant on these test images: model: vit → resnet18 (−3.0 points)"
@@ -142,20 +144,20 @@ def test_an_ablation_ends_in_what_each_ingredient_bought(page, alone):
     assert "Validation gain" in words
 
 
-def test_settings_that_differ_are_marked(page):
+def test_different_settings_are_marked(page):
     marked = re.findall(r'<tr class="marked"><th scope="row">([^<]+)', page)
     assert {"name", "model.family", "cutout"} <= set(marked)
     assert "epochs" not in marked
-    assert "not measured yet" not in page  # a recipe's note is no figure of the run
+    assert "not measured yet" not in page  # a note may describe another run
 
 
-def test_each_run_has_the_colour_that_it_has_on_the_page(page):
+def test_runs_have_the_same_colours_as_on_the_page(page):
     colour = dict(re.findall(r"<b>(\w+)</b> <i style=.color: (#\w+)", page))
     wanted = {"c": COLOURS[1][0], "b": COLOURS[2][0], "vit": COLOURS[3][0], "d": COLOURS[4][0]}
     assert colour == wanted
 
 
-def test_the_matrix_has_a_cell_for_every_pair_and_figures_say_whose_they_are(alone):
+def test_matrix_is_complete_and_figures_name_the_run(alone):
     assert alone.count('<td class="right"') == len(CLASSES)
     assert alone.count('<td class="wrong"') == len(CLASSES) * (len(CLASSES) - 1)
     figures = [attributes for tag, attributes in Reader(alone).tags if tag == "figure"]
@@ -163,7 +165,7 @@ def test_the_matrix_has_a_cell_for_every_pair_and_figures_say_whose_they_are(alo
     assert all("of vit" in figure["aria-label"] for figure in figures)
 
 
-def test_a_run_without_an_evaluation_or_an_epoch_says_so(tmp_path):
+def test_missing_evaluation_and_history_are_reported(tmp_path):
     run = make_run(tmp_path / "vit")
     (run.path / runs.EVALUATION).unlink()
     runs.rewrite_history(run.path, [])
@@ -172,14 +174,14 @@ def test_a_run_without_an_evaluation_or_an_epoch_says_so(tmp_path):
     assert "no epoch has ended yet" in page and "<svg" not in page
 
 
-def test_an_evaluation_of_nan_is_named_and_the_rest_is_there(tmp_path):
+def test_evaluation_with_nan_is_reported_and_the_rest_is_shown(tmp_path):
     bad = evaluation(0)
     bad.probabilities[4] = float("nan")
     page = report([make_run(tmp_path / "vit", tested=bad)])
     assert "NaN or infinite probabilities" in page and page.count("<svg") == 4
 
 
-def test_reports_have_names_of_their_own(shown):
+def test_report_names(shown):
     assert report_name(shown[:1], now=NOW) == "report-vit-2026-05-04-0302.html"
     strange = report_name([shown[-1], shown[0]], now=NOW)
     assert strange == "report--img-src-x--and-1-more-2026-05-04-0302.html"
@@ -188,7 +190,7 @@ def test_reports_have_names_of_their_own(shown):
         report([])
 
 
-def test_numbers_and_what_is_nested_in_words():
+def test_formatting_of_numbers_and_nested_dicts():
     found = flat({"model": {"family": "vit", "options": {}}, "betas": [0.9, 0.99], "note": ""})
     assert found == {"model.family": "vit", "betas": "0.9, 0.99", "note": "–"}
     assert flat({"resumed": [{"a": 1}, {"a": 2}]}) == {"resumed.1.a": "1", "resumed.2.a": "2"}

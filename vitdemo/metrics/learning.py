@@ -59,8 +59,8 @@ def epoch_count(run: Run) -> str:
 def smoothed(values: Sequence[float], weight: float) -> list[float]:
     """Smooth values with an exponential moving average; `weight` 0 changes nothing.
 
-    The sum is divided by the sum of the weights, so that the first values are not biased towards
-    zero (Kingma & Ba 2015, section 3). NaN stays NaN.
+    Dividing by the sum of the weights avoids a bias of the first values towards zero (Kingma & Ba
+    2015, section 3). NaN stays NaN.
     """
     series = pd.Series(values, dtype=float)
     return series.ewm(alpha=1 - weight).mean().where(series.notna()).tolist()

@@ -98,7 +98,7 @@ class PairedTest:
     """McNemar's tests of two runs on the same test images: all images, and each class.
 
     `adjusted_overall` and `adjusted` (C,) are the p-values of `overall` and `by_class` after Holm's
-    correction for all these tests together, because the page shows them in one table.
+    correction. It covers all these tests together, because the page shows them in one table.
     """
 
     first: str

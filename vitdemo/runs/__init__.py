@@ -56,9 +56,8 @@ TRAINING_OPTIONS = ("drop_rate", "drop_path_rate", "init")  # do not affect pred
 class Evaluation:
     """Predictions for the test set: `probabilities` (N, C) float32, `labels` (N,) int64.
 
-    The predictions for the M validation images, in the order of the split, are for choosing a
-    temperature or a threshold, because the test set must not be used for choices. They are None in
-    older runs.
+    The M validation images are in the order of the split. Use their predictions to choose a
+    temperature or a threshold, never the test set. They are None in older runs.
     """
 
     probabilities: np.ndarray
@@ -98,8 +97,8 @@ class Run:
     def device(self) -> str | None:
         """Hardware of the run and of the runs that it started from.
 
-        Examples: "NVIDIA H200", "2 × NVIDIA H200" for two processes, "NVIDIA H200, then AMD EPYC"
-        if the run was resumed or started from a run on other hardware.
+        Examples: "NVIDIA H200"; "2 × NVIDIA H200" for two processes; "NVIDIA H200, then AMD EPYC"
+        for a run that was resumed on other hardware.
         """
         trainings = [self.config, *self._before][::-1]
         legs = [leg for training in trainings for leg in (training, *resumed(training))]

@@ -58,8 +58,8 @@ def read_recipe(folder: Path) -> Recipe:
 def resumable(folder: Path, fingerprint: str, recipe: Recipe) -> dict:
     """Return the checkpoint of `folder`, to continue with `recipe`.
 
-    Raises `RunError` if the run has another training set, if it has already reached the new last
-    epoch, or if it is finished and should be longer.
+    Raises `RunError` if the run has another training set or has already reached the new last
+    epoch. A finished run cannot be made longer.
     """
     config = runs.read_config(folder)
     begun, begun_with = config.get("data", {}).get("fingerprint"), config["recipe"]
