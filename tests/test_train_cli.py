@@ -240,7 +240,7 @@ def test_evaluate_writes_the_evaluation_again(cli, three, three_run, put_picture
     code, _, err = cli("evaluate", folder, "--data", put_pictures(THREE | {"train/ant": 11}))
     again = runs.read_evaluation(folder)
     assert code == 0
-    assert "not those of" in err
+    assert "validation set is not evaluated" in err
     assert again.validation_probabilities is again.validation_labels is None
 
 
@@ -314,7 +314,7 @@ def test_a_training_without_labels_can_be_gone_on_with_and_started_from(cli, tmp
     assert_refused(cli("evaluate", masked), "without labels", f"--weights {weights}")
     code, _, err = cli("report", masked, tiny_run, "--out", tmp_path / "report.html")
     assert code == 0
-    assert "left out" in err
+    assert "not in the report" in err
     code, _, err = cli("report", masked, "--out", tmp_path / "none.html")
     assert code == 2
     assert "at least one run" in err
