@@ -29,7 +29,7 @@ def test_a_curve_begins_with_the_training_that_a_run_goes_on_from(line):
     assert losses(line[1:], by_minutes=True)[0]["second"]["x"] == [0.5, 1.0, 1.5, 2.0]
     items = stage_list([line[1]])[1].items
     assert "after 1 epoch: warm-up" in items[0]
-    assert "after 2 epochs: the weights of first" in items[1]
+    assert "after 2 epochs: started from the weights of first" in items[1]
 
 
 def test_each_run_that_is_shown_has_a_curve_of_its_own(line):
