@@ -128,7 +128,7 @@ def test_the_pages_and_its_recipe_state_the_measured_accuracy_and_time(run):
     right, rows = f"{100 * final_accuracy(run):.2f} %", rows_of(run.name)
     assert set(rows) >= {"figures.md"} | ({"README.md"} if run.has_weights else set())
     if run.name.startswith(BASES) and run.name not in SEEDS:
-        assert f"{right} of CIFAR-10's test pictures" in RECIPES[run.name].note
+        assert f"CIFAR-10: {right.replace(' %', '%')}" in RECIPES[run.name].note
     for row in rows.values():
         assert right in row
         assert f"{run.config['parameters'] / 1e6:.2f} M" in row
