@@ -12,6 +12,7 @@ from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.metrics import tested_runs as metrics
 from vitdemo.metrics.calibrated_runs import calibration
+from vitdemo.metrics.calibration import chance, with_temperature
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +123,20 @@ def test_the_temperature_is_of_the_validation_pictures_alone(tmp_path):
     assert found.scaled.validation_pictures == 3000
     assert np.array_equal(found.scaled.reliability.right.sum(), found.before.right.sum())
     assert found.scaled.reliability.error > found.before.error  # of a test set unlike it
+
+
+def test_the_chance_after_scaling_is_of_the_scaled_probabilities(tmp_path):
+    sure, labels = drawn_from(0.5, n=3000, c=10)  # half as confident as it should be
+    run = put(
+        tmp_path,
+        "unsure",
+        probabilities=sure,
+        labels=labels,
+        validation_probabilities=sure,
+        validation_labels=labels,
+    )
+    found = calibration(run)
+    scaled = with_temperature(run.evaluation.probabilities, found.scaled.temperature)
+    assert found.chance.error == chance(run.evaluation.probabilities).error
+    assert found.scaled.chance.error == chance(scaled).error
+    assert abs(found.scaled.chance.error / found.chance.error - 1) > 0.1

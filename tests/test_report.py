@@ -134,6 +134,8 @@ def test_calibration_text_with_and_without_temperature(shown, page, alone):
     scaled = calibration(shown[2]).scaled
     told = f"temperature scaling with T = {scaled.temperature:.3f}, fitted on 200 validation"
     assert told in words_of(page)
+    limit = f"with the scaled probabilities stays below {100 * scaled.chance.error:.2f} %"
+    assert limit in words_of(page)
 
 
 def test_ablation_section_reports_the_gain_of_each_change(page, alone):

@@ -13,13 +13,18 @@ from vitdemo import attributions, data, runs
 from vitdemo.class_maps import first_map
 from vitdemo.faithfulness.measured import read_measured
 from vitdemo.inputs import load_image
+from vitdemo.metrics.calibrated_runs import calibration
+from vitdemo.metrics.errors import probable_label_errors
 from vitdemo.metrics.intervals import mean_interval
 from vitdemo.metrics.learning import setting
 from vitdemo.metrics.recipe_ablation import gain_rows
 from vitdemo.metrics.tested_runs import paired_test
 from vitdemo.models import count_macs, count_parameters
+from vitdemo.page.calibration import temperature
 from vitdemo.page.compare.ablation import ablation
+from vitdemo.page.errors import KINDS
 from vitdemo.photos import example_files
+from vitdemo.predictions import every_model
 from vitdemo.recipes import RECIPES
 from vitdemo.training import predict
 from vitdemo.workbench import final_accuracy
@@ -110,6 +115,36 @@ def test_the_evaluation_is_of_the_whole_test_set(run):
     labels = run.evaluation.labels
     assert run.evaluation.probabilities.shape == (10_000, 10)
     assert np.array_equal(np.bincount(labels), [1000] * 10)
+
+
+def test_the_error_of_deit_after_scaling_exceeds_its_own_chance_not_that_before(shipped):
+    found = calibration(shipped.run("finetune-deit-tiny"))
+    assert found.chance.error == pytest.approx(0.0081, abs=2e-4)
+    assert found.scaled.chance.error == pytest.approx(0.0037, abs=2e-4)
+    assert found.scaled.chance.error < found.scaled.reliability.error < found.chance.error
+    told = temperature(found, "").text
+    assert "would stay below 0.37 points" in told and "not perfectly calibrated" in told
+
+
+def test_one_temperature_reduces_the_error_of_every_trained_run(trained):
+    found = calibration(trained)
+    assert found.scaled.reliability.error < found.before.error
+
+
+@pytest.mark.parametrize(("base", "points"), [("vit-plain-cpu", 8), ("vit-muon-cpu", 13)])
+def test_the_lesson_states_the_measured_effect_of_mixing_on_confidence(base, points, shipped):
+    plain, mixed = (calibration(shipped.run(name)) for name in (base, f"{base}-mixed"))
+    effect = (plain.mean_confidence - plain.accuracy) - (mixed.mean_confidence - mixed.accuracy)
+    assert round(100 * effect) == points
+    lesson = (ROOT / "vitdemo" / "lessons" / "en" / "6-errors.md").read_text()
+    assert re.search(rf"relative to the accuracy by .*\b{points}\b.* points", lesson)
+
+
+def test_the_page_states_how_many_labels_the_trained_runs_doubt(shipped):
+    group = every_model(shipped, "finetune-deit-tiny")
+    assert {run.name for run in group.runs} == {path.name for path in TRAINED}
+    found = probable_label_errors(group.probabilities, group.labels)
+    assert f"flag {len(found)} test images of CIFAR-10" in KINDS["label_errors"][1]
 
 
 @pytest.mark.parametrize(("name", "accuracy"), AT_LEAST.items())

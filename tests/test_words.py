@@ -14,7 +14,7 @@ from vitdemo.errors import DataError
 from vitdemo.metrics.calibration import Reliability, rest_words
 from vitdemo.metrics.errors import Filters
 from vitdemo.metrics.tested_runs import class_table
-from vitdemo.page.calibration import sides_words, verdict
+from vitdemo.page.calibration import scaled_verdict, sides_words, smoothing_words, verdict
 from vitdemo.page.compare.robustness import doubt, least
 from vitdemo.page.data import patches
 from vitdemo.page.errors import kind_words
@@ -37,11 +37,11 @@ def reliability_of(**bins) -> Reliability:
 @pytest.mark.parametrize(
     ("bins", "words"),
     [
-        ({"b14": (900, 0.95, 0.90)}, "surer than it may be"),
-        ({"b12": (900, 0.85, 0.90)}, "less sure than it may be"),
-        ({"b12": (900, 0.85, 0.9), "b14": (900, 0.95, 0.9)}, "and not sure enough of others"),
+        ({"b14": (900, 0.95, 0.90)}, "The model is **overconfident**"),
+        ({"b12": (900, 0.85, 0.90)}, "The model is **underconfident**"),
+        ({"b12": (900, 0.85, 0.9), "b14": (900, 0.95, 0.9)}, "and underconfident in others**"),
         # as a model that seldom is below 87 % but then says nothing of its accuracy
-        ({"b9": (600, 0.7, 0.59), "b13": (9000, 0.9, 0.97)}, "too sure of some answers and not"),
+        ({"b9": (600, 0.7, 0.59), "b13": (9000, 0.9, 0.97)}, "**overconfident in some predictions"),
     ],
 )
 def test_the_verdict_of_calibration_names_the_side_only_where_there_is_one(bins, words):
@@ -49,26 +49,54 @@ def test_the_verdict_of_calibration_names_the_side_only_where_there_is_one(bins,
     mean = {"mean_confidence": np.nansum(before.confidence * before.count) / before.count.sum()}
     mean["accuracy"] = before.right.sum() / before.count.sum()
     chance = SimpleNamespace(error=0.01)
-    found = SimpleNamespace(run="vit", loss=0.3, before=before, chance=chance, target=1.0, **mean)
+    found = SimpleNamespace(
+        run="vit", loss=0.3, before=before, chance=chance, scaled=None, target=1.0, **mean
+    )
     assert words in verdict(found) and "label smoothing" not in verdict(found)
     found.target = 0.91
     less_sure = found.mean_confidence < found.accuracy
-    assert ("its targets ended at 0.91" in verdict(found)) == less_sure
+    assert ("target probability of the true class was 0.91" in verdict(found)) == less_sure
     found.chance.error = 0.2
-    assert "chance alone could do that" in verdict(found)
+    assert "This difference is within chance" in verdict(found)
+
+
+def scaled_of(temperature, error, chance):
+    after = SimpleNamespace(error=error)
+    return SimpleNamespace(
+        temperature=temperature, reliability=after, chance=SimpleNamespace(error=chance)
+    )
+
+
+def test_an_effect_of_the_temperature_is_stated_only_where_it_was_measured():
+    before = SimpleNamespace(error=0.08)
+    found = SimpleNamespace(before=before, target=0.91, mean_confidence=0.9, accuracy=0.97)
+    for scaled, reduced in (
+        (scaled_of(0.6, 0.007, 0.004), True),
+        (scaled_of(0.6, 0.09, 0.004), False),
+        (scaled_of(1.2, 0.007, 0.004), False),
+        (None, False),
+    ):
+        found.scaled = scaled
+        assert ("reduces its underconfidence" in smoothing_words(found)) == reduced
+        assert "undoes" not in smoothing_words(found)
+
+
+def test_the_error_after_scaling_is_compared_with_the_chance_of_the_scaled_probabilities():
+    assert "still **not perfectly calibrated**" in scaled_verdict(scaled_of(0.6, 0.0069, 0.0037))
+    assert "within chance" in scaled_verdict(scaled_of(0.6, 0.0030, 0.0037))
 
 
 def test_both_sides_of_a_calibration_are_told():
     words = sides_words(reliability_of(b9=(600, 0.7, 0.59), b13=(9000, 0.9, 0.97)))
-    assert "its 600 answers are **too sure** (70.0 % sure on average, 59.0" in words
-    assert "its 9,000 answers are **not sure enough** (90.0 % sure" in words
+    assert "its 600 predictions are **overconfident** (mean confidence 70.0 %, 59.0" in words
+    assert "its 9,000 predictions are **underconfident** (mean confidence 90.0 %" in words
     assert sides_words(reliability_of(b13=(9000, 0.9, 0.97))) == ""
     after = rest_words(reliability_of(b13=(500, 0.9, 0.586), b14=(9000, 0.97, 0.97)))
-    assert "the 500 answers with 87 to 93 % confidence are right 58.6 % of the time" in after
+    assert "the 500 predictions with 87 to 93 % confidence have an accuracy of 58.6 %" in after
     assert rest_words(reliability_of(b14=(9000, 0.97, 0.97))) == ""
     few = {"b7": (9, 0.5, 1 / 9)}  # far off, which of two bins one may be by chance
     assert rest_words(reliability_of(**few, b14=(9000, 0.97, 0.97))) == ""
-    assert "the 4,000 answers" in rest_words(reliability_of(**few, b13=(4000, 0.9, 0.87)))
+    assert "the 4,000 predictions" in rest_words(reliability_of(**few, b13=(4000, 0.9, 0.87)))
 
 
 def test_numbers_at_the_ends_are_not_known_exactly(tmp_path):

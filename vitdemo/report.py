@@ -316,11 +316,12 @@ def class_table(found: ClassTable) -> Table:
 def calibration_plots(found: Calibration) -> list[Drawn]:
     """Return the reliability diagram and the histogram of confidence."""
     before, scaled = found.before, found.scaled
-    dashed = " (dashed: after temperature scaling)" if scaled else ""
+    dashed = ", dashed after temperature scaling" if scaled else ""
+    bands = (scaled.reliability, scaled.chance.band) if scaled else ()
     drawn = (
         (
-            f"Reliability: accuracy over confidence{dashed}; grey: 95% range if calibrated",
-            charts.reliability_plot(before, found.chance.band, scaled and scaled.reliability),
+            f"Reliability: accuracy over confidence{dashed}; wide bars: 95% range if calibrated",
+            charts.reliability_plot(before, found.chance.band, *bands),
         ),
         (
             "Confidence of correct and (hatched) incorrect predictions, each adding up to 100%",

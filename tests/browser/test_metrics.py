@@ -112,7 +112,7 @@ def test_a_temperature_comes_from_validation_answers_alone(page, root):
     expect(view.locator(".vd-notice")).to_contain_text(f"python train.py evaluate {root / 'best'}")
     expect(view).not_to_contain_text("temperature of")
     model.select_option("<i>held")
-    expect(view).to_contain_text("fitted on the 200 validation pictures (never on the test set)")
+    expect(view).to_contain_text("fitted on the 200 validation images (not on the test set)")
     expect(view.locator(".vd-notice")).to_have_count(0)
 
 

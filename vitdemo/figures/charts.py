@@ -41,21 +41,32 @@ def square_plot(
 
 
 def reliability_plot(
-    found: Reliability, band: np.ndarray, scaled: Reliability | None = None
+    found: Reliability,
+    band: np.ndarray,
+    scaled: Reliability | None = None,
+    scaled_band: np.ndarray | None = None,
 ) -> Figure:
     """Plot accuracy over confidence of each non-empty bin; larger dots have more predictions.
 
-    `band` (2, B) is the 95% range of a calibrated model, `scaled` is after temperature scaling.
+    `band` (2, B) is the 95% range of a calibrated model. `scaled` and `scaled_band` are the same
+    after temperature scaling.
     """
     figure, axes = _percent_plot("confidence, %", "accuracy, %")
     _diagonal(axes)
-    filled = found.count > 0
-    x, low, high = (100 * values[filled] for values in (found.confidence, *band))
-    axes.vlines(x, low, high, color=INK, alpha=0.22, linewidth=9, gid="chance")
+    _chance_bars(axes, found, band, INK, "chance")
+    if scaled and scaled_band is not None:
+        _chance_bars(axes, scaled, scaled_band, BETTER, "scaled-chance")
     _reliability_line(axes, found, RIGHT, "o", "solid")
     if scaled:
         _reliability_line(axes, scaled, BETTER, "D", DASHES)
     return figure
+
+
+def _chance_bars(axes: Axes, found: Reliability, band: np.ndarray, colour: str, name: str) -> None:
+    """Draw the range expected by chance as a wide bar at the mean confidence of each bin."""
+    filled = found.count > 0
+    x, low, high = (100 * values[filled] for values in (found.confidence, *band))
+    axes.vlines(x, low, high, color=colour, alpha=0.22, linewidth=9, gid=name)
 
 
 def _reliability_line(

@@ -110,8 +110,8 @@ def _matrix(workbench: Workbench) -> Drawn:
 
 def _reliability(workbench: Workbench) -> Drawn:
     found = calibration(run_of(workbench, "tested"))
-    title = f"Right answers over confidence, {found.run}; grey: what chance allows"
-    return _svg(title, charts.reliability_plot(found.before, found.chance.band, None))
+    title = f"Accuracy over confidence, {found.run}; grey bars: 95 % range expected by chance"
+    return _svg(title, charts.reliability_plot(found.before, found.chance.band))
 
 
 def _gains(workbench: Workbench) -> Drawn:

@@ -26,17 +26,23 @@ from vitdemo.runs import Run
 
 @dataclass(frozen=True, eq=False)
 class TemperatureScaled:
-    """The test set after the `temperature` that fits the validation pictures best."""
+    """The test set after the `temperature` that fits the validation images best.
+
+    `chance` is expected of a perfectly calibrated model with the scaled probabilities.
+    """
 
     temperature: float
     validation_pictures: int
     reliability: Reliability
     loss: float  # mean of -log(probability of the true class), in nats
+    chance: Chance
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """One run on its test set. `chance` is what a perfectly calibrated model would show there.
+    """Calibration of one run on its test set.
+
+    `chance` is expected of a perfectly calibrated model with the probabilities `before` scaling.
 
     `target` is the probability of the true class that training asked for, 1 without label
     smoothing.
@@ -100,4 +106,5 @@ def _scaled(run: Run) -> TemperatureScaled | None:
         len(found.validation_labels),
         reliability(test, found.labels),
         negative_log_likelihood(test, found.labels),
+        chance(test),
     )

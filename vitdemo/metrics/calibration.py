@@ -130,14 +130,14 @@ def most_misjudged(found: Reliability) -> Side | None:
 
 
 def rest_words(found: Reliability) -> str:
-    """Where one temperature for all, after which `found` is, did not help; "" where it did."""
+    """Name the bin that stays misjudged after temperature scaling; "" where none is significant."""
     worst = most_misjudged(found)
     if worst is None:
         return ""
     return (
-        f"One number cannot mend everything: with it, the {worst.count:,} answers with "
-        f"{100 * worst.low:.0f} to {100 * worst.high:.0f} % confidence are right "
-        f"{percent(worst.accuracy)} % of the time."
+        f"One temperature does not correct every bin: after scaling, the {worst.count:,} "
+        f"predictions with {100 * worst.low:.0f} to {100 * worst.high:.0f} % confidence have an "
+        f"accuracy of {percent(worst.accuracy)} %."
     )
 
 
@@ -191,7 +191,7 @@ def with_temperature(probabilities: np.ndarray, temperature: float) -> np.ndarra
 
 @dataclass(frozen=True, eq=False)
 class Chance:
-    """What a perfectly calibrated model would show on as many pictures, in 95 % of test sets."""
+    """Calibration of a perfectly calibrated model in 95 % of test sets of the same size."""
 
     band: np.ndarray  # (2, B) lowest and highest accuracy of each bin; NaN for an empty one
     error: float  # the expected calibration error stays below this
@@ -200,9 +200,10 @@ class Chance:
 def chance(
     probabilities: np.ndarray, bins: int = BINS, *, resamples: int = 1000, seed: int = 0
 ) -> Chance:
-    """How far from the diagonal luck alone goes: Bröcker & Smith 2007's consistency resampling.
+    """Return the calibration expected by chance (consistency resampling, Bröcker & Smith 2007).
 
-    Each answer is right with the very probability that the model gives it, drawn again and again.
+    Each prediction is drawn as correct with the probability that the model gives it, `resamples`
+    times. The result depends on `probabilities` (N, C): compute it again after scaling.
     """
     confidence = np.sort(np.max(probabilities, axis=1).astype(np.float64))  # (N,)
     which = np.digitize(confidence, np.linspace(0, 1, bins + 1)[1:-1])

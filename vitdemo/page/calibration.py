@@ -1,4 +1,4 @@
-"""The Calibration tab: whether a model is as often right as it is sure."""
+"""The Calibration tab: confidence compared with accuracy."""
 
 import gradio as gr
 import numpy as np
@@ -8,7 +8,14 @@ from vitdemo.errors import VitdemoError
 from vitdemo.figures import charts
 from vitdemo.metrics import DASH, percent, signed
 from vitdemo.metrics.calibrated_runs import Calibration, TemperatureScaled, calibration
-from vitdemo.metrics.calibration import TEMPERATURES, Reliability, Side, rest_words, two_sides
+from vitdemo.metrics.calibration import (
+    TEMPERATURES,
+    Chance,
+    Reliability,
+    Side,
+    rest_words,
+    two_sides,
+)
 from vitdemo.page.components.article import Article, Figure, Line, Notice, Piece, Plots, Text
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
 from vitdemo.page.components.table import Cell, Row, Table
@@ -17,19 +24,19 @@ from vitdemo.page.metrics import NOTHING
 from vitdemo.workbench import Workbench
 
 INTRO = (
-    "Does a model know how sure it may be? Its **confidence** in an answer is the probability that "
-    "it gives to it. If of all answers with a confidence of 80 % four in five are right, and so on "
-    "for every other confidence, it is **calibrated**, and its probabilities can be believed."
+    "The **confidence** of a prediction is the probability that the model gives to the predicted "
+    "class. A model is **calibrated** if, for every confidence, its accuracy is the same: of all "
+    "predictions with a confidence of 80 %, 80 % are correct."
 )
 WORDS = {
     "Calibration error": "The expected calibration error (ECE): the gap between confidence and "
-    "share of right answers in each of 15 bins, averaged over all answers, in percentage points.",
-    "What chance does": "Even a perfectly calibrated model shows a gap on a test set of limited "
-    "size: this is how large it would be in 19 of 20 such test sets.",
-    "Loss": "The mean of −log(probability of the true class), in nats: what training lowers; it "
-    "punishes being surely wrong.",
-    "Temperature": "All scores of the model are divided by this one number before they become "
-    "probabilities. Above 1 it makes the model less sure, below 1 surer; no answer changes.",
+    "accuracy in each of 15 bins, averaged over all predictions, in percentage points.",
+    "Expected by chance": "Even a perfectly calibrated model has a calibration error above 0 on a "
+    "test set of limited size. In 95 % of test sets of this size its error stays below this value, "
+    "which depends on the probabilities: it is computed separately after temperature scaling.",
+    "Loss": "The mean of −log(probability of the true class), in nats. Training minimises it.",
+    "Temperature": "All logits of the model are divided by this one number before the softmax. "
+    "Above 1 it lowers the confidence, below 1 it raises it; no prediction changes.",
 }
 
 
@@ -59,26 +66,31 @@ def pieces(found: Calibration, path: str) -> list[Piece]:
 
 def verdict(found: Calibration) -> str:
     sure, right = 100 * found.mean_confidence, 100 * found.accuracy
-    error, luck = 100 * found.before.error, 100 * found.chance.error
-    if error <= luck:
-        words = ": chance alone could do that, and nothing speaks against its probabilities"
+    error = 100 * found.before.error
+    if found.before.error <= found.chance.error:
+        words = "This difference is within chance."
     elif two_sides(found.before) or 2 * abs(sure - right) < error:
-        words = ", so it is **too sure of some answers and not sure enough of others**"
-    elif sure > right:
-        words = ", so it is **surer than it may be** (overconfident)"
+        words = "The model is **overconfident in some predictions and underconfident in others**."
     else:
-        words = ", so it is **less sure than it may be** (underconfident)"
+        words = f"The model is **{'overconfident' if sure > right else 'underconfident'}**."
     return (
-        f"{found.run} is {sure:.1f} % sure of its answers on average, and "
-        f"{right:.1f} % of them are right. Its calibration error is **{error:.2f} points"
-        f"**; a perfectly calibrated model would stay below {luck:.2f} points on as many "
-        f"pictures{words}. Its loss is {found.loss:.3f} nats."
+        f"The mean confidence of {found.run} is {sure:.1f} %, and {right:.1f} % of its "
+        f"predictions are correct. Its calibration error is **{error:.2f} points**. "
+        f"{chance_words(found.chance)} {words} Its loss is {found.loss:.3f} nats."
         f"{sides_words(found.before)}{smoothing_words(found)}"
     )
 
 
+def chance_words(found: Chance) -> str:
+    """State the calibration error that chance alone allows for these probabilities."""
+    return (
+        "In 95 % of test sets of this size, a perfectly calibrated model with these probabilities "
+        f"would stay below {100 * found.error:.2f} points."
+    )
+
+
 def sides_words(found: Reliability) -> str:
-    """Which answers are too sure and which not sure enough, where there are both."""
+    """Name the overconfident and the underconfident predictions, where there are both."""
     sides = two_sides(found)
     if sides is None:
         return ""
@@ -89,69 +101,85 @@ def sides_words(found: Reliability) -> str:
 
 
 def side_words(side: Side) -> str:
-    kind = "too sure" if side.gap < 0 else "not sure enough"
+    kind = "overconfident" if side.gap < 0 else "underconfident"
     return (
-        f"its {side.count:,} answers are **{kind}** ({percent(side.confidence)} % "
-        f"sure on average, {percent(side.accuracy)} % right)"
+        f"its {side.count:,} predictions are **{kind}** (mean confidence "
+        f"{percent(side.confidence)} %, {percent(side.accuracy)} % correct)"
     )
 
 
 def smoothing_words(found: Calibration) -> str:
-    """Why a model that was trained with label smoothing is less sure than it may be."""
+    """State the label smoothing of an underconfident model, and the measured effect of scaling."""
     if found.target == 1 or found.mean_confidence >= found.accuracy:
         return ""
-    return (
-        f" It was trained with label smoothing: its targets ended at {found.target:.2f}, never at "
-        "1, so that it learnt to be less sure than it may be; a temperature below 1 undoes that."
+    words = (
+        " It was trained with label smoothing: the target probability of the true class was "
+        f"{found.target:.2f}."
     )
+    scaled = found.scaled
+    if scaled and scaled.temperature < 1 and scaled.reliability.error < found.before.error:
+        words += " A temperature below 1 reduces its underconfidence."
+    return words
 
 
 def temperature(found: Calibration, path: str) -> Text | Notice:
-    """What one number mends; or how to get it."""
+    """State the calibration after temperature scaling, or how to get a temperature."""
     if found.scaled is None:
         return Notice(
-            f"No temperature: the files of '{found.run}' hold no answers on validation pictures, "
-            "and one that is fitted on the test set would flatter it. "
-            f"`python train.py evaluate {path}` adds them (it needs the data set)."
+            f"No temperature: the files of '{found.run}' hold no predictions on validation "
+            "images, and a temperature fitted on the test set would make the model look better "
+            f"than it is. `python train.py evaluate {path}` adds them (it needs the dataset)."
         )
     scaled = found.scaled
     return Text(
         f"With a **temperature of {scaled.temperature:.3f}**, fitted on the "
-        f"{scaled.validation_pictures:,} validation pictures (never on the test set), the "
+        f"{scaled.validation_pictures:,} validation images (not on the test set), the "
         f"calibration error on the test set goes from {100 * found.before.error:.2f} to "
-        f"**{100 * scaled.reliability.error:.2f} points**, the loss from "
-        f"{found.loss:.3f} to {scaled.loss:.3f} nats. {temperature_words(scaled)} "
-        f"{rest_words(scaled.reliability)}"
+        f"**{100 * scaled.reliability.error:.2f} points**. {chance_words(scaled.chance)} "
+        f"{scaled_verdict(scaled)} The loss goes from {found.loss:.3f} to {scaled.loss:.3f} nats. "
+        f"{temperature_words(scaled)} {rest_words(scaled.reliability)}"
     )
+
+
+def scaled_verdict(scaled: TemperatureScaled) -> str:
+    """Compare the error after scaling with its own value expected by chance."""
+    if scaled.reliability.error <= scaled.chance.error:
+        return "The remaining difference is within chance."
+    return "The scaled model is still **not perfectly calibrated**."
 
 
 def temperature_words(scaled: TemperatureScaled) -> str:
     low, high = TEMPERATURES
     if not 1.01 * low < scaled.temperature < 0.99 * high:
-        return f"The search ends there: it looks from {low:g} to {high:g}."
-    direction = "less sure" if scaled.temperature > 1 else "surer"
-    return f"It makes the model {direction} and changes none of its answers."
+        return f"This is the end of the search range, {low:g} to {high:g}."
+    direction = "lowers" if scaled.temperature > 1 else "raises"
+    return (
+        f"The temperature {direction} the model's confidence and changes none of its predictions."
+    )
 
 
 def plots(found: Calibration) -> Plots:
     before, scaled = found.before, found.scaled
-    lines = [Line("as it is", charts.RIGHT)]
+    lines = [Line("unscaled", charts.RIGHT)]
     if scaled:
-        lines.append(Line("with the temperature", charts.BETTER, dashed=True))
+        lines.append(Line("temperature-scaled", charts.BETTER, dashed=True))
     dots = (
-        "dotted: as right as sure; grey: what chance allows a calibrated model; larger dots: more "
-        "answers"
+        "dotted: perfect calibration; wide bars: 95 % range expected by chance for each line; "
+        "larger dots: more predictions"
     )
     diagram = charts.reliability_plot(
-        before, found.chance.band, scaled.reliability if scaled else None
+        before,
+        found.chance.band,
+        *((scaled.reliability, scaled.chance.band) if scaled else ()),
     )
-    right, wrong = Line("right answers", charts.RIGHT), Line("wrong answers", charts.WRONG)
+    right = Line("correct predictions", charts.RIGHT)
+    wrong = Line("incorrect predictions", charts.WRONG)
     return Plots(
         [
             plot("Reliability diagram", [*lines, Line(dots)], figures.svg(diagram), found.run),
             plot(
-                "Confidence of right and of wrong answers",
-                [right, wrong, Line("each 100 % together")],
+                "Confidence of correct and incorrect predictions",
+                [right, wrong, Line("each group adds up to 100 %")],
                 figures.svg(charts.confidence_plot(before.edges, before.right, before.wrong)),
                 found.run,
             ),
@@ -165,26 +193,26 @@ def plot(title: str, lines: list[Line], svg: str, run: str) -> Figure:
 
 
 def bins_table(found: Calibration) -> Table:
-    """One row a bin that holds answers."""
-    columns = ["Confidence", "Answers", "Right", "Wrong", "Mean confidence, %", "Right, %"]
-    columns += ["Chance allows, %", "Gap, points"]
+    """List the bins that are not empty, before and after temperature scaling."""
+    columns = ["Confidence", "Predictions", "Correct", "Incorrect", "Mean confidence, %"]
+    columns += ["Accuracy, %", "Expected by chance, %", "Gap, points"]
     scaled = found.scaled.reliability if found.scaled else None
     if scaled:
-        columns += ["Answers with the temperature", "Right of those, %"]
+        columns += ["Scaled: predictions", "Scaled: accuracy, %", "Scaled: expected by chance, %"]
     rows = []
     for b in range(len(found.before.count)):
         if found.before.count[b] or (scaled is not None and scaled.count[b]):
             row = bin_row(found, b)
             if scaled is not None:
                 row += [f"{scaled.count[b]:,}", percent_cell(scaled.accuracy[b])]
+                row.append(chance_cell(found.scaled.chance, b))
             rows.append(row)
     return Table(columns, rows, file=f"{found.run}-calibration", words=WORDS)
 
 
 def bin_row(found: Calibration, b: int) -> Row:
-    before, band = found.before, 100 * found.chance.band[:, b]
+    before = found.before
     gap = 100 * (before.accuracy[b] - before.confidence[b])
-    unknown = np.isnan(band[0])
     return [
         f"{100 * before.edges[b]:.0f} to {100 * before.edges[b + 1]:.0f} %",
         f"{before.count[b]:,}",
@@ -192,9 +220,16 @@ def bin_row(found: Calibration, b: int) -> Row:
         f"{before.wrong[b]:,}",
         percent_cell(before.confidence[b]),
         percent_cell(before.accuracy[b]),
-        Cell(DASH if unknown else f"{band[0]:.1f} to {band[1]:.1f}", interval=band),
+        chance_cell(found.chance, b),
         Cell(signed(gap), gap),
     ]
+
+
+def chance_cell(found: Chance, b: int) -> Cell:
+    """Show the accuracy that bin `b` of a perfectly calibrated model has in 95 % of test sets."""
+    band = 100 * found.band[:, b]
+    words = DASH if np.isnan(band[0]) else f"{band[0]:.1f} to {band[1]:.1f}"
+    return Cell(words, interval=band)
 
 
 def percent_cell(share: float) -> Cell:

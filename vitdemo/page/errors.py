@@ -35,10 +35,11 @@ KINDS = {  # label, and what it shows in words
     "all_wrong": ("All models are wrong", "{run} is wrong, and so {others}."),
     "label_errors": (
         "Doubtful labels",
-        "The models together contradict the given label: confident learning (Northcutt, "
-        "Jiang & Chuang 2021) on the mean of {count}. Doubtful, not wrong: of 41 that models "
-        "shipped before flagged in CIFAR-10, people had checked 19 (Northcutt, Athalye & Mueller "
-        "2021), and upheld the given label of 12.",
+        "The mean prediction of {count} contradicts the given label (confident learning, "
+        "Northcutt, Jiang & Chuang 2021). Such a label is not necessarily wrong. The four included "
+        "models flag 10 test images of CIFAR-10. Northcutt, Athalye & Mueller (2021) had five "
+        "people check 4 of these 10: the majority chose another label for 2, and there was no "
+        "majority for 2.",
     ),
 }
 ORDERS = {

@@ -15,8 +15,9 @@ HELP = {
     "precision": "Of all pictures predicted to be cats, the share that are cats.",
     "recall": "True positive rate: of all cats, the share predicted to be cats.",
     "f1": "Precision and recall in one (their harmonic mean), and low if either is.",
-    "average_precision": "Precision, averaged over all thresholds of the probability of cat; the "
-    "area under the precision-recall curve. Its interval stands with the curves below.",
+    "average_precision": "Precision, averaged over the steps of recall: as the threshold on the "
+    "probability of cat falls, each step counts by the recall that it adds. Its interval is with "
+    "the curves below.",
     "roc_auc": "How often a cat gets a higher probability of cat than another picture does: 0.5 by "
     "chance, 1 at best. Its interval stands with the curves below.",
 }

@@ -27,7 +27,7 @@ WORDS = {
     "Precision-recall curve": "For every threshold, recall (to the right: the share of the cats "
     "that is found) and precision (up: the share of what is predicted to be a cat that is one). It "
     "shows more than ROC where a class is rare.",
-    "Average precision": "The area under it.",
+    "Average precision": "Precision, averaged over the steps of recall.",
     "Precision at recall 90 %": "To find 90 % of the cats, this share of what is predicted to be "
     "a cat is one.",
 }
