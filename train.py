@@ -36,8 +36,9 @@ from vitdemo.metrics import accuracy
 from vitdemo.models import build_model
 from vitdemo.recipes import RECIPES, Recipe, get_recipe, smoke_recipe
 from vitdemo.recipes.help import MODEL_HELP, RECIPE_HELP
-from vitdemo.runs.evaluate import check_classes, evaluation_of, validation_of
+from vitdemo.runs.evaluate import check_classes, evaluation_of, split_of
 from vitdemo.runs.origin import check_unseen, knows, source_of, started_from, teacher_of
+from vitdemo.runs.reference import compute_reference, write_reference
 from vitdemo.runs.resume import continue_folder, recipe_to_resume, resumable
 from vitdemo.runs.steps import StepLog
 from vitdemo.runs.writer import Saver, check_free, command_line, describe, note_stop, prepare_folder
@@ -198,13 +199,24 @@ def evaluate(args: argparse.Namespace) -> int:
     run = runs.read_run(args.runs[0])
     source = data.open_source(args.data)
     check_classes(run, source)
-    validation = validation_of(run, source)
-    if validation is None:
+    parts = split_of(run, source)
+    if parts is None:
         print(f"train.py: '{run.path}' was trained with another training set than the one in "
               f"'{source.root}', so its validation set is not evaluated.",
               file=sys.stderr)  # fmt: skip
-    write_evaluation(run, source, validation, args.device)
+    write_evaluation(run, source, parts and parts[1], args.device)
+    if parts:
+        add_reference(run, *parts, args.device)
     return 0
+
+
+def add_reference(
+    run: runs.Run, train: data.Pictures, validation: data.Pictures, device: str
+) -> None:
+    """Write `reference_features.npz`, by which the page knows images unlike the training images."""
+    found = compute_reference(run, train, validation, pick_device(device))
+    if found:
+        write_reference(run.path, found, run.config["data"]["fingerprint"])
 
 
 def write_evaluation(
@@ -304,7 +316,9 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
         print(f"The encoder is trained. Start a recipe of the same model from it with --weights "
               f"{folder / runs.WEIGHTS}")  # fmt: skip
         return 0
-    write_evaluation(runs.read_run(folder), source, trainer.validation, args.device)
+    run = runs.read_run(folder)
+    write_evaluation(run, source, trainer.validation, args.device)
+    add_reference(run, trainer.train, trainer.validation, args.device)
     return 0
 
 

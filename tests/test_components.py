@@ -265,12 +265,33 @@ def test_no_model_is_wrong_about_a_class_that_it_does_not_know(tmp_path):
     assert [card["label"] for card in value["models"]] == ["cat", None]
 
 
+@pytest.mark.parametrize(
+    ("percentile", "label", "words"),
+    [
+        (None, None, ""),
+        (5.0, None, ""),
+        (52.0, None, ""),
+        (4.9, None, "than 95 % of the validation images: probably none of the 10 classes"),
+        (0.3, None, "than 99 % of the validation images: probably none of the 10 classes"),
+        (0.0, None, "than all validation images: probably none of the 10 classes"),
+        (0.3, "cat", "Less similar to the training images than 99 % of the validation images."),
+        (0.3, "mug", "probably none of the 10 classes"),
+    ],
+)
+def test_a_card_warns_of_an_image_unlike_the_training_images(tmp_path, percentile, label, words):
+    run = make_run(tmp_path / "vit")
+    shares = np.arange(10, dtype=np.float32) / 45
+    answer = Answer(run, np.zeros((16, 16, 3), np.uint8), shares, (4, 4), percentile)
+    (card,) = Answers().drawn(PictureAnswers([answer], [], label))["models"]
+    assert words in card["unusual"] and bool(words) == bool(card["unusual"])
+
+
 def test_why_a_clear_picture_gets_no_hundred_percent_is_said(tmp_path):
     run = make_run(tmp_path / "vit")
     run.config["recipe"]["label_smoothing"] = 0.1
     classes, smoothing = notes([run])
     assert "10 classes: airplane" in classes
-    assert "label smoothing 0.1: its targets end at 91 %" in smoothing
+    assert "label smoothing 0.1: the target of the true class was 91 %" in smoothing
     run.config["recipe"]["label_smoothing"] = 0.0
     assert notes([run]) == [classes]
 

@@ -109,6 +109,7 @@ def test_a_signal_ends_the_epoch_and_keeps_what_there_is(tmp_path, monkeypatch):
     assert signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL
     run = runs.read_run(folder)
     assert run.has_evaluation and run.has_weights
+    (folder / runs.REFERENCE).write_bytes(b"")
     stopped, last = run.config["stopped"], run.history[-1]
     assert (stopped["epoch"], stopped["step"]) == (last["epoch"], 1) and last["epoch"] <= 2
     assert last["share"] == pytest.approx(1 / stopped["steps"])
@@ -117,8 +118,9 @@ def test_a_signal_ends_the_epoch_and_keeps_what_there_is(tmp_path, monkeypatch):
         bar, "show", lambda *now: seen.extend(path.name for path in folder.iterdir()) or show(*now)
     )
     assert train_py("tiny", "--smoke", "--epochs", 4, "--out", folder, "--resume") == 0
-    # What it had learnt by then is not taken for what it learns now.
-    assert runs.CHECKPOINT in seen and not {runs.WEIGHTS, runs.EVALUATION} & {*seen}
+    # Files of the epoch at which it was stopped are not taken for those of the end.
+    old = {runs.WEIGHTS, runs.EVALUATION, runs.REFERENCE}
+    assert runs.CHECKPOINT in seen and not old & {*seen}
     run = runs.read_run(folder)  # it went on, and to its end
     assert len(run.history) == 4 and "stopped" not in run.config
 

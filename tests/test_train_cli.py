@@ -9,23 +9,27 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
 import train
 from tests.conftest import TINY, train_py, write_pictures
+from tests.making import make_run
 from tests.serving import fork, free_port
-from vitdemo import runs, training
+from vitdemo import data, runs, training
 from vitdemo.data import synthetic
 from vitdemo.recipes import ALIASES, RECIPES, smoke_recipe
-from vitdemo.runs import writer
+from vitdemo.runs import reference, writer
+from vitdemo.runs.evaluate import split_of
 from vitdemo.runs.steps import STEPS
 from vitdemo.training import STEPS_BETWEEN, Processes, bar
+from vitdemo.training.pictures import split
 
 THREE = {f"{part}/{name}": 10 for part in ("train", "test") for name in ("ant", "bee", "cow")}
 ROOT = Path(train.__file__).parent
@@ -184,6 +188,35 @@ def test_smoke_leaves_a_whole_run(cli, tmp_path):
     assert code == 0
     assert {path.name for path in (tmp_path / "r").iterdir()} == files
     assert json.loads(out.splitlines()[-1])["test_pictures"] == len(synthetic())
+
+
+def test_a_run_and_its_evaluation_leave_reference_features(cli, tmp_path, monkeypatch):
+    monkeypatch.setattr(reference, "MIN_VALIDATION", 8)  # few of the synthetic images are held out
+    folder = tmp_path / "run"
+    words = ("tiny", "--smoke", "--epochs", 2, "--device", "cpu", "--out", folder)
+    assert cli(*words)[0] == 0
+    run = runs.read_run(folder)
+    first = reference.read_reference(run)
+    counts = run.config["split"]["train_pictures"], run.config["split"]["validation_pictures"]
+    assert (len(first.features), len(first.validation_scores)) == counts
+    (folder / runs.REFERENCE).unlink()
+    monkeypatch.setattr(data, "open_source", lambda root: data.SYNTHETIC)
+    assert cli("evaluate", folder, "--device", "cpu")[0] == 0
+    again = reference.read_reference(runs.read_run(folder))
+    np.testing.assert_array_equal(again.features, first.features)
+    np.testing.assert_array_equal(again.validation_scores, first.validation_scores)
+
+
+def test_the_split_of_a_run_is_that_of_its_training(tmp_path):
+    recipe = replace(TINY, train_pictures=50, seed=3)
+    pictures = data.SYNTHETIC.load("train")
+    print_ = data.fingerprint(pictures, data.SYNTHETIC.classes)
+    run = make_run(tmp_path / "run", classes=data.SYNTHETIC.classes, recipe=asdict(recipe))
+    run.config["data"] = {"fingerprint": print_}
+    parts = split_of(run, data.SYNTHETIC)
+    for part, indices in zip(parts, split(pictures, recipe), strict=True):
+        assert torch.equal(part.images, pictures.images[indices])
+    assert len(parts[0]) == 50
 
 
 def test_smoke_takes_a_recipe_of_two_stages_and_fewer_pictures(cli, monkeypatch, tmp_path):

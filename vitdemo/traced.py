@@ -19,8 +19,9 @@ from vitdemo.runs import Run
 class Traced:
     """One trace of the picture `seen` (S, S, 3), on a patch `grid` (rows, columns).
 
-    `attention` (L, H, N, N), `tokens` (L+1, N, D) and `logits` (C,) as in `attention.Trace`. Kept
-    and shared between those who look, so nobody writes into it.
+    `attention` (L, H, N, N), `tokens` (L+1, N, D) and `logits` (C,) as in `attention.Trace`,
+    `features` (D,) as in `models.features`. Kept and shared between those who look, so nobody
+    writes into it.
     """
 
     run: Run
@@ -28,6 +29,7 @@ class Traced:
     attention: Tensor
     tokens: Tensor
     logits: Tensor
+    features: Tensor
     grid: tuple[int, int]
     prefix_names: tuple[str, ...]  # of the tokens before the patches
     answer_rows: slice  # of a matrix (N, N): the tokens that the answer is read from

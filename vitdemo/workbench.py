@@ -19,7 +19,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from vitdemo import attention, data, inputs, runs
+from vitdemo import attention, data, inputs, models, runs
 from vitdemo.attention import norms
 from vitdemo.cache import Cache
 from vitdemo.data import Pictures, Source, TestPicture, TestSet
@@ -27,6 +27,7 @@ from vitdemo.errors import DataError, RunError, VitdemoError
 from vitdemo.metrics import accuracy
 from vitdemo.models import CONVOLUTIONAL, is_vision_transformer, prefix_token_names
 from vitdemo.runs import Run
+from vitdemo.runs.reference import read_reference
 from vitdemo.timm_models import TimmRun, load_timm_model
 from vitdemo.traced import Traced
 from vitdemo.training import Preprocessing
@@ -41,13 +42,15 @@ class Answer:
 
     `seen` (S, S, 3) uint8 is the crop at the model's resolution, `probabilities` (C,) float32 (of
     a model without classes: (0,)), `grid` the rows and columns of its patches, None for a model
-    without patches.
+    without patches. `similarity_percentile` is the percentage of the run's validation images that
+    are less similar to its training images, None for a run without `reference_features.npz`.
     """
 
     run: Run
     seen: np.ndarray
     probabilities: np.ndarray
     grid: tuple[int, int] | None
+    similarity_percentile: float | None = None
 
 
 class Workbench:
@@ -208,21 +211,29 @@ class Workbench:
         model = self.model(run)
         seen, pixels = self.input(run.preprocessing, image)
         known = self.cache.get((_trace, run, seen))  # one pass is enough
-        logits = self._logits(model, run, seen, pixels) if known is None else known.logits  # (C,)
+        if known is not None:
+            features, logits = known.features, known.logits  # (D,), (C,)
+        else:
+            features, logits = self._features_and_logits(model, run, seen, pixels)
         probabilities = logits.float().softmax(0).cpu().numpy()[: len(run.classes)]
         if not np.isfinite(probabilities).all():
             raise RunError(f"'{run.name}' answers with NaN: its training diverged.")
         grid = tuple(model.patch_embed.grid_size) if is_vision_transformer(model) else None
-        return Answer(run, seen, probabilities, grid)
+        reference = self.cache.of(read_reference, run)
+        percentile = reference.percentile(features.float().cpu().numpy()) if reference else None
+        return Answer(run, seen, probabilities, grid, percentile)
 
-    def _logits(self, model: nn.Module, run: Run, seen: np.ndarray, pixels: Tensor) -> Tensor:
-        """(C,), worked out once however many ask: a class looks at one picture."""
+    def _features_and_logits(
+        self, model: nn.Module, run: Run, seen: np.ndarray, pixels: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return (D,) and (C,), computed once for all users: a class looks at one image."""
 
-        def passed() -> Tensor:
+        def passed() -> tuple[Tensor, Tensor]:
             with self.shared_cores():
-                return model(pixels)[0]
+                features, logits = models.features_and_logits(model, pixels)
+                return features[0], logits[0]
 
-        return self.cache.get_or_make((Workbench._logits, run, seen), passed)
+        return self.cache.get_or_make((Workbench._features_and_logits, run, seen), passed)
 
     @contextmanager
     def shared_cores(self) -> Iterator[None]:
@@ -356,6 +367,7 @@ def _trace(model: nn.Module, run: Run, seen: np.ndarray, pixels: Tensor) -> Trac
         trace.attention[:, 0],  # (L, H, N, N)
         trace.tokens[:, 0],  # (L+1, N, D)
         trace.logits[0],  # (C,)
+        model.forward_head(model.norm(trace.tokens[-1]), pre_logits=True)[0],  # (D,)
         tuple(model.patch_embed.grid_size),
         prefix_token_names(model),
         attention.answer_rows(model),

@@ -135,6 +135,17 @@ def features(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
     return nn.Sequential(*body)(images).flatten(1)
 
 
+def features_and_logits(
+    model: nn.Module, images: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the `features` (B, D) and the logits (B, C) of `images` (B, 3, S, S) from one pass."""
+    if not hasattr(model, "forward_head"):
+        found = features(model, images)
+        return found, classifier(model)(found)
+    hidden = model.forward_features(images)
+    return model.forward_head(hidden, pre_logits=True), model.forward_head(hidden)
+
+
 def count_parameters(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
 

@@ -1,10 +1,11 @@
 """Run folder: the interface between training and the page.
 
 A run folder contains `config.json`, `history.jsonl`, `model.safetensors`, `evaluation.npz`,
-`checkpoint.pt` and `steps.jsonl` (see `steps`). The weights of single epochs, if the recipe saves
-some, are in `epochs/NNNN.safetensors`. Writes are atomic: a temporary file is renamed. A run can
-therefore be read and resumed after it is killed at any moment. `writer` writes the files during
-training, `resume` continues a run, `origin` reads the runs it starts from, `evaluate` tests it.
+`reference_features.npz` (see `reference`), `checkpoint.pt` and `steps.jsonl` (see `steps`). The
+weights of single epochs, if the recipe saves some, are in `epochs/NNNN.safetensors`. Writes are
+atomic: a temporary file is renamed. A run can therefore be read and resumed after it is killed at
+any moment. `writer` writes the files during training, `resume` continues a run, `origin` reads the
+runs it starts from, `evaluate` tests it.
 """
 
 import io
@@ -33,6 +34,7 @@ from vitdemo.training.pretraining import ACCURACIES, MASKED
 
 CONFIG, HISTORY, WEIGHTS = "config.json", "history.jsonl", "model.safetensors"
 EVALUATION, CHECKPOINT, EPOCHS = "evaluation.npz", "checkpoint.pt", "epochs"
+REFERENCE = "reference_features.npz"  # features of training images, see `reference`
 OWN_CLASSES = "own-classes"  # recipe for custom classes
 JOB = "job.json"  # state of a run that the page started; it exists before the other files
 FAITHFULNESS = "faithfulness.json"  # results of the faithfulness test, see faithfulness.measured
@@ -418,7 +420,7 @@ def read_training(folder: Path) -> Run:
 def run_stamp(folder: Path) -> tuple:
     """Return modification times and sizes of the files that the page shows; () if missing."""
     stamps = []
-    for name in (CONFIG, HISTORY, WEIGHTS, EVALUATION, FAITHFULNESS):
+    for name in (CONFIG, HISTORY, WEIGHTS, EVALUATION, REFERENCE, FAITHFULNESS):
         try:
             status = (folder / name).stat()
             stamps.append((status.st_mtime_ns, status.st_size))

@@ -19,15 +19,18 @@ def check_classes(run: runs.Run, source: data.Source) -> None:
         )
 
 
-def validation_of(run: runs.Run, source: data.Source) -> data.Pictures | None:
-    """Return the run's validation set, or None if `source` has a different training set."""
+def split_of(run: runs.Run, source: data.Source) -> tuple[data.Pictures, data.Pictures] | None:
+    """Return the run's training and validation set, or None if `source` has other images."""
     pictures = source.load("train", run.spec.image_size)
     begun = run.config.get("data", {}).get("fingerprint")
     if data.fingerprint(pictures, source.classes) != begun:
         return None
     recipe = run.config["recipe"]
-    _, held = data.stratified_split(pictures.labels, recipe["validation_share"], recipe["seed"])
-    return pictures.subset(held)
+    kept, held = data.stratified_split(pictures.labels, recipe["validation_share"], recipe["seed"])
+    if count := recipe.get("train_pictures"):  # as `training.pictures.split` chooses them
+        rest = len(kept) - count
+        kept = kept[data.stratified_split(pictures.labels[kept], rest, recipe["seed"])[0]]
+    return pictures.subset(kept), pictures.subset(held)
 
 
 def evaluation_of(

@@ -85,7 +85,8 @@ def continue_folder(folder: Path, trainer: Trainer, argv: list[str]) -> None:
     runs.rewrite_history(folder, history)
     cut_steps(folder, trainer.epoch)
     if not trainer.finished:
-        for name in (runs.EVALUATION, runs.WEIGHTS):  # from the epoch at which the run ended before
+        # These files belong to the epoch at which the run ended before.
+        for name in (runs.EVALUATION, runs.REFERENCE, runs.WEIGHTS):
             (folder / name).unlink(missing_ok=True)
         config = runs.read_config(folder)
         before, epochs = config["recipe"]["epochs"], trainer.recipe.epochs

@@ -36,7 +36,8 @@ def check_free(folder: Path, *, smoke: bool) -> None:
 def prepare_folder(folder: Path, trainer: Trainer, config: dict) -> None:
     """Create the run folder of a new training run."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (runs.WEIGHTS, runs.EVALUATION, STEPS):  # left by a previous smoke test
+    # Files of a previous smoke test
+    for name in (runs.WEIGHTS, runs.EVALUATION, runs.REFERENCE, STEPS):
         (folder / name).unlink(missing_ok=True)
     for path in (folder / runs.EPOCHS).glob("*"):
         path.unlink()

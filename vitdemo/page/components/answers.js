@@ -1,5 +1,5 @@
-// What each model answers of the picture: its likeliest classes, the true class of a test picture
-// marked, and all of it in one sentence for those who listen.
+// The predictions of each model: its most probable classes with the true class of a test image
+// marked, a warning for an image unlike the training images, and one sentence for screen readers.
 const { make, probability, received } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 
@@ -14,7 +14,8 @@ function row(name, share, place, truth) {
 function card(model) {
   const rows = model.classes.map((name, i) => row(name, model.probabilities[i], i, model.label));
   const head = make("h2", { title: model.about }, make("span", { text: model.run }), make("small", { text: model.accuracy.replace("test accuracy", "of tests").replace(" accuracy", "") }));
-  return make("section", { className: "card" }, head, make("ul", {}, ...rows));
+  const unusual = model.unusual ? [make("p", { className: "unusual", text: model.unusual })] : [];
+  return make("section", { className: "card" }, head, make("ul", {}, ...rows), ...unusual);
 }
 
 function draw() {
@@ -22,7 +23,7 @@ function draw() {
   if (!value) return;
   const truth = value.label;
   part("cards").replaceChildren(...value.models.map(card));
-  const spoken = value.models.map(({ run, classes, probabilities }) => `${run}: ${classes[0]}, ${probability(probabilities[0])}`);
+  const spoken = value.models.map(({ run, classes, probabilities, unusual }) => `${run}: ${classes[0]}, ${probability(probabilities[0])}${unusual ? ` (${unusual.replace(/\.$/, "")})` : ""}`);
   part("read").textContent = `${spoken.join("; ")}.${truth ? ` True class: ${truth}.` : ""}`;
   part("problems").replaceChildren(...value.problems.map((text) => make("p", { className: "vd-notice", text, role: "status" })));
   part("notes").lastElementChild.replaceChildren(...value.notes.map((text) => make("p", { text })));

@@ -2,10 +2,11 @@
 
 The value that reaches the script, likeliest class first:
 
-    {"models": [{"run", "about", "accuracy", "classes", "probabilities", "label"}, ...],
+    {"models": [{"run", "about", "accuracy", "classes", "probabilities", "label", "unusual"}, ...],
      "label": the true class or None, "problems": [...], "notes": [...]}
 
 A model's own "label" is the true class where it is one of those that this model knows, else None.
+"unusual" is a warning for an image that is unlike the run's training images, "" for others.
 """
 
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from vitdemo.metrics.calibrated_runs import highest_target
 from vitdemo.metrics.learning import setting
 from vitdemo.page.components import Drawing
 from vitdemo.runs import Run
+from vitdemo.runs.reference import UNUSUAL_PERCENTILE
 from vitdemo.workbench import Answer, final_accuracy
 
 SHOWN = 3  # classes of each model
@@ -57,7 +59,24 @@ def _card(answer: Answer, label: str | None) -> dict:
         "classes": [answer.run.classes[i] for i in indices],
         "probabilities": [round(float(value), 6) for value in values],
         "label": label if label in answer.run.classes else None,
+        "unusual": warn_if_unusual(answer, label),
     }
+
+
+def warn_if_unusual(answer: Answer, label: str | None) -> str:
+    """Warn of an image that is unlike the run's training images; "" for a usual one.
+
+    The image of a known true class has that class: only its similarity is stated.
+    """
+    percentile = answer.similarity_percentile
+    if percentile is None or percentile >= UNUSUAL_PERCENTILE:
+        return ""
+    share = f"{int(100 - percentile)} % of the" if percentile > 0 else "all"
+    words = f"Less similar to the training images than {share} validation images"
+    if label in answer.run.classes:
+        return f"{words}."
+    count = len(answer.run.classes)
+    return f"{words}: probably none of the {count} classes, or an unusual image of one."
 
 
 def accuracy_of(run: Run) -> str:
@@ -83,14 +102,14 @@ def notes(runs: list[Run]) -> list[str]:
     for classes in dict.fromkeys(run.classes for run in runs):
         if len(classes) <= LISTED:
             found.append(
-                f"The models know {len(classes)} classes: {', '.join(classes)}. Anything else "
-                "becomes the nearest of them; the percentages of a model add up to 100."
+                f"The models know {len(classes)} classes: {', '.join(classes)}. They predict one "
+                "of these for any image, often with high confidence, also where it shows none of "
+                "them. The percentages of a model add up to 100."
             )
     for run in runs:
         if smoothing := setting(run, "label_smoothing"):
             found.append(
-                f"{run.name} was trained with label smoothing {smoothing:g}: its targets end at "
-                f"{100 * highest_target(run):.0f} %, so of a clear picture "
-                "it is about as sure as that, seldom much surer."
+                f"{run.name} was trained with label smoothing {smoothing:g}: the target of the "
+                f"true class was {100 * highest_target(run):.0f} %, not 100 %."
             )
     return found

@@ -1,0 +1,125 @@
+"""Similarity of an image to the training images of a run: the file `reference_features.npz`.
+
+A classifier predicts one of its classes for any image, often with high confidence. Whether the
+image is like the training images is measured on the penultimate features: the score is the mean
+cosine to the nearest stored training images (after Sun et al. 2022, "Out-of-distribution detection
+with deep nearest neighbors", https://arxiv.org/abs/2204.06507). The scores of validation images
+show which score is usual.
+
+    reference = read_reference(run)
+    reference.percentile(features)  # 0.4: less similar than 99.6 % of the validation images
+
+Letters: N images, R reference images, V validation images, D width of a feature.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from vitdemo import models, runs
+from vitdemo.data import Pictures, stratified
+from vitdemo.errors import RunError
+
+NEIGHBOURS = 10
+REFERENCE_IMAGES = 800  # float16 features of width 192 take 0.3 MB
+MAX_VALIDATION = 2_000
+MIN_VALIDATION = 100  # one percentile is at least one image
+UNUSUAL_PERCENTILE = 5.0  # below it an image counts as unlike the training images
+BATCH = 250
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """Features of training images, and the scores of validation images of the same run.
+
+    `features` (R, D) float16 have unit length, `validation_scores` (V,) float32 are sorted.
+    """
+
+    features: np.ndarray
+    validation_scores: np.ndarray
+
+    def score(self, features: np.ndarray) -> np.ndarray:
+        """Return the mean cosine of each row of `features` (N, D) to its nearest references."""
+        cosines = _normalise(features) @ self.features.astype(np.float32).T  # (N, R)
+        return np.sort(cosines, axis=1)[:, -NEIGHBOURS:].mean(axis=1)  # (N,)
+
+    def percentile(self, features: np.ndarray) -> float:
+        """Return the percentage of validation images that are less similar than `features` (D,)."""
+        (score,) = self.score(features[None])
+        return 100 * float(np.mean(self.validation_scores < score))
+
+
+def _normalise(features: np.ndarray) -> np.ndarray:
+    features = np.asarray(features, np.float32)
+    lengths = np.linalg.norm(features, axis=1, keepdims=True)
+    return features / np.maximum(lengths, np.finfo(np.float32).tiny)
+
+
+def build_reference(train: np.ndarray, validation: np.ndarray) -> Reference:
+    """Return the reference of features of training (R, D) and validation images (V, D).
+
+    The validation scores are those of the rounded features, as they are stored.
+    """
+    stored = Reference(_normalise(train).astype(np.float16), np.empty(0, np.float32))
+    scores = np.sort(stored.score(validation).astype(np.float32))
+    return Reference(stored.features, scores)
+
+
+def compute_reference(
+    run: runs.Run, train: Pictures, validation: Pictures, device: torch.device
+) -> Reference | None:
+    """Return the reference of the weights of `run`, from a stratified sample of its own images.
+
+    None where there are too few images for a percentile. Raises `RunError` for features of NaN.
+    """
+    if len(validation) < MIN_VALIDATION or len(train) < NEIGHBOURS:
+        return None
+    model = runs.load_model(run, device)
+    found = [
+        _features(model, run, _sample(part, most), device)
+        for part, most in ((train, REFERENCE_IMAGES), (validation, MAX_VALIDATION))
+    ]
+    if not all(np.isfinite(part).all() for part in found):
+        raise RunError(f"'{run.name}' has features of NaN: its training diverged.")
+    return build_reference(*found)
+
+
+def _sample(pictures: Pictures, most: int) -> torch.Tensor:
+    chosen = torch.from_numpy(stratified(pictures.labels.cpu().numpy(), most))
+    return pictures.images[chosen.to(pictures.images.device)]
+
+
+@torch.inference_mode()
+def _features(
+    model: torch.nn.Module, run: runs.Run, images: torch.Tensor, device: torch.device
+) -> np.ndarray:
+    parts = [
+        models.features(model, run.preprocessing(part.to(device))).float().cpu().numpy()
+        for part in images.split(BATCH)
+    ]
+    return np.concatenate(parts)  # (N, D)
+
+
+def write_reference(folder: Path, reference: Reference, fingerprint: str) -> None:
+    """Write the file; `fingerprint` is that of the training data."""
+    arrays = {
+        "features": reference.features,
+        "validation_scores": reference.validation_scores,
+        "fingerprint": np.array(fingerprint),
+    }
+    runs.write_atomically(folder / runs.REFERENCE, lambda file: np.savez(file, **arrays))
+
+
+def read_reference(run: runs.Run) -> Reference | None:
+    """Return the reference of `run`; None without the file, or where it is of other data."""
+    try:
+        with open(run.path / runs.REFERENCE, "rb") as opened, np.load(opened) as file:
+            found = Reference(file["features"], file["validation_scores"])
+            fingerprint = str(file["fingerprint"])
+    except Exception:  # absent or damaged: zipfile, zlib and numpy share no base
+        return None
+    own = run.config.get("data", {}).get("fingerprint")
+    fits = found.features.ndim == 2 and found.validation_scores.ndim == 1
+    return found if fits and fingerprint == own else None
