@@ -13,7 +13,8 @@ ORDER = (
     "errors < downloads < inputs < perturb < cifar10 < data < models < augment < recipes < training"
     " < runs < metrics < attention < attributions < faithfulness < figures < timm_models"
     " < photos < tsne < cache < traced < workbench < class_maps < features < inside < export"
-    " < own_classes < robustness < predictions < film < jobs < report < lessons < page < app"
+    " < near_duplicates < own_classes < robustness < predictions < film < jobs < report < lessons"
+    " < page < app"
 )
 LAYERS = ORDER.split(" < ")
 ROOMS = {  # library: the only layers that may import it

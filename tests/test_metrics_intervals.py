@@ -90,6 +90,8 @@ EYE = np.eye(2, dtype=int)
         (lambda: intervals.bootstrap(np.ones((2, 3), int)), r"\(C, C\), not \(2, 3\)"),
         (lambda: intervals.wilson(3, 2), "no share"),
         (lambda: intervals.wilson(-1, 2), "no share"),
+        (lambda: intervals.wilson_share(1.1, 2), "no share"),
+        (lambda: intervals.wilson_share(0.5, 0.9), "no share"),
         (lambda: intervals.share_doubt(3, 2), "no share"),
         (lambda: intervals.share_doubt(0, 0), "no share"),
         (lambda: intervals.mean_interval(np.ones(1)), "1 values have no spread"),

@@ -18,11 +18,13 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from tests.making import KINDS, VIT, make_run
+from tests.test_near_duplicates import frames, scene
 from vitdemo import data, inputs, runs
 from vitdemo.errors import DataError, RunError
 from vitdemo.jobs import Jobs
-from vitdemo.own_classes import Collection, check, lay_down, learn, write
+from vitdemo.own_classes import Collection, check, choose_test_images, lay_down, learn, write
 from vitdemo.page import own_classes as tab
+from vitdemo.page.components.article import Notice
 from vitdemo.page.components.own_classes import OwnClasses, wish
 from vitdemo.page.kit import Page, Stops
 from vitdemo.workbench import Workbench
@@ -220,6 +222,52 @@ def test_digits_that_no_model_here_was_trained_on_are_learnt(learnt, digits):
     assert learnt.classes == ("digit 1", "digit 4", "digit 7")
 
 
+@pytest.fixture(scope="module")
+def lot(shipped):
+    """Ten images dealt into two classes by lot, twelve near-identical frames of each."""
+    order = np.random.default_rng(1).permutation(10)
+    found = Collection().with_class("a").with_class("b")
+    for i, seed in enumerate(order):
+        for frame in frames(scene(int(seed)), 12, int(seed)):
+            found = found.with_picture(i % 2, frame)
+    return learn(shipped, shipped.run("vit-scratch"), found)
+
+
+def test_frames_of_one_burst_are_not_tested_on_each_other(lot):
+    assert len(lot.labels) == 120 and lot.group_count == 10 and lot.folds == 5
+    assert lot.effective_size == pytest.approx(10)
+    assert lot.accuracy < 0.9  # the classes mean nothing: single images would give 100 %
+    low, high = lot.interval
+    assert low < 0.6 and high - low > 0.35
+    (notice,) = [piece for piece in tab.pieces(lot) if isinstance(piece, Notice)]
+    assert "The 120 images form only 10 groups of near-identical images" in notice.text
+
+
+def test_a_warning_of_near_identical_images_stays_where_all_predictions_are_correct(lot):
+    flawless = replace(lot, probabilities=np.eye(2)[lot.labels])
+    assert flawless.accuracy == 1
+    assert flawless.interval == pytest.approx((0.722, 1), abs=1e-3)  # of 10 images, not of 120
+    assert any(isinstance(piece, Notice) for piece in tab.pieces(flawless))
+
+
+def test_a_class_of_a_single_burst_is_learnt_but_not_tested(shipped, tmp_path):
+    found = Collection()
+    for name, seed in (("mug", 1), ("cup", 2)):
+        found = found.with_class(name)
+        for frame in frames(scene(seed), 8, seed):
+            found = found.with_picture(len(found.classes) - 1, frame)
+    mine = learn(shipped, shipped.run("vit-scratch"), found)
+    assert not mine.is_tested and mine.folds == 0
+    words = tab.pieces(mine)[0].text
+    assert "accuracy was not measured" in words and "'mug' and 'cup'" in words
+    run = write(shipped, mine, tmp_path / "own")
+    assert run.has_weights and not run.has_evaluation
+    opened = Workbench([tmp_path], None, torch.device("cpu"))
+    assert opened.accuracy(opened.run("own")) is None
+    square = found.classes[1].pictures[0].square
+    assert opened.answer(opened.run("own"), square).probabilities.argmax() == 1
+
+
 def test_labels_without_sense_are_not_learnt(workbench):
     found = filled("a", "b", each=20)
     assert 0.2 < learn(workbench, workbench.run("vit"), found).accuracy < 0.8
@@ -391,8 +439,8 @@ def test_what_no_button_sends_is_refused(data, tmp_path, monkeypatch):
 
 def test_figures_say_how_little_they_say(learnt):
     words = [piece.text for piece in tab.pieces(learnt) if hasattr(piece, "text")]
-    assert re.search(r"\*\*\d+\.\d %\*\* of 36 pictures", words[0]) and "5-fold" in words[0]
-    assert "say little" in words[1]
+    assert re.search(r"\*\*\d+\.\d %\*\* on 36 images", words[0]) and "5-fold" in words[0]
+    assert "images are few" in words[1] or "groups of near-identical" in words[1]
     (table,) = [p for p in tab.pieces(learnt) if getattr(p, "file", "") == "own-confusion"]
     assert sum(int(cell.text) for row in table.rows for cell in row[1:]) == 36
 
@@ -418,7 +466,8 @@ def test_the_component_sends_counts_and_sheets(tmp_path, monkeypatch):
 
 def test_pictures_are_laid_down_as_a_data_set_whatever_their_classes_are_called(tmp_path):
     names = ("../up", "a/b", "A_b 4", "a_b", "...", "mug & cup")
-    lay_down(filled(*names, each=12), tmp_path / "pictures")
+    tested = np.tile(np.arange(12) < 3, len(names))
+    lay_down(filled(*names, each=12), tested, tmp_path / "pictures")
     found = sorted(path.name for path in (tmp_path / "pictures" / "train").iterdir())
     assert found == ["A_b 4", "_up", "a_b", "a_b 4 4", "class 5", "mug _ cup"]
     for part, count in (("train", 9), ("test", 3)):
@@ -427,7 +476,25 @@ def test_pictures_are_laid_down_as_a_data_set_whatever_their_classes_are_called(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pictures"]
 
 
-def test_too_few_for_all_of_a_model_is_said(tmp_path):
+def test_a_whole_model_is_tested_on_other_bursts_than_it_is_trained_on(shipped):
+    base, found = shipped.run("vit-scratch"), Collection()
+    for i, name in enumerate("ab"):
+        found = found.with_class(name)
+        for seed in range(4):
+            for frame in frames(scene(10 * i + seed), 3, seed):
+                found = found.with_picture(i, frame)
+    tested = choose_test_images(shipped, base, found).reshape(8, 3)
+    assert (tested == tested[:, :1]).all()  # whole bursts
+    assert tested[:4].any(axis=1).sum() == tested[4:].any(axis=1).sum() == 1  # a quarter
+    burst = Collection().with_class("mug").with_class("cup")
+    for frame in frames(scene(1), 10):
+        burst = burst.with_picture(0, frame)
+    for seed in range(10):
+        burst = burst.with_picture(1, scene(20 + seed))
+    with pytest.raises(DataError, match="All images of 'mug' are near-identical"):
+        choose_test_images(shipped, base, burst)
+
+
+def test_too_few_for_all_of_a_model_is_said(workbench):
     with pytest.raises(DataError, match="10 pictures or more: 'one' has fewer"):
-        lay_down(filled("one", "two", each=9), tmp_path)
-    assert not list(tmp_path.iterdir())
+        choose_test_images(workbench, workbench.run("vit"), filled("one", "two", each=9))

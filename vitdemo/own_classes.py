@@ -33,14 +33,15 @@ from torch import nn
 from vitdemo import inputs, runs
 from vitdemo.errors import DataError, ImageError, RunError
 from vitdemo.features import model_features
-from vitdemo.metrics.intervals import wilson
+from vitdemo.metrics.intervals import wilson_share
 from vitdemo.models import count_parameters, is_vision_transformer
+from vitdemo.near_duplicates import count_groups, deal_groups, effective_size, group_images
 from vitdemo.runs import Evaluation, Run
 from vitdemo.runs.provenance import device_name, git_commit, package_versions
 from vitdemo.workbench import Workbench
 
 MOST_CLASSES, MOST_PICTURES = 20, 500
-FEWEST = 4  # pictures of a class: two of three folds have some, and so have the folds within
+FEWEST = 4  # pictures of a class
 FEWEST_TO_TRAIN, TESTED_OF = 10, 4  # of a class, to train all of a model; one of so many tests it
 LONGEST_NAME = 40
 KEPT_SIDE = 224  # pixels of a picture that is kept; 500 of them take 75 MB
@@ -144,6 +145,15 @@ class Collection:
         left = own.pictures[:picture] + own.pictures[picture + 1 :]
         return self._with(index, replace(own, pictures=left))
 
+    def squares(self) -> list[Image.Image]:
+        """Return the N squares, class by class."""
+        return [picture.square for each in self.classes for picture in each.pictures]
+
+    def labels(self) -> np.ndarray:
+        """Return the class of each image, (N,)."""
+        counts = [len(each.pictures) for each in self.classes]
+        return np.repeat(np.arange(len(counts)), counts)
+
     def _with(self, index: int, own: OwnClass) -> "Collection":
         return Collection((*self.classes[:index], own, *self.classes[index + 1 :]))
 
@@ -201,16 +211,20 @@ def _entries(file: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo, str]]:
 
 @dataclass(frozen=True, eq=False)
 class Learnt:
-    """A last layer for `base`, and what it answers to pictures that it was not fitted on.
+    """A classifier head for `base`, and its predictions for images that it was not fitted on.
 
-    `probabilities` (N, C) are out of fold: each picture's by a regression of the other folds, whose
-    `strength` was chosen within them. `weight` (C, D) and `bias` (C,) are of all pictures.
+    `probabilities` (N, C) come from cross-validation: those of an image are predicted by a
+    regression on the other folds, whose `strength` was chosen within them. Near-identical images
+    have the same number in `groups` (N,) and are in the same fold. `probabilities` is None and
+    `folds` 0 where a class has a single group, so that no independent image is left to test on.
+    `weight` (C, D) and `bias` (C,) are fitted on all images.
     """
 
     base: Run
     collection: Collection
-    probabilities: np.ndarray
+    probabilities: np.ndarray | None
     labels: np.ndarray
+    groups: np.ndarray
     weight: np.ndarray
     bias: np.ndarray
     strength: float
@@ -230,14 +244,35 @@ class Learnt:
         return self.probabilities.argmax(1)
 
     @property
+    def is_tested(self) -> bool:
+        return self.probabilities is not None
+
+    @property
     def accuracy(self) -> float:
         return float((self.predicted == self.labels).mean())
 
     @property
+    def group_count(self) -> int:
+        return int(self.groups.max()) + 1
+
+    @property
+    def effective_size(self) -> float:
+        """The number of independent images that these images are worth."""
+        return effective_size(self.groups)
+
+    @property
     def interval(self) -> tuple[float, float]:
-        """95 %, Wilson's; of pictures as these are, not of other places and cameras."""
-        low, high = wilson((self.predicted == self.labels).sum(), len(self.labels))
+        """Wilson's 95 % interval of the accuracy, for `effective_size` independent images.
+
+        It holds for images like these, not for other places and cameras.
+        """
+        low, high = wilson_share(self.accuracy, self.effective_size)
         return float(low), float(high)
+
+    def single_group_classes(self) -> list[str]:
+        """Names of the classes whose images are all near-identical."""
+        counts = count_groups(self.labels, self.groups)
+        return [name for name, count in zip(self.classes, counts, strict=True) if count < 2]
 
 
 def check(collection: Collection) -> None:
@@ -252,19 +287,29 @@ def check(collection: Collection) -> None:
             )
 
 
-def lay_down(collection: Collection, folder: Path) -> None:
-    """The pictures as `folder`/train/<class>/ and test/<class>/, a quarter of each class to test.
+def choose_test_images(workbench: Workbench, base: Run, collection: Collection) -> np.ndarray:
+    """Mark about a quarter of each class (N,) to test a model on that is fine-tuned as a whole.
 
-    Raises `DataError` for what is too little to train all of a model on.
+    Near-identical images, as the features of `base` have them, are all marked or all not. Raises
+    `DataError` for too few images, or where those of a class are all near-identical.
     """
-    check(collection)
-    few = [each.name for each in collection.classes if len(each.pictures) < FEWEST_TO_TRAIN]
-    if few:
+    check_whole(collection)
+    labels = collection.labels()
+    found = _features(workbench, base, collection, nothing)
+    groups = group_images(collection.squares(), found, labels)
+    counts = count_groups(labels, groups)
+    if counts.min() < 2:
+        name = collection.classes[int(counts.argmin())].name
         raise DataError(
-            f"To train all of a model, give each class {FEWEST_TO_TRAIN} pictures or more: "
-            f"'{few[0]}' has fewer."
+            f"All images of '{name}' are near-identical, so none is left to test on: add images "
+            "from another angle, place or time."
         )
-    taken = set()
+    return deal_groups(labels, groups, min(TESTED_OF, counts.min())) == 0
+
+
+def lay_down(collection: Collection, tested: np.ndarray, folder: Path) -> None:
+    """Write the images as `folder`/train/<class>/ and, where `tested` (N,), test/<class>/."""
+    taken, marks = set(), iter(tested)
     for number, own in enumerate(collection.classes):
         # A person's words, as the name of a folder: letters, digits and little else.
         name = re.sub(r"[^\w .-]+", "_", own.name).strip(" .") or f"class {number + 1}"
@@ -272,40 +317,66 @@ def lay_down(collection: Collection, folder: Path) -> None:
             name = f"{name} {number + 1}"
         taken.add(name.casefold())
         for i, picture in enumerate(own.pictures):
-            place = folder / ("train" if i % TESTED_OF else "test") / name / f"{i:03}.png"
+            place = folder / ("test" if next(marks) else "train") / name / f"{i:03}.png"
             place.parent.mkdir(parents=True, exist_ok=True)
             picture.square.save(place)
+
+
+def check_whole(collection: Collection) -> None:
+    """Raises `DataError` where there is too little to fine-tune a whole model on."""
+    check(collection)
+    few = [each.name for each in collection.classes if len(each.pictures) < FEWEST_TO_TRAIN]
+    if few:
+        raise DataError(
+            f"To train all of a model, give each class {FEWEST_TO_TRAIN} pictures or more: "
+            f"'{few[0]}' has fewer."
+        )
 
 
 def learn(
     workbench: Workbench, base: Run, collection: Collection, *, report: Report = nothing
 ) -> Learnt:
-    """A last layer for `base`'s model. Raises `DataError` for too few pictures, `RunError` for a
-    model that has no last layer of its own."""
-    from sklearn.model_selection import StratifiedKFold
+    """Fit a classifier head for `base`'s model.
 
+    Raises `DataError` for too few images, `RunError` for a model without one linear head.
+    """
     check(collection)
     started = time.perf_counter()
     found = _features(workbench, base, collection, report)  # (N, D)
-    counts = [len(each.pictures) for each in collection.classes]
-    labels, folds = np.repeat(np.arange(len(counts)), counts), min(FOLDS, *counts)
-    probabilities = np.zeros((len(labels), len(counts)), np.float32)
-    parts = StratifiedKFold(folds, shuffle=True, random_state=0).split(found, labels)
-    for k, (train, test) in enumerate(parts):
-        report(0.5 + 0.5 * k / (folds + 1), f"Cross-validation, fold {k + 1} of {folds}")
-        probabilities[test] = _fitted(found[train], labels[train]).predict_proba(found[test])
-    report(0.5 + 0.5 * folds / (folds + 1), "Fitting all pictures")
-    final = _fitted(found, labels)
+    labels = collection.labels()
+    groups = group_images(collection.squares(), found, labels)
+    folds = min(FOLDS, count_groups(labels, groups).min())
+    probabilities = None
+    if folds >= 2:
+        probabilities = _cross_validate(found, labels, groups, folds, report)
+    report(0.5 + 0.5 * folds / (folds + 1), "Fitting all images")
+    final = _fit(found, labels, groups)
     return Learnt(
         base,
         collection,
         probabilities,
         labels,
-        *_folded(final.best_estimator_, len(counts)),
-        float(final.best_params_["logisticregression__C"]),
-        folds,
+        groups,
+        *_folded(final, len(collection.classes)),
+        float(final.named_steps["logisticregression"].C),
+        int(folds) if probabilities is not None else 0,
         time.perf_counter() - started,
     )
+
+
+def _cross_validate(
+    found: np.ndarray, labels: np.ndarray, groups: np.ndarray, folds: int, report: Report
+) -> np.ndarray:
+    """Out-of-fold probabilities (N, C); near-identical images are never on both sides."""
+    probabilities = np.zeros((len(labels), labels.max() + 1), np.float32)
+    fold = deal_groups(labels, groups, folds)  # (N,)
+    for k in range(folds):
+        report(0.5 + 0.5 * k / (folds + 1), f"Cross-validation, fold {k + 1} of {folds}")
+        train, test = fold != k, fold == k
+        _, renumbered = np.unique(groups[train], return_inverse=True)
+        fitted = _fit(found[train], labels[train], renumbered)
+        probabilities[test] = fitted.predict_proba(found[test])
+    return probabilities
 
 
 def _features(workbench: Workbench, base: Run, collection: Collection, report: Report):
@@ -314,9 +385,19 @@ def _features(workbench: Workbench, base: Run, collection: Collection, report: R
         raise RunError(f"'{base.name}' cannot learn new classes here: choose a Vision Transformer.")
     if getattr(model, "head_dist", None) is not None:
         raise RunError(f"'{base.name}' has two last layers: choose one that has one.")
-    squares = [picture.square for each in collection.classes for picture in each.pictures]
+    keys = tuple(picture.key for each in collection.classes for picture in each.pictures)
+    return workbench.cache.get_or_make(
+        (_features, base, keys), lambda: _compute_features(workbench, base, collection, report)
+    )
+
+
+def _compute_features(
+    workbench: Workbench, base: Run, collection: Collection, report: Report
+) -> np.ndarray:
     size = base.preprocessing.size
-    seen = np.stack([inputs.to_uint8(inputs.square_crop(each, size)) for each in squares])
+    seen = np.stack(
+        [inputs.to_uint8(inputs.square_crop(each, size)) for each in collection.squares()]
+    )
     images = torch.from_numpy(seen)  # (N, 3, S, S), of 500 at 224 pixels 75 MB
 
     def half(share: float, words: str) -> None:
@@ -325,20 +406,27 @@ def _features(workbench: Workbench, base: Run, collection: Collection, report: R
     return model_features(workbench, base, images, half).astype(np.float64)
 
 
-def _fitted(found: np.ndarray, labels: np.ndarray):
-    """A regression of its own strength, chosen within these pictures alone."""
+def _fit(found: np.ndarray, labels: np.ndarray, groups: np.ndarray):
+    """Fit a regression whose strength is chosen by cross-validation within these images.
+
+    Where a class has a single group, no strength can be tested: scikit-learn's default is used.
+    """
     from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import GridSearchCV, StratifiedKFold
+    from sklearn.model_selection import GridSearchCV, PredefinedSplit
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    inner = min(INNER_FOLDS, np.bincount(labels).min())
-    return GridSearchCV(
-        make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)),
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
+    inner = min(INNER_FOLDS, count_groups(labels, groups).min())
+    if inner < 2:
+        return model.fit(found, labels)
+    search = GridSearchCV(
+        model,
         {"logisticregression__C": STRENGTHS},
-        cv=StratifiedKFold(inner, shuffle=True, random_state=0),
+        cv=PredefinedSplit(deal_groups(labels, groups, inner)),
         scoring="neg_log_loss",
-    ).fit(found, labels)
+    )
+    return search.fit(found, labels).best_estimator_
 
 
 def _folded(pipeline, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -354,7 +442,8 @@ def _folded(pipeline, count: int) -> tuple[np.ndarray, np.ndarray]:
 def write(workbench: Workbench, learnt: Learnt, folder: Path) -> Run:
     """`learnt` as the run folder `folder`, which opens like any other.
 
-    Its evaluation is the cross-validation: of one's own pictures, not of a test set.
+    Its evaluation is the cross-validation, of the user's own images and not of a test set. Without
+    one it has no evaluation.
     """
     model = copy.deepcopy(workbench.model(learnt.base)).float().cpu()
     C, D = learnt.weight.shape
@@ -369,10 +458,13 @@ def write(workbench: Workbench, learnt: Learnt, folder: Path) -> Run:
     folder.mkdir(parents=True, exist_ok=True)
     runs.rewrite_history(folder, ())
     runs.write_weights(folder, model.state_dict())
-    per_picture = learnt.seconds / len(learnt.labels)
-    runs.write_evaluation(
-        folder, Evaluation(learnt.probabilities, learnt.labels, fingerprint, per_picture)
-    )
+    if learnt.is_tested:
+        per_picture = learnt.seconds / len(learnt.labels)
+        runs.write_evaluation(
+            folder, Evaluation(learnt.probabilities, learnt.labels, fingerprint, per_picture)
+        )
+    else:
+        (folder / runs.EVALUATION).unlink(missing_ok=True)
     runs.write_config(
         folder,
         {
@@ -387,6 +479,7 @@ def write(workbench: Workbench, learnt: Learnt, folder: Path) -> Run:
                 "folds": learnt.folds,
                 "strength": learnt.strength,
                 "pictures": len(learnt.labels),
+                "groups": learnt.group_count,
             },
             "parameters": count_parameters(model),
             "device": device_name(workbench.device),

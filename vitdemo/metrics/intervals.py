@@ -138,6 +138,20 @@ def wilson(hits: np.ndarray, n: np.ndarray, level: float = LEVEL) -> np.ndarray:
     return np.array(np.vectorize(ends, otypes=[float, float])(hits, n))
 
 
+def wilson_share(share: float, n: float, level: float = LEVEL) -> np.ndarray:
+    """Return Wilson's score interval (2,) of a `share`, 0 to 1, of `n` independent images.
+
+    Unlike `wilson` it takes an `n` that is not whole, such as an effective sample size. Raises
+    ValueError for a share outside 0..1 or an `n` below 1.
+    """
+    if not 0 <= share <= 1 or n < 1:
+        raise ValueError(f"{share} of {n} images is no share")
+    z = scipy.special.ndtri((1 + level) / 2)
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    reach = z * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
+    return np.clip([middle - reach, middle + reach], 0.0, 1.0)
+
+
 def ranking_interval(
     probabilities: np.ndarray,
     labels: np.ndarray,

@@ -26,11 +26,12 @@ from vitdemo.own_classes import (
     MOST_PICTURES,
     Collection,
     Learnt,
+    choose_test_images,
     lay_down,
     learn,
     write,
 )
-from vitdemo.page.components.article import Article, Heading, Piece, Text
+from vitdemo.page.components.article import Article, Heading, Notice, Piece, Text
 from vitdemo.page.components.own_classes import SIDE, Drawn, OwnClasses, small, wish
 from vitdemo.page.components.pictures import Item, Pictures, strip
 from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
@@ -53,7 +54,7 @@ KEPT_SECONDS = 3600
 PREFIX = "own-"
 EXAMPLE_CLASSES, EXAMPLE_PICTURES = 3, 20
 MISTAKES = 24
-FEW = 100  # pictures; below, the page says how little they say
+FEW = 100  # independent images; below, the page warns
 INTRO = (
     f"Teach a model classes of your own: 2 to {MOST_CLASSES} of them, twenty pictures each are "
     "enough to begin. The features of a trained Vision Transformer stay as they are, and a last "
@@ -185,7 +186,8 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
         if base.spec != get_recipe(OWN_CLASSES).model or not stays:
             raise JobError(f"All of '{base.name}' cannot be trained here: choose a DeiT-Tiny run.")
         words = [OWN_CLASSES, "--weights", str((base.path / WEIGHTS).resolve())]
-        job = jobs.start_on(OWN_CLASSES, words, lambda folder: lay_down(collection, folder))
+        tested = choose_test_images(workbench, base, collection)
+        job = jobs.start_on(OWN_CLASSES, words, lambda folder: lay_down(collection, tested, folder))
         return kept, QUEUED.format(name=job.name)
 
     def take_back(kept: Kept) -> tuple:
@@ -299,25 +301,53 @@ def summary(collection: Collection) -> str:
 
 
 def pieces(found: Learnt) -> list[Piece]:
-    """What was learnt, honestly: figures of cross-validation, the matrix, the mistakes."""
+    """State the result of cross-validation with its limits, the confusion matrix, the errors."""
+    clue = [Heading("What is it a model of?"), Text(CLUE)]
+    if not found.is_tested:
+        return [Text(untested_words(found), told=True), *clue]
+    told = [Text(accuracy_words(found), told=True)]
+    if found.effective_size < FEW:
+        told.append(Notice(few_words(found)))
+    return [*told, *tables(found), *mistakes(found), *clue]
+
+
+def accuracy_words(found: Learnt) -> str:
+    """State the accuracy in cross-validation and its interval."""
     low, high = (100 * end for end in found.interval)
-    words = (
-        f"**{100 * found.accuracy:.1f} %** of {len(found.labels)} pictures are right, each "
-        f"answered by a model that was fitted without it ({found.folds}-fold cross-validation); "
-        f"95 % interval {low:.0f} to {high:.0f} %. Learnt in {found.seconds:.1f} s on the "
-        f"features of {found.base.name}."
+    return (
+        f"The accuracy is **{100 * found.accuracy:.1f} %** on {len(found.labels)} images, "
+        f"95 % confidence interval {low:.0f} to {high:.0f} %. Each image was predicted by a model "
+        f"that was fitted without it and without near-identical images ({found.folds}-fold "
+        f"cross-validation). Fitted in {found.seconds:.1f} s on the features of {found.base.name}."
     )
-    told = [Text(words, told=True)]
-    if len(found.labels) < FEW:
-        told.append(
-            Text(
-                f"{len(found.labels)} pictures say little: the interval is "
-                f"{high - low:.0f} points wide, and it is one of pictures like these, not of other "
-                "rooms, days and cameras. Pictures taken in one go are nearly copies of each "
-                "other, which makes the figure too good."
-            )
+
+
+def few_words(found: Learnt) -> str:
+    """Warn of few independent images."""
+    count, low, high = found.group_count, *(100 * end for end in found.interval)
+    if count < len(found.labels):
+        start = (
+            f"The {len(found.labels)} images form only {count} groups of near-identical images, "
+            "and each group counts as one image in the interval. "
         )
-    return [*told, *tables(found), *mistakes(found), Heading("What is it a model of?"), Text(CLUE)]
+    else:
+        start = f"{count} images are few. "
+    return (
+        f"{start}The interval is {high - low:.0f} percentage points wide. It holds for images like "
+        "these, not for other rooms, days and cameras. Frames of one burst are near-identical: "
+        "take each image from another angle, in another place or at another time."
+    )
+
+
+def untested_words(found: Learnt) -> str:
+    """State that no accuracy can be measured, and how to get one."""
+    names = " and ".join(f"'{name}'" for name in found.single_group_classes())
+    return (
+        f"**The accuracy was not measured**: all images of {names} are near-identical, so no "
+        "independent image is left to test on. Add images from another angle, place or time. The "
+        f"model was fitted on all {len(found.labels)} images in {found.seconds:.1f} s, on the "
+        f"features of {found.base.name}, and is available in every tab."
+    )
 
 
 def tables(found: Learnt) -> list[Piece]:
