@@ -1,5 +1,6 @@
 """Tests of the benchmarks of training and of claims."""
 
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -9,11 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import claims, near_duplicates, train, train_all, usual
-from tests.making import CLASSES, VIT, make_run
+from benchmarks import claims, near_duplicates, ood, train, train_all, usual
+from tests.making import CLASSES, VIT, make_run, noise
 from tests.test_layers import faults
+from vitdemo import data, runs
 from vitdemo.data import SyntheticSource
 from vitdemo.recipes import RECIPES, Recipe
+from vitdemo.runs import reference
 
 TINY = Recipe("tiny", "for tests", VIT, epochs=2, batch_size=8, head_epochs=1)
 
@@ -177,3 +180,41 @@ def test_claims_about_attention_are_computed_of_test_images(tmp_path):
         assert rows and all(name.startswith("vit") for name, _ in rows)
     ((_, words),) = claims.lens_accuracy(subjects)
     assert len(words.split()) == VIT.options["depth"] + 1
+
+
+def test_images_of_no_class_are_compared_by_three_scores(tmp_path, monkeypatch, capsys):
+    recipe = {"seed": 0, "validation_share": 0.5}
+    pictures = data.SYNTHETIC.load("train")
+    run = make_run(tmp_path / "runs" / "vit", classes=data.SYNTHETIC.classes, recipe=recipe)
+    print_ = data.fingerprint(pictures, data.SYNTHETIC.classes)
+    runs.write_config(run.path, run.config | {"data": {"fingerprint": print_}})
+    run = runs.read_run(run.path)
+    monkeypatch.setattr(reference, "MIN_VALIDATION", 8)
+    found = reference.compute_reference(run, pictures, pictures, torch.device("cpu"))
+    reference.write_reference(run.path, found, print_)
+    for i in range(12):
+        for place in (tmp_path / "other", tmp_path / "known" / "one"):
+            place.mkdir(parents=True, exist_ok=True)
+            noise(i).save(place / f"{i}.png")
+    monkeypatch.setattr(data, "open_source", lambda root: data.SYNTHETIC)
+    monkeypatch.setattr(data.SyntheticSource, "labels", lambda self, part: self.load(part).labels)
+    monkeypatch.setattr(
+        data.SyntheticSource,
+        "load_some",
+        lambda self, part, indices, size: self.load(part).subset(indices),
+    )
+    words = ["--runs", tmp_path / "runs", "--images", 40, "--device", "cpu"]
+    words += ["--known", tmp_path / "known", "--other", tmp_path / "other"]
+    monkeypatch.setattr("sys.argv", ["ood.py", *map(str, words)])
+    ood.main()
+    out = capsys.readouterr().out
+    rates = re.search(r"\| other \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", out)
+    assert all(0 <= float(rate) <= 1 for rate in rates.groups())
+    flagged = re.search(r"\| test images \| 40 \| (.*) \|", out)[1].split(" | ")
+    assert [float(share) for share in flagged] == sorted(float(share) for share in flagged)
+    assert "| photos of the classes | 12 |" in out
+
+
+def test_the_auroc_is_the_share_of_pairs_in_order():
+    assert ood.auroc(np.array([1.0, 2, 3]), np.array([0.0])) == 1
+    assert ood.auroc(np.array([1.0, 3]), np.array([2.0, 2])) == 0.5

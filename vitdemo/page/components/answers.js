@@ -15,7 +15,7 @@ function card(model) {
   const rows = model.classes.map((name, i) => row(name, model.probabilities[i], i, model.label));
   const head = make("h2", { title: model.about }, make("span", { text: model.run }), make("small", { text: model.accuracy.replace("test accuracy", "of tests").replace(" accuracy", "") }));
   const unusual = model.unusual ? [make("p", { className: "unusual", text: model.unusual })] : [];
-  return make("section", { className: "card" }, head, make("ul", {}, ...rows), ...unusual);
+  return make("section", { className: model.unusual ? "card noted" : "card" }, head, make("ul", {}, ...rows), ...unusual);
 }
 
 function draw() {

@@ -16,7 +16,7 @@ from vitdemo.metrics.calibrated_runs import highest_target
 from vitdemo.metrics.learning import setting
 from vitdemo.page.components import Drawing
 from vitdemo.runs import Run
-from vitdemo.runs.reference import UNUSUAL_PERCENTILE
+from vitdemo.runs.reference import POSSIBLE_PERCENTILE, PROBABLE_PERCENTILE
 from vitdemo.workbench import Answer, final_accuracy
 
 SHOWN = 3  # classes of each model
@@ -69,14 +69,14 @@ def warn_if_unusual(answer: Answer, label: str | None) -> str:
     The image of a known true class has that class: only its similarity is stated.
     """
     percentile = answer.similarity_percentile
-    if percentile is None or percentile >= UNUSUAL_PERCENTILE:
+    if percentile is None or percentile >= POSSIBLE_PERCENTILE:
         return ""
-    share = f"{int(100 - percentile)} % of the" if percentile > 0 else "all"
-    words = f"Less similar to the training images than {share} validation images"
+    share = f"{int(100 - percentile)} % of" if percentile > 0 else "all"
+    words = f"less like the training images than {share} validation images."
     if label in answer.run.classes:
-        return f"{words}."
-    count = len(answer.run.classes)
-    return f"{words}: probably none of the {count} classes, or an unusual image of one."
+        return words.capitalize()
+    likely = "Probably" if percentile < PROBABLE_PERCENTILE else "Possibly"
+    return f"{likely} none of the {len(answer.run.classes)} classes: {words}"
 
 
 def accuracy_of(run: Run) -> str:
@@ -103,8 +103,10 @@ def notes(runs: list[Run]) -> list[str]:
         if len(classes) <= LISTED:
             found.append(
                 f"The models know {len(classes)} classes: {', '.join(classes)}. They predict one "
-                "of these for any image, often with high confidence, also where it shows none of "
-                "them. The percentages of a model add up to 100."
+                "of these for any image, also where it shows none of them, and the percentages of "
+                "a model add up to 100. A note marks an image that is less like the training "
+                f"images than {100 - POSSIBLE_PERCENTILE:.0f} % of the validation images. It can "
+                "be missing, and it can appear for an unusual image of a known class."
             )
     for run in runs:
         if smoothing := setting(run, "label_smoothing"):

@@ -1,0 +1,169 @@
+"""Detection of images that show none of a model's classes, as Markdown tables.
+
+    python benchmarks/ood.py [--runs DIR] [--data DIR] [--images 2000] [--only RUN ...]
+                             [--known DIR] [--other DIR ...]
+
+Needs the dataset and runs with `reference_features.npz` (`python train.py evaluate RUN`). Compares
+three scores on test images and on images of other classes: the mean cosine to the ten nearest
+training images (the score of the page), the energy (Liu et al. 2020) and the highest softmax
+probability (Hendrycks & Gimpel 2017). AUROC 0.5 is guessing, 1 separates both completely.
+
+`--other` names folders of images that show none of the classes (default: the example photos of the
+page other than the cat), `--known` a folder `class/image` of photos of the classes themselves: they
+differ from CIFAR-10's images in more than their class, so that they show what the scores react to.
+`benchmarks/LOG.md` has the results.
+"""
+
+import argparse
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.special import logsumexp, softmax
+from sklearn.metrics import roc_auc_score
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from vitdemo import data, models, runs  # noqa: E402
+from vitdemo.errors import ImageError  # noqa: E402
+from vitdemo.inputs import load_image, square_crop, to_uint8, visible_square  # noqa: E402
+from vitdemo.photos import example_files  # noqa: E402
+from vitdemo.runs.reference import Reference, read_reference  # noqa: E402
+from vitdemo.training import pick_device  # noqa: E402
+
+PERCENTILES = (1, 2, 5, 10)  # of the validation images, below which an image is flagged
+BATCH = 50
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The three scores of N images, high for usual images, their percentiles and predictions."""
+
+    scores: dict[str, np.ndarray]
+    percentiles: np.ndarray
+    predicted: np.ndarray
+
+
+@torch.inference_mode()
+def score_images(
+    model: torch.nn.Module, run: runs.Run, reference: Reference, images: torch.Tensor
+) -> Scored:
+    """Score uint8 `images` (N, 3, S, S) by features and logits of one pass."""
+    device = next(model.parameters()).device
+    parts = [
+        models.features_and_logits(model, run.preprocessing(part.to(device)))
+        for part in images.split(BATCH)
+    ]
+    features, logits = (torch.cat(part).float().cpu().numpy() for part in zip(*parts, strict=True))
+    neighbours = reference.score(features)
+    below = np.searchsorted(reference.validation_scores, neighbours)
+    return Scored(
+        {
+            "nearest neighbours": neighbours,
+            "energy": logsumexp(logits, axis=1),
+            "softmax": softmax(logits, axis=1).max(axis=1),
+        },
+        100 * below / len(reference.validation_scores),
+        logits.argmax(axis=1),
+    )
+
+
+def load_images(files: list[Path], size: int) -> tuple[torch.Tensor, list[Path]]:
+    """Read square crops (N, 3, size, size) as the page shows them, and the files they are from."""
+    images, used = [], []
+    for file in files:
+        try:
+            images.append(to_uint8(square_crop(visible_square(load_image(file)), size)))
+            used.append(file)
+        except ImageError as error:
+            print(f"left out: {error}", file=sys.stderr)
+    return torch.from_numpy(np.stack(images)), used
+
+
+def list_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def auroc(usual: np.ndarray, other: np.ndarray) -> float:
+    """Return how often a usual image scores higher than another one."""
+    truth = np.repeat([1, 0], [len(usual), len(other)])
+    return float(roc_auc_score(truth, np.concatenate([usual, other])))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--images", type=int, default=2000, help="test images")
+    parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
+    parser.add_argument("--known", type=Path, help="folder class/image of photos of the classes")
+    parser.add_argument("--other", type=Path, nargs="+", help="folders of images of no class")
+    parser.add_argument("--device", default="auto")
+    args = parser.parse_args()
+    source, device = data.open_source(args.data), pick_device(args.device)
+    others = {folder.name: list_files(folder) for folder in args.other or []}
+    others = others or {"example photos": [Path(file) for file in example_files()[1:]]}
+    for run in runs.find_runs(args.runs)[0]:
+        reference = read_reference(run)
+        if reference is not None and (not args.only or run.name in args.only):
+            report(run, reference, source, device, args.images, args.known, others)
+
+
+def report(
+    run: runs.Run,
+    reference: Reference,
+    source: data.Source,
+    device: torch.device,
+    count: int,
+    known: Path | None,
+    others: dict[str, list[Path]],
+) -> None:
+    """Print the AUROC of each score, and the percentage of images flagged at each percentile."""
+    model, size = runs.load_model(run, device), run.spec.image_size
+    chosen = data.stratified(source.labels("test").numpy(), count)
+    test = source.load_some("test", torch.from_numpy(chosen), size).images
+    groups = {"test images": score_images(model, run, reference, test)}
+    for name, files in others.items():
+        images, used = load_images(files, size)
+        groups[name] = score_images(model, run, reference, images)
+        if len(used) < 10:
+            found = zip(used, groups[name].percentiles, strict=True)
+            print(", ".join(f"{file.stem} {percentile:.1f}" for file, percentile in found))
+    usual = groups["test images"].scores
+    print(f"\n| {run.name}: AUROC against test images | " + " | ".join(usual) + " |")
+    print("|---" * (1 + len(usual)) + "|")
+    for name in others:
+        values = [auroc(usual[score], groups[name].scores[score]) for score in usual]
+        print(f"| {name} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
+    if known:
+        groups["photos of the classes"] = report_known(model, run, reference, known)
+    print(f"\n| {run.name}: flagged, % | images | " + " | ".join(f"< {p}" for p in PERCENTILES))
+    print("|---" * (2 + len(PERCENTILES)) + "|")
+    for name, found in groups.items():
+        flagged = [100 * np.mean(found.percentiles < p) for p in PERCENTILES]
+        cells = " | ".join(f"{value:.1f}" for value in flagged)
+        print(f"| {name} | {len(found.percentiles)} | {cells} |")
+
+
+def report_known(
+    model: torch.nn.Module, run: runs.Run, reference: Reference, folder: Path
+) -> Scored:
+    """Print the accuracy on photos of the classes, flagged and not flagged at each percentile."""
+    images, files = load_images(list_files(folder), run.spec.image_size)
+    found = score_images(model, run, reference, images)
+    correct = found.predicted == [run.classes.index(file.parent.name) for file in files]
+    print(f"\n| {run.name}: accuracy on photos of the classes, % | flagged | not flagged |")
+    print("|---|---|---|")
+    for p in PERCENTILES:
+        flagged = found.percentiles < p
+        cells = [f"{100 * correct[part].mean():.0f}" if part.any() else "–" for part in
+                 (flagged, ~flagged)]  # fmt: skip
+        print(f"| < {p} | {cells[0]} | {cells[1]} |")
+    return found
+
+
+if __name__ == "__main__":
+    main()
