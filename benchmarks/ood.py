@@ -140,7 +140,9 @@ def report(
         print(f"| {name} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
     if known:
         groups["photos of the classes"] = report_known(model, run, reference, known)
-    print(f"\n| {run.name}: flagged, % | images | " + " | ".join(f"< {p}" for p in PERCENTILES))
+    print(
+        f"\n| {run.name}: flagged, % | images | " + " | ".join(f"< {p}" for p in PERCENTILES) + " |"
+    )
     print("|---" * (2 + len(PERCENTILES)) + "|")
     for name, found in groups.items():
         flagged = [100 * np.mean(found.percentiles < p) for p in PERCENTILES]

@@ -81,11 +81,11 @@ def verdict(found: Calibration) -> str:
     )
 
 
-def chance_words(found: Chance) -> str:
-    """State the calibration error that chance alone allows for these probabilities."""
+def chance_words(found: Chance, which: str = "these") -> str:
+    """State the calibration error that chance alone allows for `which` probabilities."""
     return (
-        "In 95 % of test sets of this size, a perfectly calibrated model with these probabilities "
-        f"would stay below {100 * found.error:.2f} points."
+        f"In 95 % of test sets of this size, a perfectly calibrated model with {which} "
+        f"probabilities would stay below {100 * found.error:.2f} points."
     )
 
 
@@ -135,8 +135,9 @@ def temperature(found: Calibration, path: str) -> Text | Notice:
         f"With a **temperature of {scaled.temperature:.3f}**, fitted on the "
         f"{scaled.validation_pictures:,} validation images (not on the test set), the "
         f"calibration error on the test set goes from {100 * found.before.error:.2f} to "
-        f"**{100 * scaled.reliability.error:.2f} points**. {chance_words(scaled.chance)} "
-        f"{scaled_verdict(scaled)} The loss goes from {found.loss:.3f} to {scaled.loss:.3f} nats. "
+        f"**{100 * scaled.reliability.error:.2f} points**. "
+        f"{chance_words(scaled.chance, 'the scaled')} {scaled_verdict(scaled)} "
+        f"The loss goes from {found.loss:.3f} to {scaled.loss:.3f} nats. "
         f"{temperature_words(scaled)} {rest_words(scaled.reliability)}"
     )
 

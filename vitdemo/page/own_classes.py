@@ -341,10 +341,10 @@ def few_words(found: Learnt) -> str:
 
 def untested_words(found: Learnt) -> str:
     """State that no accuracy can be measured, and how to get one."""
-    names = " and ".join(f"'{name}'" for name in found.single_group_classes())
+    names = ", ".join(f"'{name}'" for name in found.single_group_classes())
     return (
-        f"**The accuracy was not measured**: all images of {names} are near-identical, so no "
-        "independent image is left to test on. Add images from another angle, place or time. The "
+        "**The accuracy was not measured**: within these classes all images are near-identical, "
+        f"so no independent image is left to test on: {names}. Add images from another angle, place or time. The "
         f"model was fitted on all {len(found.labels)} images in {found.seconds:.1f} s, on the "
         f"features of {found.base.name}, and is available in every tab."
     )
