@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from vitdemo import attributions, data, runs
+from vitdemo import attributions, data, models, runs
 from vitdemo.class_maps import first_map
 from vitdemo.faithfulness.measured import read_measured
 from vitdemo.inputs import load_image
@@ -23,9 +23,11 @@ from vitdemo.models import count_macs, count_parameters
 from vitdemo.page.calibration import temperature
 from vitdemo.page.compare.ablation import ablation
 from vitdemo.page.errors import KINDS
-from vitdemo.photos import example_files
+from vitdemo.photos import example_files, name_of
 from vitdemo.predictions import every_model
 from vitdemo.recipes import RECIPES
+from vitdemo.runs.evaluate import split_of
+from vitdemo.runs.reference import POSSIBLE_PERCENTILE, PROBABLE_PERCENTILE, read_reference
 from vitdemo.training import predict
 from vitdemo.workbench import final_accuracy
 
@@ -240,6 +242,30 @@ def test_the_weights_reproduce_their_evaluation(trained, shipped, tested):
     logits = predict(shipped.model(trained), tested.images[:40], trained.preprocessing)
     recorded = trained.evaluation.probabilities[:40]
     np.testing.assert_allclose(logits.softmax(1), recorded, atol=1e-3)
+
+
+def test_the_reference_features_are_of_its_weights_and_training_images(trained, shipped, cifar10):
+    found = read_reference(trained)
+    assert len(found.features) == 800 and len(found.validation_scores) == 2000
+    train, _ = split_of(trained, cifar10)
+    chosen = data.stratified(train.labels.numpy(), 800)[:12]
+    images = trained.preprocessing(train.images[chosen])
+    with torch.inference_mode():
+        features = models.features(shipped.model(trained), images).numpy()
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    np.testing.assert_allclose(features, found.features[:12].astype(float), atol=5e-3)
+
+
+def test_the_cat_is_usual_and_the_tower_is_not(shipped):
+    cat, *others = example_files()
+    for run in (shipped.run(path.name) for path in TRAINED):
+        assert shipped.answer(run, load_image(cat)).similarity_percentile > 40
+    run = shipped.run("finetune-deit-tiny")
+    for file in others:
+        found = shipped.answer(run, load_image(file)).similarity_percentile
+        assert (found < POSSIBLE_PERCENTILE) == (name_of(file) != "bus")
+        if name_of(file) == "tower":
+            assert found < PROBABLE_PERCENTILE
 
 
 def test_every_model_knows_the_photo_that_the_page_begins_with(trained, shipped):

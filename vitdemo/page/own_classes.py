@@ -344,9 +344,10 @@ def untested_words(found: Learnt) -> str:
     names = ", ".join(f"'{name}'" for name in found.single_group_classes())
     return (
         "**The accuracy was not measured**: within these classes all images are near-identical, "
-        f"so no independent image is left to test on: {names}. Add images from another angle, place or time. The "
-        f"model was fitted on all {len(found.labels)} images in {found.seconds:.1f} s, on the "
-        f"features of {found.base.name}, and is available in every tab."
+        f"so no independent image is left to test on: {names}. Add images from another angle, "
+        f"place or time. The model was fitted on all {len(found.labels)} images in "
+        f"{found.seconds:.1f} s, on the features of {found.base.name}, and is available in every "
+        "tab."
     )
 
 
