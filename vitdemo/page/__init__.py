@@ -1,4 +1,4 @@
-"""The page: `build_page` composes the tabs, one file each, and nothing else."""
+"""The web page: `build_page` composes the tabs, one module each."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,15 +28,15 @@ from vitdemo.page.components.lesson_panel import LessonPanel
 from vitdemo.page.kit import Page
 from vitdemo.workbench import Workbench
 
-# System fonts: the page is whole without a network.
+# System fonts, so that the page loads completely without a network.
 THEME = gr.themes.Soft(
     primary_hue="blue",
     neutral_hue="slate",
     font=["system-ui", "sans-serif"],
     font_mono=["ui-monospace", "monospace"],
 )
-# Each tab may bring its own, beside its code.
-OWN = {file.with_suffix(".css") for file in COMPONENTS.glob("*.html")}  # of one component alone
+# A tab's style sheet is next to its code. Each component loads its own one by itself.
+OWN = {file.with_suffix(".css") for file in COMPONENTS.glob("*.html")}
 PRINT = Path(__file__).parent / "print.css"
 CSS = sorted({*Path(__file__).parent.rglob("*.css")} - OWN - {PRINT})
 JS = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
@@ -53,18 +53,19 @@ def build_page(
     *,
     alone: bool = True,
 ) -> gr.Blocks:
-    """The whole page over `workbench`, with trainings in it where `jobs` are given.
+    """Build the whole page for the models of `workbench`.
 
-    `alone`: it serves this machine alone, so who looks may download whatever model they name.
-    `launch` takes THEME, CSS (paths), JS and HEAD.
+    With `jobs`, users can start training runs from the page. `alone` means that the page is bound
+    to localhost, so its user may download any model. Pass THEME, CSS (paths), JS and HEAD to
+    `launch`.
     """
     with Page(title="vitdemo", delete_cache=(3600, 3600), fill_width=True) as page:
         header.build(
             page, runs=workbench.everything, roots=workbench.roots, device=workbench.device
         )
-        panel = LessonPanel(elem_id="lesson")  # beside all tabs, wherever it stands here
+        panel = LessonPanel(elem_id="lesson")  # CSS places it next to the tabs
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as page_tabs:
-            with gr.Tab("Look", id="look") as tab:
+            with gr.Tab("Explore", id="look") as tab:
                 opener = look.build(page, tab, page_tabs, workbench, alone=alone)
             with gr.Tab("Lessons", id="lessons") as tab:
                 lessons.build(page, tab, panel, opener, lesson_folders)
@@ -82,7 +83,7 @@ def build_page(
                 compare.build(tab, workbench, gains_of=learnt.pick)
             with gr.Tab("Data", id="data") as tab:
                 data.build(tab, workbench, opener)
-            with gr.Tab("Your classes", id="own") as tab:
+            with gr.Tab("Custom classes", id="own") as tab:
                 own_classes.build(tab, workbench, jobs)
         tabs.remember(page, page_tabs)
         api.build(workbench)

@@ -1,6 +1,6 @@
-"""The Confusion matrix tab: which classes a model takes for which, and each cell's pictures.
+"""The Confusion matrix tab: counts of true and predicted classes, and the images of each cell.
 
-Letters: C classes; a cell (i, j) holds the pictures of class i that were predicted to be j.
+Letters: C classes; cell (i, j) holds the images of class i that were predicted as class j.
 """
 
 from dataclasses import dataclass
@@ -24,43 +24,43 @@ from vitdemo.predictions import Predictions, Query, predictions
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 
-# As little as is needed, so that the cell stays in sight.
+# Scroll as little as necessary, so that the chosen cell stays visible.
 SHOW_PICTURES = """() => requestAnimationFrame(() => document.querySelector(
   "#cell-pictures .pictures > *")?.scrollIntoView({ block: "nearest" }))"""
 INTRO = (
-    "Which classes a model takes for which, over all test pictures: a row for the **true class**, "
-    "a column for the **predicted class**. Choose a cell to see its pictures, then a picture to "
-    "see where the model looked: by mouse, or with the arrow keys and Enter."
+    "True and predicted classes over the test set: one row per **true class**, one column per "
+    "**predicted class**. Choose a cell to see its images, with the mouse or with the arrow keys "
+    "and Enter. Choose an image to see the model's attention in Explore."
 )
 COUNTS, SHARES, PREDICTED_SHARES = (
     "Counts",
-    "Share of the true class",
-    "Share of the predicted class",
+    "Percentage of true class",
+    "Percentage of predicted class",
 )
 UNITS = {COUNTS: "count", SHARES: "true", PREDICTED_SHARES: "predicted"}
 PAIRS = 10
-KEY = "Blue is right; orange is wrong, stronger where it is more frequent."
+KEY = "Blue: correct predictions. Orange: errors; darker means more frequent."
 DIFFERENCE_KEY = (
-    "Orange is more with {first}, purple is more with {second}, stronger where they differ more."
+    "Orange: higher for {first}. Purple: higher for {second}. Darker means a larger difference."
 )
 
 
 def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
-    """Lay out and wire the tab; a picture of a cell opens in Look."""
+    """Lay out and wire the tab; the images of a cell open in the tab Explore."""
     gr.Markdown(INTRO)
     with gr.Row():
         with gr.Column(min_width=260):
             model = RunChoice(grouped(workbench.evaluated_runs()), elem_id="confusion-model")
         with gr.Column(min_width=260):
             other = RunChoice(
-                label="Subtract the cells of",
-                info="shows how two models differ",
+                label="Subtract model",
+                info="shows the difference between two models",
                 nobody=NOBODY,
                 elem_id="confusion-other",
             )
     with gr.Row():
         with gr.Column(min_width=300):
-            unit = gr.Radio(list(UNITS), value=COUNTS, label="Cells show")
+            unit = gr.Radio(list(UNITS), value=COUNTS, label="Cell values")
         with gr.Column(min_width=300):
             errors_only = gr.Checkbox(False, label="Errors only")
     view = MatrixView(elem_id="confusion-matrix")
@@ -70,7 +70,7 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
         return write_png(folder, matrix(*chosen))
 
     with gr.Row(), gr.Column(scale=0, min_width=160):
-        offer_download("Draw as PNG", "confusion-png", save_png, settings, LIGHT_QUEUE)
+        offer_download("Save as PNG", "confusion-png", save_png, settings, LIGHT_QUEUE)
     title = Article(elem_id="cell-title")
     shown = Gallery(elem_id="cell-pictures")
     cell = gr.State(None, time_to_live=KEPT_SECONDS)  # (true, predicted) class names
@@ -79,7 +79,7 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
         return read_matrix(predictions(workbench, name), name, other, unit, errors_only)
 
     def draw(name, other, unit, errors_only, cell):
-        """Values of `outputs`; a cell stays chosen as long as its classes are there."""
+        """Return the values of `outputs`; a cell stays chosen while its classes exist."""
         if name is None:
             return NOTHING, None, None, None
         try:
@@ -100,7 +100,7 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
             classes = predictions(workbench, name).classes
             picked = picked_numbers(event.pick, len(classes), len(classes))
             cell = tuple(classes[i] for i in picked)
-        except VitdemoError:  # the runs changed under the page
+        except VitdemoError:  # the runs changed after the page was drawn
             cell = None
         return draw(name, other, unit, errors_only, cell)
 
@@ -111,7 +111,7 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
 
     inputs = [*settings, cell]
     outputs = [view, cell, title, shown]
-    # One event for them all, so that of quick clicks the last one is answered last.
+    # One event for all inputs, so that the result of the last of several quick clicks stays.
     events = [tab.select, *(setting.input for setting in settings)]
     gr.on(events, draw_fresh, inputs=inputs, outputs=[model, other, *outputs], **QUIET)
     picked = view.pick(pick, inputs=settings, outputs=outputs, **QUIET)
@@ -120,7 +120,7 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
 
 
 def comparable(workbench: Workbench, name: str | None) -> list[Run]:
-    """The runs that `name` can be compared with: those tested on the same pictures."""
+    """Return the runs that were tested on the same images as the run `name`."""
     try:
         runs = predictions(workbench, name).runs if name else ()
         return [run for run in runs if run.name != name]
@@ -133,15 +133,15 @@ def comparable(workbench: Workbench, name: str | None) -> list[Run]:
 
 @dataclass(frozen=True)
 class Matrix:
-    """What the cells show: `values` (C, C) of `unit`, of one model or of it less another."""
+    """Cell `values` (C, C) in `unit`, of one model or of the difference of two models."""
 
     group: Predictions
     run: str
     other: str | None
     unit: str
     errors_only: bool
-    counts: np.ndarray  # (C, C) of `run`
-    others: np.ndarray | None  # (C, C) of `other`
+    counts: np.ndarray  # (C, C), confusion matrix of `run`
+    others: np.ndarray | None  # (C, C), confusion matrix of `other`
     values: np.ndarray
 
     @property
@@ -154,16 +154,16 @@ class Matrix:
 
     @property
     def title(self) -> str:
-        return f"{self.run} less {self.other}" if self.other else self.run
+        return f"{self.run} minus {self.other}" if self.other else self.run
 
     def text(self, i: int, j: int) -> str:
         if i == j and self.errors_only:
             return ""
         whole = {COUNTS: 1, SHARES: self.counts[i].sum(), PREDICTED_SHARES: self.counts[:, j].sum()}
         if not whole[self.unit] and not self.other:
-            return DASH  # no share of nothing
+            return DASH  # a percentage of 0 images is undefined
         value, sign = self.values[i, j], "+" if self.other and self.values[i, j] else ""
-        words = f"{value:{sign},}" if self.unit == COUNTS else f"{100 * value:{sign}.1f} %"
+        words = f"{value:{sign},}" if self.unit == COUNTS else f"{100 * value:{sign}.1f}%"
         return words.replace("-", "−")
 
 
@@ -177,7 +177,7 @@ def read_matrix(
 
 
 def drawn(matrix: Matrix, cell: tuple[str, str] | None) -> Drawn:
-    """The matrix with the chosen `cell`, and its most confused pairs, which choose theirs."""
+    """Return the payload of the view: the matrix, the chosen `cell` and the most confused pairs."""
     key = KEY
     if matrix.other:
         key = DIFFERENCE_KEY.format(first=matrix.run, second=matrix.other)
@@ -206,10 +206,10 @@ def texts(matrix: Matrix) -> list[list[str]]:
 
 
 def shades(matrix: Matrix) -> np.ndarray:
-    """Strength of each cell's colour (C, C), -1 to 1.
+    """Return the colour strength of each cell, (C, C), from -1 to 1.
 
-    Errors are scaled to the largest of them, or they would look like nothing beside the right
-    answers; so are differences, of which a larger one on the diagonal has the last colour.
+    Errors are scaled to the largest error; otherwise they would be invisible next to the correct
+    predictions. Differences are scaled in the same way, and clipped on the diagonal.
     """
     values = matrix.values if matrix.unit != COUNTS else _comparable(matrix)
     right = np.eye(len(values), dtype=bool)
@@ -220,55 +220,55 @@ def shades(matrix: Matrix) -> np.ndarray:
 
 
 def _comparable(matrix: Matrix) -> np.ndarray:
-    """Counts as shares of their row, so that a large class does not outshine the others."""
-    support = matrix.counts.sum(axis=1, keepdims=True)  # of both models the same
+    """Return counts as fractions of their row, so that colours do not depend on class size."""
+    support = matrix.counts.sum(axis=1, keepdims=True)  # the same for both models
     return matrix.values / np.maximum(support, 1)
 
 
 def spoken(matrix: Matrix, i: int, j: int) -> str:
-    """A cell in words: "true class cat, predicted class dog: 146 pictures, 14.6 % of all cats"."""
+    """Describe a cell, as "true class cat, predicted class dog: 146 images, 14.6% of all cats"."""
     true, predicted = matrix.classes[i], matrix.classes[j]
     taken = f"true class {true}, predicted class {predicted}"
     count = int(matrix.counts[i, j])
-    pictures = f"{count:,} picture{'' if count == 1 else 's'}"
+    pictures = f"{count:,} image{'' if count == 1 else 's'}"
     if matrix.others is not None:
         theirs = int(matrix.others[i, j])
-        return f"{taken}: {pictures} with {matrix.run}, {theirs:,} with {matrix.other}"
+        return f"{taken}: {pictures} for {matrix.run}, {theirs:,} for {matrix.other}"
     if matrix.unit == PREDICTED_SHARES:
-        whole, everything = matrix.counts[:, j].sum(), f"all pictures predicted to be {predicted}"
+        whole, everything = matrix.counts[:, j].sum(), f"all images predicted as {predicted}"
     else:
         whole, everything = matrix.counts[i].sum(), f"all {plural(true)}"
-    share = f", {100 * count / whole:.1f} % of {everything}" if whole else ""
+    share = f", {100 * count / whole:.1f}% of {everything}" if whole else ""
     return f"{taken}: {pictures}{share}"
 
 
 def query(matrix: Matrix, true: str, predicted: str) -> Query:
-    """The pictures of the cell of two class names."""
+    """Return the query for the images of a cell, given its class names."""
     i, j = matrix.classes.index(true), matrix.classes.index(predicted)
     return Query(matrix.run, Filters("all", i, j), matrix.other)
 
 
 def plural(name: str) -> str:
-    return WORDS[name][1] if name in WORDS else f'pictures of "{name}"'
+    return WORDS[name][1] if name in WORDS else f'images of "{name}"'
 
 
 def cell_title(matrix: Matrix, true: str, predicted: str) -> list[Piece]:
-    """What the pictures below are, and with two models how many of whom."""
+    """Return the heading of the images below, and their order."""
     words = spoken(matrix, matrix.classes.index(true), matrix.classes.index(predicted))
     order = "Most confident first."
     if matrix.other:
-        order = f"Those of {matrix.run} come first, then those of {matrix.other} alone."
+        order = f"Images of {matrix.run} first, followed by images of only {matrix.other}."
     return [Heading(words), Text(order, quiet=True)]
 
 
 def write_png(folder: Path, matrix: Matrix) -> str:
-    """The path of the matrix as a picture with twice a screen's pixels, in `folder`."""
+    """Save the matrix as a PNG with double resolution in `folder` and return its path."""
     figure = matrix_figure(
         np.where(np.eye(len(matrix.classes)) * matrix.errors_only, 0, matrix.values),
         texts(matrix),
         matrix.classes,
         matrix.title,
-        "pictures" if matrix.unit == COUNTS else matrix.unit.lower(),
+        "images" if matrix.unit == COUNTS else matrix.unit.lower(),
         signed=matrix.other is not None,
     )
     path = folder / f"{matrix.file.replace('/', '-')}.png"

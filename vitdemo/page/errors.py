@@ -1,4 +1,4 @@
-"""The Errors tab: test pictures by filters that combine, with the answers they got."""
+"""The Errors tab: test images selected by combinable filters, with their predictions."""
 
 import gradio as gr
 
@@ -22,64 +22,67 @@ from vitdemo.page.metrics import NOTHING
 from vitdemo.predictions import Predictions, Query, counts, every_model
 from vitdemo.workbench import Workbench
 
-ANY = ""  # the choice of no class in particular
+ANY = ""  # value of the choice "any class"
 ANY_CLASS = ("any class", ANY)
 PAIRS = 10
-PAIRS_TITLE = "Classes most often taken for each other"
-OF_SEVERAL = ("only_right", "all_wrong")  # kinds that ask what other models predicted
-KINDS = {  # label, and what it shows in words
-    "errors": ("Errors", "{run} named another class than the true one."),
-    "right": ("Right answers", "{run} named the true class."),
-    "all": ("All pictures", "Whatever {run} predicted."),
-    "only_right": ("Only this model is right", "{run} is right, and {others} wrong."),
-    "all_wrong": ("All models are wrong", "{run} is wrong, and so {others}."),
+PAIRS_TITLE = "Most confused pairs of classes"
+OF_SEVERAL = ("only_right", "all_wrong")  # kinds that depend on the predictions of other models
+KINDS = {  # label and explanation
+    "errors": ("Errors", "{run} predicted the wrong class."),
+    "right": ("Correct predictions", "{run} predicted the correct class."),
+    "all": ("All images", "All predictions of {run}."),
+    "only_right": (
+        "Only this model correct",
+        "Out of {count}, only {run} predicted the correct class.",
+    ),
+    "all_wrong": ("All models wrong", "All {count} predicted a wrong class."),
     "label_errors": (
-        "Doubtful labels",
-        "The mean prediction of {count} contradicts the given label (confident learning, "
-        "Northcutt, Jiang & Chuang 2021). Such a label is not necessarily wrong. The four included "
-        "models flag 10 test images of CIFAR-10. Northcutt, Athalye & Mueller (2021) had five "
-        "people check 4 of these 10: the majority chose another label for 2, and there was no "
-        "majority for 2.",
+        "Possible label errors",
+        "The mean prediction of {count} contradicts the given label, according to confident "
+        "learning (Northcutt, Jiang & Chuang 2021). The label may still be correct. The four "
+        "included models flag 10 test images of CIFAR-10. Five people checked 4 of them "
+        "(Northcutt, Athalye & Mueller 2021): for 2, the majority chose another label, and for 2 "
+        "there was no majority.",
     ),
 }
 ORDERS = {
     "Most confident first": "most_confident",
-    "Least sure first": "least_sure",
-    "Most doubtful label first": "doubtful_label",
-    "By number": "data_set",
+    "Smallest margin first": "least_sure",
+    "Likeliest label error first": "doubtful_label",
+    "By image number": "data_set",
 }
 ORDER_WORDS = (
-    "least sure: the smallest lead of the first class over the second; doubtful label: the lowest "
+    "margin: difference between the two highest class probabilities; label error: lowest "
     "probability of the given label, averaged over the models"
 )
 FIRST_ORDER = "most_confident"
-ALL = (ANY, ANY, False, 0, 100)  # classes, either way round, confidence: without a filter
-# In the page's address: the model, and the other settings in the order of `Filters`.
+ALL = (ANY, ANY, False, 0, 100)  # classes, both directions, confidence: the neutral values
+# URL parameters: the model, and the other settings in the order of `Filters`.
 MODEL = "errors.model"
 WORDS = tuple(f"errors.{word}" for word in ("kind", "true", "predicted", "both", "low", "high",
                                            "order"))  # fmt: skip
 INTRO = (
-    "The pictures behind the numbers: choose which ones, and how sure the model was of its answer. "
-    "A picture opens in Look, with the attention of the model."
+    "Individual test images with their predictions. Filter them by result, class and confidence. "
+    "Choose an image to open it in Explore, with the attention of the model."
 )
 
 
 def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
-    """Lay out and wire the `tab`; a picture that is picked opens in Look."""
+    """Lay out and wire the `tab`; a chosen image opens in the tab Explore."""
     gr.Markdown(INTRO)
     model = RunChoice(grouped(workbench.evaluated_runs()), elem_id="errors-model")
-    kind = gr.Textbox("errors", visible="hidden", label="Which pictures")
-    kinds = Chips("Which pictures", elem_id="errors-kinds")
+    kind = gr.Textbox("errors", visible="hidden", label="Images to show")
+    kinds = Chips("Images to show", elem_id="errors-kinds")
     with gr.Row():
         true = _class_choice("True class", "errors-true")
         predicted = _class_choice("Predicted class", "errors-predicted")
         with gr.Column(min_width=200):
             either_way = gr.Checkbox(
-                False, label="Either way round", info="also with the two exchanged"
+                False, label="Both directions", info="also show the two classes swapped"
             )
     with gr.Row():
-        low = _percent_slider(0, "Confidence from, in percent", "errors-low")
-        high = _percent_slider(100, "Confidence to, in percent", "errors-high")
+        low = _percent_slider(0, "Minimum confidence, %", "errors-low")
+        high = _percent_slider(100, "Maximum confidence, %", "errors-high")
         order = gr.Radio(
             list(ORDERS.items()),
             value=FIRST_ORDER,
@@ -89,7 +92,7 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
             elem_id="errors-order",
         )
     pairs = Chips("Pairs of classes", PAIRS_TITLE, elem_id="errors-pairs")
-    search = gr.Textbox("", visible="hidden", label="The page's address")
+    search = gr.Textbox("", visible="hidden", label="Page address")
     asked = gr.State(None, time_to_live=KEPT_SECONDS)  # the model that was drawn last
     shown = Gallery(elem_id="errors-pictures")
 
@@ -102,7 +105,7 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
         return Query(name, filters)
 
     def draw(name, *values):
-        """Values of the chips, the pairs and the pictures."""
+        """Return the values of the kinds, the class pairs and the images."""
         if name is None:
             return {"sentence": NOTHING}, None, None
         try:
@@ -115,9 +118,9 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
 
     def draw_fresh(search, name, asked, *values):
         seen, changed = name, {}
-        if asked is None:  # the first time: as the page's address says
+        if asked is None:  # first drawing: take the settings from the page's address
             name, changed = restored(search, name)
-        elif asked != name:  # another model confuses other classes
+        elif asked != name:  # the filters of one model need not make sense for another
             changed = dict(zip((1, 2, 3), ALL, strict=False))
         values = [changed.get(i, value) for i, value in enumerate(values)]
         update, held = renewed_runs(workbench.evaluated_runs(), name)
@@ -136,7 +139,7 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
             return gr.skip(), *ALL, gr.skip()
         if event.pick not in KINDS:
             return [gr.skip()] * 7
-        # Label errors have an order of their own; it goes with them.
+        # The order "likeliest label error first" is only used for label errors.
         if event.pick == "label_errors":
             order = "doubtful_label"
         elif order == "doubtful_label":
@@ -147,12 +150,12 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
     def pick_pair(name, true, predicted, either_way, event: gr.EventData):
         classes = every_model(workbench, name).classes
         pair = [classes[i] for i in picked_numbers(event.pick, len(classes), len(classes))]
-        if either_way and {true, predicted} == set(pair):  # a second click takes it away
+        if either_way and {true, predicted} == set(pair):  # a second click resets it
             return gr.skip(), *ALL, gr.skip()
         return "errors", *pair, True, 0, 100, FIRST_ORDER
 
     def restored(search, name):
-        """The model and, by place, the values of `filters` that the page's address asks for."""
+        """Return the model and the values of `filters`, by position, from the page's address."""
         query = permalink.parse(search)
         found = {i: _asked_for(part, query.get(WORDS[i])) for i, part in enumerate(filters)}
         if found[0] not in KINDS:
@@ -160,7 +163,7 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
         return query.get(MODEL, name), {i: v for i, v in found.items() if v is not None}
 
     filters = [kind, true, predicted, either_way, low, high, order]
-    # One event for them all, so that of quick clicks the last one is answered last.
+    # One event for all inputs, so that the result of the last of several quick clicks stays.
     events = [tab.select, model.input, *(setting.change for setting in filters)]
     gr.on(
         events,
@@ -177,7 +180,7 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
 
 
 def _asked_for(part: gr.components.Component, text: str | None):
-    """The value that the address gives a filter; None for none that it could have."""
+    """Return the value of a filter in the address, or None if it is missing or not allowed."""
     found = permalink.checked(part, text)
     return found["value"] if isinstance(found, dict) else found
 
@@ -191,7 +194,7 @@ def _percent_slider(value: int, label: str, elem_id: str) -> gr.Slider:
 
 
 def class_choices(workbench: Workbench, name: str | None) -> list[Choice]:
-    """Choices of the classes that the run `name` knows, and of none in particular."""
+    """Return the choices of a class filter: any class, and the classes of the run `name`."""
     try:
         return [ANY_CLASS, *(every_model(workbench, name).classes if name else ())]
     except VitdemoError:
@@ -199,8 +202,8 @@ def class_choices(workbench: Workbench, name: str | None) -> list[Choice]:
 
 
 def kind_chips(group: Predictions, query: Query, counts: dict[str, int]) -> dict:
-    """A button for each kind with how many pictures it has now, and what the chosen one means."""
-    alone = "needs a second model, tested on the same pictures" if len(group.runs) == 1 else None
+    """Return a button with the current image count per kind, and a text for the chosen kind."""
+    alone = "requires a second model tested on the same images" if len(group.runs) == 1 else None
     chips = [
         {
             "pick": kind,
@@ -216,7 +219,7 @@ def kind_chips(group: Predictions, query: Query, counts: dict[str, int]) -> dict
 
 
 def filter_words(group: Predictions, filters: Filters) -> str:
-    """What else is asked of the pictures that are counted; "" for nothing."""
+    """Describe the active class and confidence filters; "" if there are none."""
     words = []
     if filters.true is not None or filters.predicted is not None:
         true, predicted = (
@@ -225,22 +228,21 @@ def filter_words(group: Predictions, filters: Filters) -> str:
         )
         words.append(f"{true} {'↔' if filters.either_way else '→'} {predicted}")
     if (filters.low, filters.high) != (0, 1):
-        words.append(f"confidence {100 * filters.low:.0f} to {100 * filters.high:.0f} %")
+        words.append(f"confidence {100 * filters.low:.0f} to {100 * filters.high:.0f}%")
     return ", ".join(words)
 
 
 def kind_words(group: Predictions, query: Query) -> str:
-    others = [name for name in group.names if name != query.run]
-    words = f"{others[0]} is" if len(others) == 1 else f"all {len(others)} other models are"
-    if not others and query.filters.kind in OF_SEVERAL:
-        return f"{query.run} alone was tested on these pictures: there is no model beside it."
-    count = "one model" if not others else f"{len(group.runs)} models"
-    sentence = KINDS[query.filters.kind][1]
-    return sentence.format(run=query.run, others=words, count=count)
+    """Return the explanation of the chosen kind of images."""
+    alone = len(group.runs) == 1
+    if alone and query.filters.kind in OF_SEVERAL:
+        return f"Only {query.run} was tested on these images, so there is nothing to compare."
+    count = "one model" if alone else f"{len(group.runs)} models"
+    return KINDS[query.filters.kind][1].format(run=query.run, count=count)
 
 
 def pair_chips(group: Predictions, query: Query) -> dict:
-    """The pairs of classes that the model confuses most, as buttons that choose their pictures."""
+    """Return the most confused class pairs as buttons that show their images."""
     wanted = {query.filters.true, query.filters.predicted} if query.filters.either_way else set()
     found = mutual_pairs(group.confusion(query.run), PAIRS)
     return {"chips": [_pair_chip(pair, group.classes, wanted) for pair in found]}
@@ -253,6 +255,6 @@ def _pair_chip(pair: Mutual, classes: tuple[str, ...], wanted: set) -> dict:
         "words": f"{first} ↔ {second}",
         "count": pair.count,
         "pressed": wanted == {pair.first, pair.second},
-        "spoken": f"{first} and {second}: {pair.count} pictures, {pair.there} times {first} taken "
-        f"for {second}, {pair.back} times {second} for {first}",
+        "spoken": f"{first} and {second}: {pair.count} images, {pair.there} of {first} predicted "
+        f"as {second}, {pair.back} of {second} predicted as {first}",
     }

@@ -1,4 +1,4 @@
-"""Downloads that a page follows and can stop, as lines of a `TaskList`."""
+"""Downloads with progress and a stop button, shown as rows of a `TaskList`."""
 
 import threading
 from collections.abc import Callable, Hashable, Iterator
@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from vitdemo.downloads import OnBytes, Speed, followed
 
-PATIENCE = 2.0  # seconds, for a download to end that was told to
+PATIENCE = 2.0  # seconds to wait for a stopped download to end
 
 
 class DownloadProgress(NamedTuple):
-    """The share 0..1 of a file that is here, and how fast it comes, in words."""
+    """Downloaded fraction (0 to 1), and a text with size and speed."""
 
     share: float
     words: str
@@ -20,32 +20,32 @@ class DownloadProgress(NamedTuple):
 @dataclass(eq=False)
 class _Download:
     progress: DownloadProgress
-    stopped: threading.Event = field(default_factory=threading.Event)  # by a person
+    stopped: threading.Event = field(default_factory=threading.Event)  # set by the user
     ended: threading.Event = field(default_factory=threading.Event)
 
 
 class Fetching:
-    """The downloads under way: each has a key, of which there is one at a time."""
+    """Downloads in progress, at most one per key."""
 
     def __init__(self):
         self._under_way: dict[Hashable, _Download] = {}
 
     def progress(self, key: Hashable) -> DownloadProgress | None:
-        """How far it is; None: none is under way."""
+        """Return the progress of a download, or None if it is not in progress."""
         found = self._under_way.get(key)
         return found.progress if found else None
 
     def stop(self, key: Hashable) -> None:
-        """Returns once it has ended: what is shown next must not call it under way still."""
+        """Stop a download and wait until it has ended, so that it is no longer listed."""
         if found := self._under_way.get(key):
             found.stopped.set()
             found.ended.wait(PATIENCE)
 
     def follow(self, key: Hashable, work: Callable[[OnBytes], object]) -> Iterator[None]:
-        """Do `work(on_bytes)`, a download; it gives now and then, with `progress` up to date.
+        """Run the download `work(on_bytes)` and yield whenever `progress` was updated.
 
-        Nothing where one of this key is under way. Raises `Stopped` after `stop`, and what the work
-        raises; who asks for no more values ends it, too.
+        Yields nothing if a download with this key is in progress. Closing the generator stops the
+        download. Raises `Stopped` after `stop`, and any error of `work`.
         """
         speed = Speed()
         own = _Download(DownloadProgress(0.0, speed.told(0, 0)))

@@ -1,4 +1,4 @@
-"""The page's head: its name, the device it runs on, what is there, and what is damaged."""
+"""The page header: device, number of models, and warnings about damaged or missing runs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +19,7 @@ def build(
     roots: list[Path],
     device: torch.device,
 ) -> None:
-    """`runs` reads the run folders as they are now; `roots` is where it looks."""
+    """Lay out the header; `runs` reads the current run folders, which are in `roots`."""
 
     def show():
         return facts(*runs(), roots, device)
@@ -29,16 +29,17 @@ def build(
 
 
 def facts(found: list[Run], problems: list[str], roots: list[Path], device: torch.device) -> Facts:
-    """Device and models; every damaged or missing thing is named in a sentence of its own."""
+    """Return the header's content, with one sentence per damaged or missing run."""
     trained = sum(run.has_weights for run in found)
     models = f"{trained} trained model{'' if trained == 1 else 's'}"
     if trained < len(found):
-        models += f", figures of {len(found) - trained} more"
+        left = len(found) - trained
+        models += f", results of {left} more run{'' if left == 1 else 's'}"
     if not found:
         places = " or ".join(f"'{root}'" for root in roots)
         way_out = (
-            f"There is no run in {places} yet: train one with `python train.py vit-small-cpu`, or "
-            "pass --runs the folder that holds yours."
+            f"There are no runs in {places} yet. Train one with `python train.py vit-small-cpu`, "
+            "or pass the folder that contains your runs with --runs."
         )
         problems = [*problems, way_out]
     return Facts(f"Runs on {device.type.upper()}, {device_name(device)} · {models}", problems)

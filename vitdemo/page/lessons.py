@@ -1,6 +1,6 @@
-"""The tab "Lessons", and the panel that leads through one beside every tab.
+"""The tab "Lessons", and the lesson panel next to all tabs.
 
-A lesson's numbers are read when it is shown, so that they are those of the models that are here.
+The numbers in a lesson are read when it is shown, so that they match the available models.
 """
 
 from collections.abc import Sequence
@@ -36,20 +36,20 @@ from vitdemo.page.look.tab import Look
 from vitdemo.workbench import Workbench
 
 INTRO = (
-    "Each lesson opens the views that it speaks of and stays beside them: a short text, something "
-    "to do, a guess before the answer. How far you came is kept in this browser. Teachers: "
-    "`?teach=1` in the address makes everything larger, and the arrow keys lead on."
+    "Each lesson opens the views it explains and stays next to them. A step has a short text and "
+    "a task or a question. Your progress is saved in this browser. For teachers: add `?teach=1` "
+    "to the address for larger text, and use the arrow keys to change steps."
 )
-# Of the calculator: label, smallest, largest, step and start; those of our own small model.
+# Sliders of the cost calculator: label, minimum, maximum, step and start (those of vit-small-cpu).
 SIZES = {
     "image": ("Image side, pixels", 16, 384, 16, 32),
     "patch": ("Patch side, pixels", 2, 32, 2, 4),
-    "width": ("Width", 32, 1024, 32, 128),
+    "width": ("Embedding dimension", 32, 1024, 32, 128),
     "depth": ("Layers", 1, 24, 1, 6),
     "heads": ("Heads", 1, 16, 1, 4),
 }
 START = {name: start for name, (*_, start) in SIZES.items()}
-MOST_MACS = 20e9  # of a model that is built and timed
+MOST_MACS = 20e9  # per image; larger models are not timed
 MOST_TOKENS = 2_500
 TIMED_SECONDS = 1.0
 
@@ -57,15 +57,15 @@ TIMED_SECONDS = 1.0
 def build(
     page: gr.Blocks, tab: gr.Tab, panel: LessonPanel, look: Look, folders: Sequence[Path]
 ) -> None:
-    """Lay out and wire the tab, and the `panel` beside all tabs; lessons lie in `folders`."""
+    """Lay out and wire the tab and the lesson `panel`; `folders` contain the lessons."""
     workbench = look.workbench
     gr.Markdown(INTRO)
     shelf = LessonList(elem_id="lessons")
     lay_out_cost(workbench)
-    with gr.Accordion("Hand-outs to print", open=False, elem_id="hand-outs") as printed:
+    with gr.Accordion("Handouts (worksheets)", open=False, elem_id="hand-outs") as printed:
         gr.Markdown(
-            "A page of each lesson with figures of the models that are here, its questions and "
-            "space to write; open it in a browser and print it."
+            "A printable page per lesson, with figures of the available models, the questions and "
+            "space for answers. Open the file in a browser and print it."
         )
         choice = FreeDropdown([], label="Lesson", elem_id="hand-out-of")
 
@@ -79,9 +79,9 @@ def build(
             return save(folder, name, answers=True)
 
         with gr.Row():
-            offer_download("Hand-out (.html)", "hand-out", save, [choice], LONG_QUEUE)
+            offer_download("Save handout (HTML)", "hand-out", save, [choice], LONG_QUEUE)
             offer_download(
-                "With answers (.html)", "answers-out", save_answers, [choice], LONG_QUEUE
+                "Save with answers (HTML)", "answers-out", save_answers, [choice], LONG_QUEUE
             )
 
     def offer(chosen) -> dict:
@@ -89,11 +89,11 @@ def build(
         return renewed([(lesson.title, lesson.name) for lesson in lessons], chosen)[0]
 
     def show():
-        yield shelf_of(workbench, folders, unread)  # at once: numbers may take seconds at first
+        yield shelf_of(workbench, folders, unread)  # at once; the numbers may take seconds
         yield shelf_of(workbench, folders)
 
     tab.select(show, None, shelf, **QUIET)
-    # Not by the tab's opening: what is updated in a closed panel loses what it was made with.
+    # Not on tab.select: a gradio component updated in a closed panel loses its initial values.
     printed.expand(offer, choice, choice, **QUIET)
 
     def send() -> list[Lesson]:
@@ -108,9 +108,9 @@ def build(
 
 
 def shelf_of(workbench: Workbench, folders: Sequence[Path], tell: Tell = looked_up) -> Shelf:
-    """The lessons as they are now; those that lack something here, and broken files, in words.
+    """Return the lessons, those with missing requirements, and the problems of invalid files.
 
-    `tell` is `looked_up` or, for their titles alone, `unread`.
+    `tell` is `looked_up` or, if only the titles are needed, `unread`.
     """
     read, problems = read_lessons(*folders)
     found, missing = [], []
@@ -123,18 +123,18 @@ def shelf_of(workbench: Workbench, folders: Sequence[Path], tell: Tell = looked_
 
 
 def named(lessons: Sequence[Lesson], name: object) -> Lesson:
-    """Raises `LessonError` where there is none of this name."""
+    """Return the lesson called `name`. Raises `LessonError` if there is none."""
     for lesson in lessons:
         if lesson.name == name:
             return lesson
     raise LessonError("Choose a lesson first.")
 
 
-# --- what a model costs --------------------------------------------------------------------------
+# --- cost calculator -----------------------------------------------------------------------------
 
 
 def lay_out_cost(workbench: Workbench) -> None:
-    with gr.Accordion("What does a Vision Transformer cost?", open=False, elem_id="cost-of") as top:
+    with gr.Accordion("Cost of a Vision Transformer", open=False, elem_id="cost-of") as top:
         with gr.Row():
             sliders = [
                 gr.Slider(
@@ -143,8 +143,8 @@ def lay_out_cost(workbench: Workbench) -> None:
                 for name, (label, low, high, step, start) in SIZES.items()
             ]
         with gr.Row():
-            measure = gr.Button("Measure its latency here", size="sm", elem_id="cost-measure")
-            keep = gr.Button("Compare with this from now on", size="sm", elem_id="cost-keep")
+            measure = gr.Button("Measure latency", size="sm", elem_id="cost-measure")
+            keep = gr.Button("Use as baseline", size="sm", elem_id="cost-keep")
         before = gr.State(list(START.values()), time_to_live=KEPT_SECONDS)
         table = Article(elem_id="cost-table", min_height=120)
 
@@ -171,14 +171,17 @@ def lay_out_cost(workbench: Workbench) -> None:
 
 
 def checked(sizes: Sequence) -> list[int]:
-    """Whole sizes within what can be had. Raises `LessonError`."""
+    """Return the sizes as integers. Raises `LessonError` for an impossible combination."""
     sizes = [int(size) for size in sizes]
     image, patch = sizes[:2]
     if image % patch:
-        raise LessonError(f"Patches of {patch} pixels do not fill a side of {image}.")
+        raise LessonError(
+            f"The image side ({image}) is not a multiple of the patch side ({patch}). Change one."
+        )
     if (image // patch) ** 2 > MOST_TOKENS:
         raise LessonError(
-            f"That is {(image // patch) ** 2:,} patches; {MOST_TOKENS:,} are the most."
+            f"{(image // patch) ** 2:,} patches are more than the limit of {MOST_TOKENS:,}. Choose "
+            "larger patches or a smaller image."
         )
     return sizes
 
@@ -190,13 +193,16 @@ def cost_table(before: VitCost, now: VitCost) -> list:
          times(before.parameters, now.parameters)],
         ["Multiply-adds, M", *(f"{c.macs / 1e6:,.0f}" for c in (before, now)),
          times(before.macs, now.macs)],
-        ["for pairs of tokens, M", *(f"{c.pair_macs / 1e6:,.1f}" for c in (before, now)),
+        ["Attention matrix products, M", *(f"{c.pair_macs / 1e6:,.1f}" for c in (before, now)),
          times(before.pair_macs, now.pair_macs)],
-        ["their share, %", *(f"{100 * c.pair_share:.1f}" for c in (before, now)), ""],
+        ["Attention matrix products, %", *(f"{100 * c.pair_share:.1f}" for c in (before, now)), ""],
     ]  # fmt: skip
-    words = "Ten classes. Pairs of tokens: queries with keys, and weights with values."
+    words = (
+        "For ten classes. Attention matrix products: queries with keys, and attention weights with "
+        "values; %: of all multiply-adds."
+    )
     return [
-        Table(["of one picture", "compared with", "now", "factor"], rows, file="cost"),
+        Table(["Cost per image", "Baseline", "Current", "Factor"], rows, file="cost"),
         Text(words, quiet=True),
     ]
 
@@ -206,16 +212,19 @@ def times(before: float, now: float) -> str:
 
 
 def latency(workbench: Workbench, sizes: Sequence) -> Text:
-    """The time of one picture here, measured. Raises `LessonError` for what is too large."""
+    """Measure the latency of one image here. Raises `LessonError` if the model is too large."""
     image, patch, width, depth, heads = checked(sizes)
     cost = vit_cost(image, patch, width, depth, heads)
     if cost.macs > MOST_MACS:
-        raise LessonError(f"It is too large to be timed here: over {MOST_MACS / 1e9:.0f} G.")
+        raise LessonError(
+            f"The model needs {cost.macs / 1e9:.0f} G multiply-adds, more than the limit of "
+            f"{MOST_MACS / 1e9:.0f} G for a measurement. Choose smaller sizes."
+        )
     options = {"patch_size": patch, "embed_dim": width, "depth": depth, "num_heads": heads}
     model = build_model(ModelSpec("vit", image, options=options), CLASSES)
     found = timed(model.to(workbench.device).eval(), image, 1, workbench.device, TIMED_SECONDS)
     return Text(
-        f"One picture takes **{found.milliseconds:.1f} ms** here (median of {found.passes} passes, "
-        f"the middle half {found.low:.1f} to {found.high:.1f} ms; {found.device}).",
+        f"Latency for one image: **{found.milliseconds:.1f} ms** (median of {found.passes} passes; "
+        f"quartiles {found.low:.1f} and {found.high:.1f} ms; {found.device}).",
         told=True,
     )

@@ -1,9 +1,9 @@
-// gradio gives neither its tab panels nor its groups of radio buttons and checkboxes a name: each
-// panel gets that of its tab, each group that of its label.
+// Adds accessible names, which gradio leaves out: each tab panel is named by its tab, and each group
+// of radio buttons or checkboxes by its label.
 (() => {
   const name = () => {
     for (const panel of document.querySelectorAll("[role=tabpanel]:not([aria-label])")) {
-      if (!panel.offsetParent) continue; // the tab that is chosen is not its own
+      if (!panel.offsetParent) continue; // hidden panel: the selected tab belongs to another one
       let place = panel.parentElement;
       while (place && !place.querySelector("[role=tablist]")) place = place.parentElement;
       const tab = place?.querySelector("[role=tablist] [aria-selected=true]");
@@ -16,7 +16,7 @@
   };
   let waiting = false;
   new MutationObserver(() => {
-    if (waiting) return; // many changes of one redraw count once
+    if (waiting) return; // handle the many changes of one redraw together
     waiting = true;
     setTimeout(() => {
       waiting = false;

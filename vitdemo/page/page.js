@@ -1,5 +1,5 @@
-// Runs once, when the page has loaded: every figure gets a button that saves it as PNG at 2x, and
-// what is printed is light.
+// Runs once when the page has loaded. Adds a button to every figure that saves it as PNG with double
+// resolution, and prints in light colours.
 () => {
   const SCALE = 2;
   const layers = (figure) =>
@@ -19,7 +19,7 @@
       copy.setAttribute("width", SCALE * width);
       copy.setAttribute("height", SCALE * height);
       const style = getComputedStyle(part);
-      copy.style.color = style.color; // "currentColor" is nothing by itself
+      copy.style.color = style.color; // "currentColor" is undefined outside the page
       copy.style.fontFamily = style.fontFamily;
       image.src =
         "data:image/svg+xml;charset=utf-8," +
@@ -36,7 +36,7 @@
     canvas.height = Math.round(SCALE * (Math.max(...boxes.map((box) => box.bottom)) - top));
     const context = canvas.getContext("2d");
     if (parts.some((part) => part.tagName === "svg")) {
-      context.fillStyle = getComputedStyle(document.body).backgroundColor; // they have none
+      context.fillStyle = getComputedStyle(document.body).backgroundColor; // SVGs have no background
       context.fillRect(0, 0, canvas.width, canvas.height);
     }
     for (const [i, part] of parts.entries()) {
@@ -68,7 +68,7 @@
   }
 
   function offer(figure) {
-    // A canvas over a picture has a button of its component.
+    // The component of a canvas over an image has its own button.
     if (figure.querySelector("button.vd-save, canvas:not(.vd-whole)") || !figure.querySelector("img, svg, canvas")) return;
     const button = document.createElement("button");
     button.className = "vd-save";
@@ -83,7 +83,7 @@
   const offerAll = () => document.querySelectorAll("figure").forEach(offer);
   let waiting = false;
   new MutationObserver(() => {
-    if (waiting) return; // many changes of one redraw count once
+    if (waiting) return; // handle the many changes of one redraw together
     waiting = true;
     requestAnimationFrame(() => {
       waiting = false;
@@ -92,7 +92,7 @@
   }).observe(document.body, { childList: true, subtree: true });
   offerAll();
 
-  // Paper is light.
+  // Switch to the light theme while printing.
   const { classList } = document.body;
   let dark = false;
   addEventListener("beforeprint", () => {

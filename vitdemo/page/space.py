@@ -1,4 +1,4 @@
-"""A Hugging Face Space on ZeroGPU: the page on the CPU, and a GPU by the second for what pays."""
+"""Support for Hugging Face Spaces on ZeroGPU, where a GPU is borrowed for single function calls."""
 
 from collections.abc import Callable
 
@@ -7,18 +7,20 @@ from torch import nn
 
 from vitdemo.page.compare.models import BATCHES, Latency, timed
 
-SECONDS = 10  # at most, of a visitor's two minutes a day, for one model
+SECONDS = 10  # limit per model, out of a user's two minutes of GPU time per day
 
 
 def gpu_function(function: Callable, seconds: int) -> Callable:
-    """`function` in a process of its own that has a GPU for at most so many seconds. Arguments and
-    value are pickled. An error in place of an answer where the visitor's time is over."""
-    import spaces  # of a Space alone
+    """Return `function`, run in a separate process that has a GPU for at most `seconds`.
+
+    Arguments and result are pickled. The call raises an error if the user's GPU time is used up.
+    """
+    import spaces  # installed only on Spaces
 
     return spaces.GPU(duration=seconds)(function)
 
 
 def times_on_gpu(model: nn.Module, side: int) -> list[Latency]:
-    """Of each of `BATCHES`, on the GPU that is lent to this process."""
+    """Measure the latency for each size in `BATCHES` on the GPU of this process."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return [timed(model.to(device), side, batch, device) for batch in BATCHES]

@@ -1,20 +1,20 @@
-// No answer may be lost: gradio 6.31 loses those that are asked for while its stream is closing.
+// Works around a bug in gradio 6.31, which loses responses to requests sent while its stream closes.
 //
-// The server closes the stream of answers (queue/data) when it knows of no open question. A
-// question (queue/join) may be on its way meanwhile; if its receipt reaches the browser before the
-// closing does, gradio's client believes that the stream is still open, opens no other, and waits
-// for ever. So the closing is handed on only when no question is open; else the stream goes on with
-// a new connection, of which the client knows nothing.
+// The server closes the response stream (queue/data) when it has no open request. A new request
+// (queue/join) may be on its way at that moment. If its receipt reaches the browser before the closing
+// message, gradio's client assumes that the stream is still open, and waits forever. So this script
+// passes the closing message on only if no request is open. Otherwise it reconnects the stream, which
+// the client does not notice.
 (() => {
   const asked = window.fetch;
-  const sessions = new Map(); // session hash -> what is open
+  const sessions = new Map(); // session hash -> its open requests
 
   const session = (hash) => {
     if (!sessions.has(hash)) sessions.set(hash, { sent: 0, open: new Set(), early: new Set() });
     return sessions.get(hash);
   };
 
-  // A question: open from before it is sent until its answer has come, which may be before its receipt.
+  // Send a request. It counts as open until its response arrives, which may be before its receipt.
   async function join(input, init, own) {
     own.sent += 1;
     try {
@@ -27,7 +27,7 @@
     }
   }
 
-  // One message of the stream, "data: {...}": whether it is to be handed on.
+  // Return whether a message of the stream ("data: {...}") is passed on to the client.
   function passes(message, own) {
     const text = message.match(/^data:\s*(.*)$/m)?.[1];
     const found = text ? JSON.parse(text) : {};
@@ -39,7 +39,7 @@
   async function pump(request, first, own, controller) {
     const text = new TextEncoder();
     for (let response = first; ; response = await asked(request.clone())) {
-      if (!response.ok) throw new Error(`The stream of answers ended: ${response.status}`);
+      if (!response.ok) throw new Error(`The response stream ended with HTTP status ${response.status}. Reload the page.`);
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = "";
       let goesOn = false;

@@ -1,10 +1,10 @@
-// The address names the open tab (?tab=compare), and the browser's Back returns to the one before.
-// Called once, when the page is there.
+// Keeps the open tab in the address (?tab=compare), so that the browser's Back button returns to the
+// previous tab. Called once when the page has loaded.
 () => {
-  const labels = LABELS; // of the tabs, by id
+  const labels = LABELS; // tab labels by id
   const first = Object.keys(labels)[0];
   const strip = document.querySelector("#tabs [role=tablist]");
-  // On a narrow page some tabs are buttons of a menu, which have no id.
+  // On a narrow page, some tabs are menu buttons without an id.
   const menu = () => [...strip.parentElement.querySelectorAll(".overflow-dropdown button")];
   const asked = () => {
     const id = new URLSearchParams(window.location.search).get("tab");
@@ -27,7 +27,7 @@
     const inMenu = (button) => button.textContent.trim() === labels[id];
     (strip.querySelector(`[data-tab-id="${id}"]`) ?? menu().find(inMenu))?.click();
   };
-  // A tab that there is not is taken out of the address, and what Look shows stays in it.
+  // Remove an unknown tab from the address, and keep the parameters of the tab Explore.
   const tidy = () => {
     const search = window.vdLook ?? window.location.search;
     history.replaceState(null, "", address(search, asked()));
@@ -38,13 +38,13 @@
   window.addEventListener("popstate", () => {
     tidy();
     open(asked());
-    // The keyboard must not stay in a tab that is closed.
+    // Move the focus if it is in a tab that was closed.
     requestAnimationFrame(() => {
       if (!document.activeElement?.offsetParent)
         strip.querySelector("[aria-selected=true]")?.focus();
     });
   });
-  // As soon as another tab is seen, so that Back leads where one was; gradio's event comes later.
+  // Update the address as soon as another tab is visible, since gradio's own event comes too late.
   new MutationObserver(() => {
     if (shown() === asked()) return;
     history.pushState(null, "", address(window.location.search, shown()));

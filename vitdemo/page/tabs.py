@@ -1,4 +1,4 @@
-"""The page's address names the open tab; the browser's Back and Forward go through those opened."""
+"""Synchronisation of the open tab with the page's address and the browser history."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ SCRIPT = (Path(__file__).parent / "tabs.js").read_text(encoding="utf-8")
 
 
 def remember(page: gr.Blocks, tabs: gr.Tabs) -> None:
-    """Open the tab of the `page` that its address names, and write there which one is open."""
+    """Open the tab named in the address when `page` loads, and keep the address up to date."""
     labels = json.dumps({tab.id: tab.label for tab in tabs.children})
     script = SCRIPT[SCRIPT.index("() =>") :].replace("LABELS", labels)
     page.load(None, js=script, **HIDDEN)

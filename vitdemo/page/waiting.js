@@ -1,13 +1,13 @@
-// Who waits for more than a second in the queue of questions is told their place in it.
+// Shows the queue position of a request that has waited for more than a second.
 (() => {
   const SHOWN_AFTER = 1000;
-  const FORGOTTEN_AFTER = 60000; // without news: whoever asked has left it
+  const FORGOTTEN_AFTER = 60000; // without a message, the request is considered abandoned
   const waiting = new Map(); // event id -> {since, heard, rank, eta}
   let timer = null;
 
   function words({ rank, eta }) {
-    const place = rank ? `${rank} ${rank === 1 ? "question is" : "questions are"} before yours` : "yours is the next question";
-    return `Many are asking: ${place}${eta >= 1 ? `, about ${Math.ceil(eta)} s` : ""}.`;
+    const place = rank ? `${rank} ${rank === 1 ? "request is" : "requests are"} ahead of yours` : "your request is next";
+    return `The server is busy: ${place}${eta >= 1 ? ` (about ${Math.ceil(eta)} s)` : ""}.`;
   }
 
   function draw() {

@@ -1,5 +1,4 @@
-"""The Compare models tab: every run in one table, timed here; what each recipe has otherwise than
-another's; and the models on changed pictures."""
+"""The Compare models tab: table of all runs with latency, ablations, and robustness."""
 
 from collections.abc import Callable, Iterator
 
@@ -20,27 +19,28 @@ from vitdemo.training.devices import on_zero_gpu
 from vitdemo.workbench import Workbench
 
 INTRO = (
-    "All models beside each other, from the files of their runs: what they cost, how good they "
-    "are, how sure that is, and how fast they answer on this machine."
+    "All models in one table: cost, accuracy with confidence interval, calibration, and latency "
+    "on this machine."
 )
 NOTHING = (
-    "There is no run yet. Start one with `python train.py vit-small-cpu`: it appears in this table."
+    "There are no runs yet. Start one with `python train.py vit-small-cpu`; it appears in this "
+    "table."
 )
-FOLDED = "the runs of ablations"
-Measured = dict[str, list[Latency]]  # by run, in the order of `models.BATCHES`
+FOLDED = "ablation runs"
+Measured = dict[str, list[Latency]]  # by run name, in the order of `models.BATCHES`
 TimeOf = Callable[[Run], list[Latency]]
 
 
 def build(tab: gr.Tab, workbench: Workbench, gains_of: Callable) -> None:
-    """Lay out and wire the tab, which draws when it is opened.
+    """Lay out and wire the tab, which is drawn when it is opened.
 
-    `gains_of` listens to the event whose `pick` is the base of an ablation: it opens here.
+    `gains_of` registers a handler of the event that opens an ablation, given by its baseline.
     """
     gr.Markdown(INTRO)
     table = Article(elem_id="models")
-    timed = gr.State({}, time_to_live=3600)  # what this user has measured
+    timed = gr.State({}, time_to_live=3600)  # latencies measured in this session
     with gr.Row():
-        time_button = gr.Button("Measure latency here", size="sm", scale=0, min_width=200)
+        time_button = gr.Button("Measure latency", size="sm", scale=0, min_width=200)
         gpu_button = gr.Button(
             "Measure latency on a GPU",
             size="sm",
@@ -83,14 +83,16 @@ def build(tab: gr.Tab, workbench: Workbench, gains_of: Callable) -> None:
 
 
 def of_ablations(workbench: Workbench) -> set[str]:
-    """The names of the runs that stand under an ablation where runs are chosen."""
+    """Return the names of the runs that are listed under an ablation in run menus."""
     groups = workbench.cache.of(grouped, workbench.runs()[0])
     return {name for label, names in groups if label.startswith(ABLATION) for name in names}
 
 
 def model_table(rows: list[ModelRow], measured: Measured, folded: set[str]) -> list[Piece]:
-    """The table, and what its columns say; saved are all columns and rows, drawn at first those of
-    runs that are not `folded`."""
+    """Return the table of models with its column help.
+
+    The runs `folded` are hidden at first; exports contain all rows and columns.
+    """
     if not rows:
         return [Notice(NOTHING)]
     header, texts = models.cells(rows, measured)
@@ -105,22 +107,23 @@ def model_table(rows: list[ModelRow], measured: Measured, folded: set[str]) -> l
     return [
         *(Notice(row.problem) for row in rows if row.problem),
         Table(columns, texts, file="vitdemo-models", folded=aside, folded_words=FOLDED),
-        *([Text(f"The same for all: {words}.", quiet=True)] if words else []),
+        *([Text(f"Same value for all models: {words}.", quiet=True)] if words else []),
     ]
 
 
 def reported_table(known: set[str]) -> list[Piece]:
-    """The figures of others, apart from ours; those for a recipe of the table first."""
+    """Return the published results of others; those for the recipes `known` come first."""
     header, rows = models.reported_cells()
     rows = sorted(rows, key=lambda row: row[0] not in known)
     table = Table([Column(name, numeric=False) for name in header], rows)
     return [
-        Heading("Reported elsewhere, not measured here"),
+        Heading("Published results"),
         Text(
-            "What others report for CIFAR-10 with the same recipe or its like. Some chose their "
-            "best epoch on the test set, which flatters; none was checked by this project."
+            "Results of others on CIFAR-10 with the same or a similar recipe. We did not verify "
+            "them. Some authors selected the best epoch on the test set, which overestimates the "
+            "accuracy."
         ),
-        Folded(f"{len(rows)} figures and their sources", [table]),
+        Folded(f"{len(rows)} results with sources", [table]),
     ]
 
 
@@ -131,7 +134,7 @@ def timings(
     progress: gr.Progress,
     raise_if_stopped: Callable[[], None],
 ) -> Iterator[tuple[Measured, list[Piece]]]:
-    """After each model, all that is measured by then, and in words how it was."""
+    """After each model, yield all latencies so far, and a text with the measurements."""
     measured, problems, words = dict(measured), [], []
     runs = trained_rows(workbench)
     names = [run.name for run in runs]
@@ -147,11 +150,11 @@ def timings(
             return
         yield measured, [*problems, *words]
     if not runs:
-        yield measured, [Notice("There is no trained model to time.")]
+        yield measured, [Notice("There is no trained model. Train one first.")]
 
 
 def latency_words(measured: Measured) -> list[Piece]:
-    """The times of each run, which stand far to the right in the table, and how they were taken."""
+    """Describe the latency of each run, and how it was measured."""
     batches = " and ".join(map(str, models.BATCHES))
     each = "; ".join(
         f"{name} " + " and ".join(f"{found.milliseconds:.1f}" for found in several)
@@ -159,11 +162,11 @@ def latency_words(measured: Measured) -> list[Piece]:
     )
     device = next(iter(measured.values()))[0].device
     return [
-        Text(f"Milliseconds for {batches} pictures at once: {each}."),
+        Text(f"Latency in milliseconds for batches of {batches} images: {each}."),
         Text(
-            f"Median of at least 5 forward passes after {models.WARM_UP} to warm up, on {device}, "
-            "without reading or scaling the pictures. Other work on the machine at the same time "
-            "slows it.",
+            f"Median of at least 5 forward passes on {device}, after {models.WARM_UP} warm-up "
+            "passes. Reading and resizing the images is not included. Other programs running at "
+            "the same time increase the latency.",
             quiet=True,
         ),
     ]

@@ -1,4 +1,4 @@
-"""All runs in one table, from their files; how fast they are here; what others report.
+"""Table of all runs, read from their files, with measured latency and published results.
 
 rows = model_rows(workbench)
 header, texts = cells(rows)
@@ -25,18 +25,18 @@ from vitdemo.runs.provenance import device_name
 from vitdemo.workbench import Workbench
 
 BATCHES = (1, 32)
-WARM_UP = 3  # passes: the first ones load code and fill caches
+WARM_UP = 3  # passes that are not timed, since the first ones load code and fill caches
 
 
 @dataclass(frozen=True)
 class Tested:
-    """What the test set says of a run; shares are 0 to 1."""
+    """Test results of a run; fractions are from 0 to 1."""
 
     pictures: int
     accuracy: float
     accuracy_interval: tuple[float, float]  # 95 %
     macro_f1: float
-    macro_roc_auc: float  # NaN where all pictures are of one class
+    macro_roc_auc: float  # NaN if all images are of one class
     calibration_error: float
     worst_class: str  # by F1
     worst_f1: float
@@ -44,28 +44,28 @@ class Tested:
 
 @dataclass(frozen=True)
 class ModelRow:
-    """One run, from its files alone; None is what they do not say.
+    """One run, read only from its files; None means that the value is not recorded.
 
-    `problem` is the sentence that says why a run's evaluation cannot be used.
+    `problem` says why the run's evaluation cannot be used.
     """
 
     name: str
     recipe: str
     parameters: int | None
-    macs: int | None  # multiply-adds of one picture
+    macs: int | None  # multiply-adds per image
     file_bytes: int | None
     tested: Tested | None
-    data: str | None  # name of the data set
-    training_pictures: int | None  # of which one epoch sees each once
+    data: str | None  # name of the dataset
+    training_pictures: int | None  # number of training images
     epochs: str  # see `epoch_count`
     train_seconds: float
-    device: str | None  # that it was trained on
+    device: str | None  # training device
     problem: str = ""
 
 
 @dataclass(frozen=True)
 class Latency:
-    """One forward pass of `batch` pictures on `device`, in milliseconds: median and quartiles."""
+    """Median and quartiles of a forward pass of `batch` images on `device`, in milliseconds."""
 
     batch: int
     milliseconds: float
@@ -77,9 +77,9 @@ class Latency:
 
 @dataclass(frozen=True)
 class Reported:
-    """What others report for a recipe's like. Nothing here was measured by this project."""
+    """Published result of a similar recipe, not measured by this project."""
 
-    accuracy: str  # percent of CIFAR-10's test pictures, as printed there
+    accuracy: str  # CIFAR-10 test accuracy in percent, as printed in the source
     what: str
     source: str
 
@@ -87,17 +87,19 @@ class Reported:
 _STUDENTS = "student notebooks, published without a paper"
 _RESNET = Reported("96.0", "ResNet-18, 7 minutes on an A100", "KellerJordan/cifar10-airbench")
 _AIRBENCH = Reported(
-    "94.0", "the same network, 8 epochs of 50,000, six views", "KellerJordan/cifar10-airbench"
+    "94.0", "same network, 8 epochs, 6 test views per image", "KellerJordan/cifar10-airbench"
 )
 _AIRBENCH_WIDE = Reported(
-    "95.0", "the same widths, 15 epochs of 50,000, six views", "KellerJordan/cifar10-airbench"
+    "95.0", "same widths, 15 epochs, 6 test views per image", "KellerJordan/cifar10-airbench"
 )
-_VIT_SMALL = Reported("98.4 to 98.8", "ViT-S/16 at 224 px, 3 epochs", "model cards on Hugging Face")
+_VIT_SMALL = Reported(
+    "98.4 to 98.8", "ViT-S/16 at 224 pixels, 3 epochs", "model cards on Hugging Face"
+)
 _VIT_CIFAR = Reported(
-    "90.92", "6.3 M parameters, AutoAugment, 2 h 14 on a V100", "omihub777/ViT-CIFAR"
+    "90.92", "6.3 M parameters, AutoAugment, 134 minutes on a V100", "omihub777/ViT-CIFAR"
 )
 _CCT = (
-    Reported("91.45", "CCT-4/3x2, 0.48 M, 200 epochs", "SHI-Labs/Compact-Transformers"),
+    Reported("91.45", "CCT-4/3x2, 0.48 M parameters, 200 epochs", "SHI-Labs/Compact-Transformers"),
     Reported("95.04", "CCT-7/3x2, 300 epochs", "SHI-Labs/Compact-Transformers"),
 )
 REPORTED: dict[str, tuple[Reported, ...]] = {  # by recipe
@@ -111,11 +113,11 @@ REPORTED: dict[str, tuple[Reported, ...]] = {  # by recipe
     ),
     "vit-scratch": (
         Reported(
-            "93.58", "192/9/12, no extra data, 100 epochs of 3 views", "aanna0701/SPT_LSA_ViT"
+            "93.58", "192/9/12, no extra data, 100 epochs, 3 views each", "aanna0701/SPT_LSA_ViT"
         ),
         Reported(
             "96.41",
-            "the same after 200 epochs of self-supervision on CIFAR-10",
+            "the same, after 200 epochs of self-supervised pretraining on CIFAR-10",
             "hananshafi/vits-for-small-scale-datasets",
         ),
         _VIT_CIFAR,
@@ -128,7 +130,7 @@ REPORTED: dict[str, tuple[Reported, ...]] = {  # by recipe
     "conv-baseline": (_AIRBENCH_WIDE, _RESNET),
     "resnet18": (_RESNET,),
     "resnet18-cpu": (_RESNET,),
-    "finetune-two-stage": (Reported("94.98", "ViT-S/8 at 32 px, 20,000 pictures", _STUDENTS),),
+    "finetune-two-stage": (Reported("94.98", "ViT-S/8 at 32 pixels, 20,000 images", _STUDENTS),),
     "vit-small-pretrained": (_VIT_CIFAR,),
     "vit-scratch-cpu": (_VIT_CIFAR,),
     "finetune-deit-tiny-128": (_VIT_SMALL,),
@@ -138,12 +140,12 @@ REPORTED: dict[str, tuple[Reported, ...]] = {  # by recipe
 
 
 def reported(row: ModelRow) -> tuple[Reported, ...]:
-    """What others report for the recipe of `row`, where it was trained on the same data set."""
+    """Return the published results for the recipe of `row`, if it was trained on CIFAR-10."""
     return REPORTED.get(row.recipe, ()) if row.data in (None, "cifar10") else ()
 
 
 def model_rows(workbench: Workbench) -> list[ModelRow]:
-    """Every readable run, best test accuracy first; those without one come last, by name."""
+    """Return all readable runs, best test accuracy first; untested runs come last, by name."""
     rows = [
         workbench.cache.get_or_make((_row, run), partial(_row, workbench, run))
         for run in workbench.runs()[0]
@@ -152,7 +154,7 @@ def model_rows(workbench: Workbench) -> list[ModelRow]:
 
 
 def trained_rows(workbench: Workbench) -> list[Run]:
-    """The runs of the table that have weights, in its order: those that can be timed and tried."""
+    """Return the runs with weights in the order of the table."""
     names = [row.name for row in model_rows(workbench) if row.file_bytes is not None]
     return [workbench.run(name) for name in names]
 
@@ -196,12 +198,14 @@ def _tested(table: ClassTable, found: Evaluation) -> Tested:
     )
 
 
-# --- how fast it is here -------------------------------------------------------------------------
+# --- latency -------------------------------------------------------------------------------------
 
 
 def latency(workbench: Workbench, run: Run, batch: int, seconds: float = 1.0) -> Latency:
-    """`timed` on the device of the page, with the cores that questions meanwhile leave to it, which
-    its device names. Raises `RunError` without weights."""
+    """Measure the latency of a run on the page's device, sharing the cores with other requests.
+
+    Raises `RunError` if the run has no weights.
+    """
     model = workbench.model(run)
     with workbench.shared_cores():
         return timed(model, run.preprocessing.size, batch, workbench.device, seconds)
@@ -210,9 +214,9 @@ def latency(workbench: Workbench, run: Run, batch: int, seconds: float = 1.0) ->
 def timed(
     model: nn.Module, side: int, batch: int, device: torch.device, seconds: float = 1.0
 ) -> Latency:
-    """Time forward passes of `batch` random pictures, preprocessed beforehand, after a warm-up.
+    """Time forward passes of `batch` random images, without preprocessing, after a warm-up.
 
-    At least 5 passes and then until `seconds` are over; `model` is on `device`.
+    There are at least 5 passes, and more until `seconds` have passed; `model` is on `device`.
     """
     times = _pass_times(model, torch.randn(batch, 3, side, side, device=device), seconds)
     low, median, high = (float(1000 * t) for t in np.percentile(times, [25, 50, 75]))
@@ -234,53 +238,52 @@ def _pass_times(model: nn.Module, pixels: torch.Tensor, seconds: float) -> list[
 
 
 def _wait_for(device: torch.device) -> None:
-    """A GPU answers before it has worked."""
+    """Wait until the device has finished, since GPU calls return immediately."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     elif device.type == "mps":
         torch.mps.synchronize()
 
 
-# --- as a table ----------------------------------------------------------------------------------
+# --- table ---------------------------------------------------------------------------------------
 
-HEADER = {  # title with its unit -> what it says, in plain words
-    "Model": "The name of the run's folder.",
-    "Test accuracy (%)": "Of 100 test pictures, how many it classifies correctly.",
-    "95 % interval (%)": "Such an interval holds the accuracy on all pictures of the same kind "
-    "19 times in 20; of two models, look at Per-class metrics for the sharper, paired test.",
-    "Macro F1": "Precision and recall in one, 0 to 1, the mean of the classes.",
-    "Macro ROC-AUC": "How surely a picture of a class ranks above another one, 0.5 (by chance) "
-    "to 1; the mean of the classes.",
-    "ECE (%)": "Expected calibration error: how far its confidence is from its accuracy, on "
-    "average, in percentage points.",
-    "Worst class": "The class with the lowest F1, and that F1.",
-    "Parameters (million)": "Numbers that training may change: what the model can store.",
-    "Multiply-adds (million)": "Products and sums for one picture: the work of one answer.",
-    "File (MB)": "Size of its weights on the disk, in float16.",
-    "Epochs": "How often it saw every training picture; behind a plus, in the training that its "
-    "weights came from.",
-    "Training (minutes)": "Of all its epochs, validation included, and of the training that its "
-    "weights came from, where there was one.",
-    "Training pictures (thousand)": "Those it learned from: a recipe may take a part of them, and "
-    "the validation pictures are left out.",
-    "1 picture here (ms)": "Median time of a forward pass on this machine, measured by the button.",
-    "32 pictures here (ms)": "The same for 32 pictures at once.",
-    "Recipe": "How it was trained: one of `python train.py --list`, where its name is another.",
-    "Data set": "Whose pictures it was trained and tested on: accuracies of two data sets are no "
-    "match for each other.",
-    "Trained on": "The device, as the run noted it.",
-    "Reported elsewhere (%)": "What others report for the same recipe or its like: not measured "
-    "here, see the list below the table.",
+HEADER = {  # title with unit -> help text
+    "Model": "Name of the run folder.",
+    "Test accuracy (%)": "Percentage of test images that are classified correctly.",
+    "95% interval (%)": "Confidence interval of the test accuracy over test images. To compare two "
+    "models, use the paired test in Per-class metrics, which is more sensitive.",
+    "Macro F1": "Harmonic mean of precision and recall, averaged over the classes (0 to 1).",
+    "Macro ROC-AUC": "Probability that an image of a class receives a higher probability for it "
+    "than an image of another class. Averaged over the classes; 0.5 is chance level.",
+    "ECE (%)": "Expected calibration error: mean difference between confidence and accuracy, in "
+    "percentage points.",
+    "Worst class": "Class with the lowest F1, and its F1.",
+    "Parameters (million)": "Number of learned weights.",
+    "Multiply-adds (million)": "Multiply-add operations per image.",
+    "File (MB)": "Size of the weights file, in float16.",
+    "Epochs": "Number of passes over the training set. A number after a plus sign counts the "
+    "epochs of the run that provided the initial weights.",
+    "Training (minutes)": "Sum of epoch times, including validation, and including the run that "
+    "provided the initial weights.",
+    "Training images (thousand)": "Number of images used for training, without the validation set.",
+    "Latency, 1 image (ms)": "Median time of a forward pass on this machine. Use the button below "
+    "to measure it.",
+    "Latency, 32 images (ms)": "Median time of a forward pass of 32 images on this machine.",
+    "Recipe": "Training recipe (see `python train.py --list`), if it differs from the model name.",
+    "Dataset": "Dataset used for training and testing. Do not compare accuracies across datasets.",
+    "Training device": "Device recorded by the run.",
+    "Published results (%)": "Accuracy that others report for the same or a similar recipe. Not "
+    "measured here; see the list below the table.",
 }
 
 
-WORDS = ("Model", "Worst class", "Recipe", "Data set", "Trained on")  # columns without numbers
+WORDS = ("Model", "Worst class", "Recipe", "Dataset", "Training device")  # text columns
 
 
 def cells(
     rows: Sequence[ModelRow], latencies: Mapping[str, Sequence[Latency]] | None = None
 ) -> tuple[list[str], list[list[str]]]:
-    """The header (those of `HEADER`) and one row of texts a model; a dash is not known."""
+    """Return the titles of `HEADER` and one row of texts per model; a dash is a missing value."""
     return list(HEADER), [_texts(row, (latencies or {}).get(row.name, ())) for row in rows]
 
 
@@ -304,7 +307,7 @@ def _texts(row: ModelRow, latencies: Sequence[Latency]) -> list[str]:
 
 
 def told_once(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, str]:
-    """The columns that tell no rows apart: title -> the one text of all; of a single row none."""
+    """Return the columns with the same text in all rows, title -> text; {} for a single row."""
     if len(rows) < 2:
         return {}
     columns = dict(zip(header, zip(*rows, strict=True), strict=True))
@@ -330,8 +333,8 @@ def _number(value: float | None, unit: float, decimals: int) -> str:
 
 
 def reported_cells() -> tuple[list[str], list[list[str]]]:
-    """`REPORTED` as a header and rows."""
-    header = ["Recipe", "Reported accuracy (%)", "What it is", "Source"]
+    """Return the table of `REPORTED` as header and rows."""
+    header = ["Recipe", "Published accuracy (%)", "Model and training", "Source"]
     rows = [
         [recipe, found.accuracy, found.what, found.source]
         for recipe, several in REPORTED.items()

@@ -1,4 +1,4 @@
-"""How the models bear pictures that get worse: accuracy by the strength of a change."""
+"""Robustness: accuracy of the models as a function of the strength of an image perturbation."""
 
 from collections.abc import Callable, Iterator
 
@@ -19,16 +19,16 @@ from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 
 INTRO = (
-    "## Robustness: when pictures get worse\nAccuracy on test images that are changed step by "
-    "step, the same images and the same changes for every model. Shuffled patches keep fine "
-    "texture and lose the shape of the whole; blur keeps coarse shapes and loses fine texture."
+    "## Robustness to image changes\nAccuracy on test images that are degraded step by step, with "
+    "the same images and changes for all models. Shuffled patches keep fine texture and lose the "
+    "overall shape. Blur keeps coarse shapes and loses fine texture."
 )
 FIRST_CHANGES = ["noise", "blur"]
-Results = dict[str, dict[str, list[float]]]  # change -> run -> accuracy at each of its strengths
+Results = dict[str, dict[str, list[float]]]  # change -> run -> accuracy at each strength
 
 
 def build(sections: Sections, workbench: Workbench) -> None:
-    """Lay out and wire the section, which offers its models with the others."""
+    """Lay out and wire the section."""
     gr.Markdown(INTRO)
     with gr.Row():
         with gr.Column(min_width=300):
@@ -45,8 +45,8 @@ def build(sections: Sections, workbench: Workbench) -> None:
             PICTURES,
             PICTURES,
             step=100,
-            label="Test pictures",
-            info="fewer are quicker, and say less",
+            label="Test images",
+            info="more images take longer but give narrower intervals",
             elem_id="robust-count",
             min_width=220,
         )
@@ -56,7 +56,7 @@ def build(sections: Sections, workbench: Workbench) -> None:
     robust, stops = Curves(elem_id="robustness"), Stops()
 
     def offer(chosen):
-        """The models that can be tried now; those that were chosen stay so."""
+        """Update the list of models; those that were chosen stay chosen."""
         found = trained_rows(workbench)
         trained = [run.name for run in found]
         kept = [name for name in chosen if name in trained]
@@ -67,7 +67,7 @@ def build(sections: Sections, workbench: Workbench) -> None:
         raise_if_stopped = stops.watch()
         runs = [run for run in trained_rows(workbench) if run.name in names]
         if not runs or not changes:
-            yield {"problems": ["Choose a model and a change above."]}
+            yield {"problems": ["Choose at least one model and one change above."]}
             return
         count, problems = least(runs, lambda run: len(workbench.sample(run, int(count))))
         if count:
@@ -81,7 +81,7 @@ def build(sections: Sections, workbench: Workbench) -> None:
 
 
 def least(runs: list[Run], size: Callable[[Run], int]) -> tuple[int, list[str]]:
-    """The smallest size of those that have one, or 0, and a sentence for each that has none."""
+    """Return the smallest `size` of the runs (0 if none has one) and the errors of the others."""
     sizes, problems = [], []
     for run in runs:
         try:
@@ -99,7 +99,7 @@ def curves(
     progress: gr.Progress,
     raise_if_stopped: Callable[[], None],
 ) -> Iterator[dict]:
-    """The curves so far, each time that one is whole, on so many test pictures."""
+    """Yield the curves whenever one is complete, measured on `count` test images."""
     results: Results = {change: {} for change in changes}
     problems: list[str] = []
     for number, run in enumerate(runs):
@@ -121,7 +121,7 @@ def curves(
 
 
 def drawing(results: Results, runs: list[Run], count: int, problems: list[str]) -> dict:
-    """A plot and a table for each change of which something is known."""
+    """Return a plot and a table for each change with at least one complete curve."""
     names = [run.name for run in runs]
     styles = line_styles(names, names)
     whole = {
@@ -145,7 +145,7 @@ def strengths(change: str) -> int:
 def part(
     change: str, found: dict[str, list[float]], styles: dict[str, LineStyle], count: int
 ) -> dict:
-    """One change: its sentence, its curves, its numbers with how far chance could move them."""
+    """Return the plot of one change, with its description, table and margin of error."""
     about = PERTURBATIONS[change]
     steps = [f"{strength:g}" for strength in about.strengths]
     lines = [
@@ -160,12 +160,12 @@ def part(
         for run, points in found.items()
     ]
     rows = [[run, *(f"{100 * share:.1f}" for share in points)] for run, points in found.items()]
-    label = f"Accuracy under {about.title.lower()} of {', '.join(found)}; its numbers are below"
+    label = f"Accuracy of {', '.join(found)} by {about.title.lower()}; values in the table below"
     return {
         "title": about.title,
         "label": label,
         "sentence": about.sentence,
-        "unit": "right answers, %",
+        "unit": "accuracy, %",
         "x": axis_title(about),
         "steps": steps,
         "range": [0, 100],
@@ -180,20 +180,20 @@ def axis_title(about: Perturbation) -> str:
 
 
 def doubt(found: dict[str, list[float]], count: int) -> str:
-    """Return the 95 % interval of the least certain point, and of a difference of two of them."""
+    """Return the largest margin of error of a point and of a difference, as sentences."""
     share = min(
         (share for points in found.values() for share in points), key=lambda s: abs(s - 0.5)
     )
     right = round(share * count)
     width, apart = (100 * width(right, count) for width in (share_doubt, difference_doubt))
     return (
-        f"Accuracy in percent on {count:,} test images. Each point is known to ±{width:.1f} points "
-        f"or better (95 %), and a difference between two points to ±{apart:.1f} or better."
+        f"Accuracy in percent on {count:,} test images. The margin of error (95%) is at most "
+        f"±{width:.1f} percentage points for a point and ±{apart:.1f} for a difference of two."
     )
 
 
 def saved(results: Results) -> list[list]:
-    """The rows of the CSV, its header first."""
+    """Return the rows of the CSV file, header first."""
     rows = [
         [change, strength, run, f"{share:.6f}"]
         for change, found in results.items()

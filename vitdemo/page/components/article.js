@@ -1,7 +1,7 @@
-// Draws the pieces of article.py, each by the function of its kind. Buttons give the event "pick".
+// Draws the pieces of article.py, each with the function of its kind. Buttons trigger "pick".
 const { csv, make, marked, newest, notice, pictures, probability, received, redraw, saveText, table } = vitdemo;
 const place = element.querySelector(".article");
-const sorted = {}; // how each table was sorted, by its place among the tables: outlives a redraw
+const sorted = {}; // sort order of each table by file or index, which survives a redraw
 const asked = newest();
 let tables = 0;
 
@@ -14,7 +14,7 @@ function line({ words, colour, dashed }) {
 
 function figure({ title, label, svg, lines = [], words }) {
   const drawing = make("div");
-  drawing.innerHTML = svg; // matplotlib's, with every name in it escaped
+  drawing.innerHTML = svg; // from matplotlib, with all names escaped
   return make("figure", { "aria-label": label }, make("figcaption", { text: title }),
     lines.length ? make("p", { className: "vd-curves" }, ...lines.map(line)) : null,
     words ? make("p", {}, ...marked(words)) : null, drawing);
@@ -26,7 +26,7 @@ function download({ words, file, header, rows = [] }) {
   return make("p", { className: "save" }, made);
 }
 
-// A class with its share before (thin bar) and now (thick one), and the difference.
+// Row of a class: probability before (thin bar) and now (thick bar), and the difference.
 function move([name, before, now]) {
   const difference = 100 * (now - before);
   const still = Math.abs(difference) < 0.05;
@@ -38,7 +38,7 @@ function move([name, before, now]) {
 }
 
 function moved({ title, rows = [], heads }) {
-  const head = ["", "", ...heads, "points"].map((text) => make(text ? "th" : "td", text ? { scope: "col", text } : {}));
+  const head = ["", "", ...heads, "change"].map((text) => make(text ? "th" : "td", text ? { scope: "col", text } : {}));
   return make("section", { className: "card" }, make("h3", {}, ...marked(title)),
     make("table", { className: "moved" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows.map(move))));
 }

@@ -1,12 +1,12 @@
-"""Headings, sentences, tables, figures and pictures below each other: what most tabs show.
+"""Document of headings, texts, tables, figures and images, used by most tabs.
 
     view = Article(elem_id="calibration")
-    view.pick(handler, ...)       # of a button in it; handler(event: gr.EventData, ...): event.pick
+    view.pick(handler, ...)       # a button was pressed; handler(event: gr.EventData): event.pick
 
-A handler returns a sentence, or a list of pieces: those below, `Table` and `Pictures`. The value
-that reaches the script is the same list, each piece a JSON object of its fields with `"kind": the
-name of its class`. In `Text`, `Bullets` and the title of `Moved`, **two stars** make words strong
-and `backticks` make code.
+A handler returns a message, or a list of pieces: the classes below, `Table` and `Pictures`. The
+script receives the same list, each piece as a JSON object of its fields with `"kind"`, the name of
+its class. In `Text`, `Bullets` and the title of `Moved`, **two stars** mark bold text and
+`backticks` mark code.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; a `quiet` one is small. Screen readers tell at once what is `told`."""
+    """A paragraph; `quiet` makes it small, and `told` announces it to screen readers."""
 
     text: str
     quiet: bool = False
@@ -37,7 +37,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Notice:
-    """A sentence set apart, which screen readers tell at once."""
+    """A highlighted message, announced to screen readers."""
 
     text: str
 
@@ -49,7 +49,7 @@ class Bullets:
 
 @dataclass(frozen=True)
 class Line:
-    """An entry of a legend: a stroke of `colour`, or words alone."""
+    """An entry of a legend: a stroke of `colour` with a label, or only a label."""
 
     words: str
     colour: str = ""
@@ -58,14 +58,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Legend:
-    """`groups` of lines by their title, which may be empty."""
+    """A legend of `groups`: title (may be empty) -> lines."""
 
     groups: Mapping[str, Sequence[Line]]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A plot as `svg` text, from `figures.svg`; `label` is read to those who do not see it."""
+    """A plot as `svg` text, made by `figures.svg`; `label` is its text for screen readers."""
 
     title: str
     label: str
@@ -76,16 +76,16 @@ class Figure:
 
 @dataclass(frozen=True)
 class Plots:
-    """Figures side by side, as many as there is room for."""
+    """Figures side by side, wrapped to the available width."""
 
     figures: Sequence[Figure]
 
 
 @dataclass(frozen=True)
 class Moved:
-    """A card: names with their shares (0 to 1) before and now, as bars, in percent and points.
+    """A card that compares probabilities (0 to 1) before and now, as bars and in percent.
 
-    `heads` say what before and now are.
+    `heads` are the headings of the two columns.
     """
 
     title: str
@@ -95,14 +95,14 @@ class Moved:
 
 @dataclass(frozen=True)
 class Choices:
-    """Buttons by what they pick, each a line, numbered."""
+    """A numbered list of buttons, pick -> label."""
 
     items: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Download:
-    """A button `words` that saves the CSV `file` of `rows` too many to be drawn."""
+    """A button labelled `words` that saves `rows` as the CSV `file`, without drawing them."""
 
     words: str
     file: str
@@ -112,7 +112,7 @@ class Download:
 
 @dataclass(frozen=True)
 class Folded:
-    """Pieces behind a `title` that unfolds them."""
+    """Pieces that are hidden until their `title` is clicked."""
 
     title: str
     pieces: "Sequence[Piece]"
@@ -136,7 +136,7 @@ Piece = (
 
 
 class Article(Drawing):
-    """See the module. Its event: `pick`."""
+    """Component described in the module docstring, with the event `pick`."""
 
     def postprocess(self, value: Sequence[Piece] | str | None) -> dict | None:
         return super().postprocess([Notice(value)] if value and isinstance(value, str) else value)
@@ -146,9 +146,9 @@ class Article(Drawing):
 
 
 def as_json(value, view: Article):
-    """Pieces as plain JSON, each with its `kind`; what says nothing is left out, NaN is None.
+    """Convert pieces to JSON objects with their `kind`, without empty fields; NaN becomes None.
 
-    A picture (height, width, 3) uint8 becomes a file that `view` serves.
+    An image (height, width, 3) uint8 becomes a file served by `view`.
     """
     if dataclasses.is_dataclass(value):
         fields = {f.name: as_json(getattr(value, f.name), view) for f in dataclasses.fields(value)}

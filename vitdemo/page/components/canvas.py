@@ -1,8 +1,8 @@
-"""The changed picture of "Hands on", and the patches that a person takes from it.
+"""The image in the section "Change the image", with clickable patches.
 
     canvas.toggle(handler, inputs=canvas, ...)    # handler(removed: Removed | None)
 
-A handler returns a `Changed`. The value, which comes back with every event:
+A handler returns a `Changed`. The value, which is sent back with every event:
 
     {"picture": file, "grid": [rows, columns], "removed": [cells], "words": str, "hole": colour}
 """
@@ -18,17 +18,17 @@ from vitdemo.perturb.changes import MOST_ROWS, Changes, Removed
 
 @dataclass(frozen=True)
 class Changed:
-    """The `picture` after all `changes`."""
+    """The image after all `changes`."""
 
     picture: Image.Image
     changes: Changes
 
 
 class Canvas(Drawing):
-    """See the module. Its event: `toggle`."""
+    """Component described in the module docstring, with the event `toggle`."""
 
     def preprocess(self, payload) -> Removed | None:
-        """The patches that are gone; None before the first drawing, and for what is no patch."""
+        """Return the removed patches; None before the first drawing and for invalid data."""
         try:
             rows, columns = payload["grid"]
             removed = tuple(dict.fromkeys(payload["removed"]))
@@ -40,7 +40,7 @@ class Canvas(Drawing):
         return Removed((rows, columns), tuple(n for n in removed if 0 <= n < rows * columns))
 
     def postprocess(self, value: Changed | None) -> dict | None:
-        """As it is, not as a text: the script changes it, and it comes back."""
+        """Return the value as a dict instead of a text, since the script edits and returns it."""
         return None if value is None else self.drawn(value)
 
     def drawn(self, value: Changed) -> dict:
@@ -51,5 +51,5 @@ class Canvas(Drawing):
             "grid": list(removed.grid),
             "removed": list(removed.cells),
             "words": value.changes.words(),
-            "hole": f"rgb({red} {green} {blue})",  # what `perturb.remove_patches` fills with
+            "hole": f"rgb({red} {green} {blue})",  # fill colour of `perturb.remove_patches`
         }

@@ -1,4 +1,4 @@
-// Buttons with counts; a click gives the event "pick". After a redraw the focus stays where it was.
+// Filter buttons with counts; a click triggers "pick". The focus survives a redraw.
 const { make, newest, notice, received, rove } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const place = part("chips");
@@ -28,7 +28,7 @@ function chip({ pick: name, words, count, pressed, off, spoken }) {
 function only(words) {
   const clear = make("button", { type: "button", text: "Clear filters" });
   clear.addEventListener("click", () => pick("clear"));
-  return ["Only ", make("strong", { text: words }), " is counted and shown. ", clear];
+  return ["Filter: ", make("strong", { text: words }), ". ", clear];
 }
 
 function draw() {

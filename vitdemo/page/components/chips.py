@@ -1,12 +1,12 @@
-"""Buttons that say how many there are of each, of which some are chosen, and what that means.
+"""Filter buttons with counts, some of them pressed, and an explanation below.
 
-    kinds = Chips("Which pictures", elem_id="errors-kinds")
+    kinds = Chips("Images to show", elem_id="errors-kinds")
     kinds.pick(handler, ...)          # handler(event: gr.EventData, ...): event.pick
 
-The value that reaches the script; all but `chips` may be left out:
+The script receives the following value, in which all keys except `chips` are optional:
 
-    {"chips": [{"pick", "words", "count", "pressed", "off": why not, "spoken"}, ...],
-     "only": what else is asked of what is counted, which a button picks `CLEAR` to take away,
+    {"chips": [{"pick", "words", "count", "pressed", "off": why disabled, "spoken"}, ...],
+     "only": description of further filters, with a button that picks `CLEAR` to reset them,
      "words": [sentence, ...], "sentence": str}
 """
 
@@ -16,7 +16,7 @@ CLEAR = "clear"
 
 
 class Chips(Drawing):
-    """See the module; `group` is the name of the buttons, `title` a heading above them."""
+    """Component described in the module docstring, with a `group` name and a `title` above."""
 
     def __init__(self, group: str, title: str = "", **options):
         super().__init__(group=group, title=title, **options)

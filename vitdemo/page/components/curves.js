@@ -1,13 +1,13 @@
-// Curves as plots under one legend. A pointer over a plot, a tap on it or the slider above say the
-// numbers at that place.
+// Line plots under one legend. Pointing at a plot, tapping it, or moving the slider shows the values
+// at that position.
 const { csv, make, notice, received, saveText, table } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const reader = part("reader").querySelector("input");
 const [WIDTH, HEIGHT] = [480, 240];
 const [LEFT, RIGHT, TOP, BOTTOM] = [54, WIDTH - 8, 8, HEIGHT - 36];
-const MARKED = 10; // points of a curve, at most, that carry its sign
-const DOTS = 60; // of more points, none has a dot
-let places = []; // along the x axis, all that some plot says something at, in order
+const MARKED = 10; // maximum number of points per curve with the run's marker
+const DOTS = 60; // curves with more points have no dots
+let places = []; // sorted x positions at which any plot has a reading
 
 function svg(tag, properties = {}, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -19,7 +19,7 @@ function svg(tag, properties = {}, ...children) {
 const known = (value) => Number.isFinite(value);
 const short = (value) => String(Number(value.toPrecision(4)));
 
-// Round numbers within [low, high]: about six, or the powers of ten and what lies between them.
+// Tick values within [low, high]: about six round numbers, or powers of ten.
 function ticks(low, high, { log, whole }) {
   if (log) {
     const found = [1, 2, 5].flatMap((digit) => [...Array(40).keys()].map((i) => digit * 10 ** (i - 20)));
@@ -35,7 +35,7 @@ function ticks(low, high, { log, whole }) {
   return [...Array(Math.floor(high / step + 1e-9) - first + 1).keys()].map((i) => Number(((first + i) * step).toPrecision(12)));
 }
 
-// A function from values to places between `from` and `to`, with its ends and its ticks.
+// Mapping from values to positions between `from` and `to`, with its ticks.
 function scale(values, [from, to], options = {}) {
   const log = options.log && values.some((value) => value > 0);
   const turned = log ? Math.log10 : (value) => value;
@@ -81,7 +81,7 @@ function axes(plot, across, up) {
   ];
 }
 
-// What a plot says at each place of its x axis, in order: [[x, words], ...].
+// Readings of a plot, sorted by x: [[x, text], ...].
 function readings(plot, x) {
   const form = (value) => {
     if (!known(value)) return "–";
@@ -141,7 +141,7 @@ function figure(plot, x, found) {
   );
 }
 
-// Of a plot whose curves reach as far, what is nearest to `at`; they may have measured elsewhere.
+// The reading nearest to `at`, if the curves extend that far. Plots may have different x positions.
 function nearest(all, at) {
   const away = (strip) => Math.abs(strip.dataset.x - at);
   const reaches = all.length && all[0].dataset.x <= at && at <= all.at(-1).dataset.x;
@@ -178,7 +178,7 @@ function draw() {
   places = [...new Set(found.flat().map(([at]) => at))].sort((a, b) => a - b);
   part("plots").replaceChildren(...plots.map((plot, i) => figure(plot, x, found[i])));
   part("reader").hidden = !x || !plots.length;
-  part("reader").querySelector("span").textContent = `Read the curves at ${x}`;
+  part("reader").querySelector("span").textContent = `Show values at ${x}`;
   reader.max = Math.max(0, places.length - 1);
   reader.value = reader.max;
   part("save").hidden = !value.csv;

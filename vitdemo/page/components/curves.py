@@ -1,24 +1,23 @@
-"""Curves over epochs, minutes or steps, as plots under one legend; by pointer, tap or slider each
-plot says its numbers.
+"""Line plots over epochs, minutes or steps, with one legend and readings by pointer or slider.
 
-The value that reaches the script; `None` or missing is what there is not:
+The script receives the following value; optional keys are missing or None:
 
     {"legend": [{"name", "colour", "lighter" or None, "sign"}, ...],
      "note": str, "problems": [str, ...],
-     "x": what the curves are read at, as "epoch"; None: they are not read,
-     "plots": [{"title", "label", "sentence", "unit", "x": words of the axis, "steps": [str, ...],
-                "whole": only whole numbers on the axis, "log", "zero": a line at 0,
-                "range": [low, high], "decimals": int or None (4 digits), "signed",
+     "x": unit of the reading slider, as "epoch"; None: no slider,
+     "plots": [{"title", "label", "sentence", "unit", "x": axis label, "steps": [str, ...],
+                "whole": only integer ticks, "log", "zero": draw a line at 0,
+                "range": [low, high], "decimals": int or None (4 significant digits), "signed",
                 "lines": [line, ...], "marks": [{"x", "colour"}, ...],
                 "table": {"head": [str, ...], "rows": [[str, ...], ...]}, "note": str}, ...],
-     "csv": {"name": of the file, "rows": [[...], ...]}}
+     "csv": {"name": file name, "rows": [[...], ...]}}
 
-and a line {"run", "name", "x": [...], "y": [...], "colour", "dashed", "faint", "sign", "points":
-whether each carries a dot, "read": whether its numbers are said, "epochs": [...] or None}.
+A line is {"run", "name", "x": [...], "y": [...], "colour", "dashed", "faint", "sign", "points":
+draw a dot at every point, "read": include it in the readings, "epochs": [...] or None}.
 """
 
 from vitdemo.page.components import Drawing
 
 
 class Curves(Drawing):
-    """See the module."""
+    """Component described in the module docstring."""

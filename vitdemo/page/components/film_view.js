@@ -1,4 +1,4 @@
-// The epochs of a film_view.py value, one at a time: nothing is asked of the server to play it.
+// Shows the epochs of a film_view.py value one at a time, without requests to the server.
 const { make, paint, probability, received } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [at, layer] = ["at", "layer"].map((name) => part(name).querySelector("input"));
@@ -24,7 +24,7 @@ function show() {
   part("at").querySelector("span").textContent = `Epoch ${epoch} of ${film.epochs.at(-1)}`;
   part("layer").querySelector("span").textContent = `Layer ${l} of ${film.layers}`;
   at.setAttribute("aria-valuetext", `epoch ${epoch}: ${predicted}`);
-  element.querySelector("img").alt = `The picture under ${film.run} after epoch ${epoch}: attention of layer ${l}, mean of the heads`;
+  element.querySelector("img").alt = `Attention of ${film.run} after epoch ${epoch}, layer ${l}, mean of the heads`;
 }
 
 function stop() {
@@ -52,7 +52,7 @@ function draw() {
   part("sentence").hidden = !value.sentence;
   for (const name of ["screen", "controls"]) part(name).hidden = !value.epochs;
   if (!value.epochs) return stop();
-  // Whoever looks at the last epoch, or at another film, goes on with the newest one.
+  // If the last epoch or another run was shown, jump to the newest epoch.
   const follows = film?.run !== value.run || (Number(at.value) === Number(at.max) && !timer);
   const deepest = film?.run !== value.run || layer.value === layer.max;
   film = value;

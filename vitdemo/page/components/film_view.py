@@ -1,12 +1,12 @@
-"""A picture under a model epoch by epoch, with a slider and play: all epochs are sent at once.
+"""Animation of the attention to one image across epochs, with a slider and a play button.
 
-A handler returns a `Screening`, or a sentence. The value that reaches the script, maps row by row,
-the likeliest class of the last epoch first:
+A handler returns a `Screening`, or a message. All epochs are sent at once. The script receives the
+maps row by row, and the classes by probability in the last epoch:
 
     {"run", "seen": file, "grid": [rows, columns], "layers", "epochs": [...], "classes": [...],
-     "shares": [[of each class] an epoch], "predicted": [class an epoch],
-     "label": the true class, or None where it is not known or not one of the model's,
-     "words": when it was learned, "maps": [[[...] a layer] an epoch]} or {"sentence": str}
+     "shares": [[probability per class] per epoch], "predicted": [class per epoch],
+     "label": the true class, or None if it is unknown or not a class of the model,
+     "words": when it was learned, "maps": [[[...] per layer] per epoch]} or {"sentence": str}
 """
 
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from vitdemo.film import Film, when_learned
 from vitdemo.page.components import Drawing, served_picture
 
-SHOWN = 5  # classes
-DIGITS = 3  # of a value of a map: more than its colours show
+SHOWN = 5  # number of classes shown
+DIGITS = 3  # significant digits of the map values, enough for its colours
 
 
 @dataclass(frozen=True)
 class Screening:
-    """A film and the picture's true class, where it is known."""
+    """A film and the true class of the image, if known."""
 
     film: Film
     label: str | None = None
 
 
 class FilmView(Drawing):
-    """See the module."""
+    """Component described in the module docstring."""
 
     def drawn(self, value: Screening) -> dict:
         film, classes, words = value.film, value.film.run.classes, ""

@@ -1,5 +1,5 @@
-// Test pictures as buttons with what the models answered of them; without the pictures, as a table.
-// A click gives the event "pick" with the picture's number, the two buttons below give "turn".
+// Test images as buttons with the models' predictions, or a table if the images are not available.
+// A click triggers "pick" with the image number; the two buttons below trigger "turn".
 const { make, newest, notice, probability, received, rove, table } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const place = part("pictures");
@@ -9,11 +9,11 @@ const columns = () => getComputedStyle(place).gridTemplateColumns.split(" ").len
 const settle = rove(place, buttons, columns, true);
 const number = new Intl.NumberFormat("en");
 
-// Which of how many pictures are shown; read out when it changes.
+// Number of images and the visible range; screen readers read it out when it changes.
 function head({ count, start, page }) {
-  const words = count === 0 ? "No picture" : count === 1 ? "1 picture" : `${number.format(count)} pictures`;
+  const words = count === 0 ? "No image" : count === 1 ? "1 image" : `${number.format(count)} images`;
   const span = count > page ? `, ${number.format(start + 1)} to ${number.format(Math.min(start + page, count))} shown` : "";
-  const key = count ? ". Under each: true class → predicted class, and its confidence" : "";
+  const key = count ? ". Captions: true class → predicted class, and confidence" : "";
   part("found").replaceChildren(words + span, make("small", { text: key }));
 }
 
@@ -28,12 +28,12 @@ function button(picture, at, value, names) {
   const along = (place, all) => (all > 1 ? (100 * place) / (all - 1) : 0);
   const [x, y] = [along(at % value.columns, value.columns), along(Math.floor(at / value.columns), rows)];
   const style = `background-image: url("${value.sheet.url}"); background-size: ${100 * value.columns}% ${100 * rows}%; background-position: ${x}% ${y}%`;
-  const named = predicted === truth ? "classified correctly" : `called ${predicted}`;
-  const spoken = [`Test picture ${picture.number}: ${truth}, ${named} by ${value.model} with ${probability(confidence)}`, ...lines, "Open it in Look."];
+  const named = predicted === truth ? "classified correctly" : `predicted as ${predicted}`;
+  const spoken = [`Test image ${picture.number}: ${truth}, ${named} by ${value.model} with ${probability(confidence)} confidence`, ...lines, "Open in Explore."];
   const made = make(
     "button",
     { type: "button", "aria-label": spoken.join(". "), "data-pick": picture.number },
-    make("span", { className: "thumb", style, title: `Test picture ${picture.number}` }),
+    make("span", { className: "thumb", style, title: `Test image ${picture.number}` }),
     make("b", { text: predicted === truth ? `${truth} ✓` : `${truth} → ${predicted}` }),
     make("span", { text: probability(confidence) }),
     ...lines.map((text) => make("small", { text })),
@@ -46,7 +46,7 @@ function listed({ model, models, pictures }) {
   const names = [model, ...models.filter((name) => name !== model)];
   const words = ([predicted, share]) => `${predicted} ${probability(share)}`;
   const row = ({ number, true: truth, answers }) => [number, truth, ...names.map((name) => words(answers[models.indexOf(name)]))];
-  return table({ columns: ["Test picture", "True class", ...names], rows: pictures.map(row) });
+  return table({ columns: ["Test image", "True class", ...names], rows: pictures.map(row) });
 }
 
 function draw() {

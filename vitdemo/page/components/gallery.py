@@ -1,18 +1,18 @@
-"""Test pictures in pages of 48, each a button that opens it in Look; for any tab that chooses some.
+"""Gallery of test images in pages of 48, each a button that opens the image in Explore.
 
     shown = Gallery(elem_id="errors-pictures")
-    page_of(workbench, query)                            # what a handler returns for `shown`
+    page_of(workbench, query)                            # the value that a handler returns
     shown.wire(workbench, query_of, inputs, look.connect)  # query_of(*inputs) -> Query or None
 
-The value that reaches the script:
+The script receives:
 
-    {"count": of all chosen pictures, "start": place of the first one shown, "page": 48,
-     "model": the run that was asked, "models": [name, ...], "compared": [name, ...],
-     "pictures": [{"number", "true", "answers": [[class, probability], a model each]}, ...],
+    {"count": number of selected images, "start": index of the first one shown, "page": 48,
+     "model": the queried run, "models": [name, ...], "compared": [name, ...],
+     "pictures": [{"number", "true", "answers": [[class, probability], one per model]}, ...],
      "sheet": file or None, "columns": of the sheet, "pixels": bool, "sentence": str}
 
-`sheet` is one picture of them all, in rows of `columns`. Without the data set there is none, and
-the same pages are a table of picture numbers with the models' answers.
+`sheet` is one file with all images in rows of `columns`. Without the dataset it is None, and the
+pages are tables of image numbers and predictions.
 """
 
 import math
@@ -30,14 +30,16 @@ from vitdemo.predictions import Query, Selection, every_model, find, pictures
 from vitdemo.workbench import Workbench
 
 PAGE = 48
-COLUMNS = 8  # of the sheet that the browser gets
-PIXELS = 64  # pictures up to this side are shown with their pixels as squares
+COLUMNS = 8  # columns of the sheet sent to the browser
+PIXELS = 64  # images up to this side are enlarged without interpolation
 
 
 @dataclass(frozen=True, eq=False)
 class GalleryPage:
-    """The pictures of a `selection` from the place `start` on: `pictures` (n, S, S, 3) uint8, or
-    None and a `sentence` that says why they are not here."""
+    """One page of a `selection`, beginning at index `start`.
+
+    `pictures` is (n, S, S, 3) uint8, or None with a `sentence` that says why they are missing.
+    """
 
     selection: Selection
     start: int
@@ -50,7 +52,7 @@ class GalleryPage:
 
 
 def page_of(workbench: Workbench, query: Query | None, start: int = 0) -> GalleryPage | str | None:
-    """The page with the picture at `start`, or a sentence where the `query` has no answer."""
+    """Return the page that contains index `start`, or an error message if the query fails."""
     if query is None:
         return None
     try:
@@ -63,13 +65,13 @@ def page_of(workbench: Workbench, query: Query | None, start: int = 0) -> Galler
     try:
         return GalleryPage(found, page.start, pictures(workbench, run, page.numbers))
     except DataError as error:
-        absent = f"Here are their numbers; the pictures themselves are not here. {error}"
+        absent = f"Only the image numbers are available, not the images. {error}"
         words = absent if len(found.numbers) else ""
         return GalleryPage(found, page.start, None, words)
 
 
 class Gallery(Drawing):
-    """See the module. Its events: `pick` a picture, `turn` to another page."""
+    """Component described in the module docstring, with the events `pick` and `turn` (page)."""
 
     def drawn(self, value: GalleryPage) -> dict:
         query, group = value.selection.query, value.selection.predictions
@@ -104,9 +106,9 @@ class Gallery(Drawing):
         inputs: Sequence[Component],
         open_picked: Callable,
     ) -> None:
-        """Turn pages, and open a picture that is picked, with the model that was asked.
+        """Turn pages, and open a chosen image with the queried model.
 
-        `open_picked(event, picked, inputs)` does: `Look.connect`.
+        `open_picked(event, picked, inputs)` opens it, see `Look.connect`.
         """
 
         def number(query: Query, event: gr.EventData) -> int:
@@ -121,7 +123,7 @@ class Gallery(Drawing):
             *values, event = values
             query = query_of(*values)
             if query is None:
-                raise VitdemoError("These pictures are gone: choose anew.")
+                raise VitdemoError("These images are no longer available. Choose others.")
             return number(query, event), query.run
 
         self.turn(turn, inputs=list(inputs), outputs=self, **QUIET)
@@ -129,7 +131,7 @@ class Gallery(Drawing):
 
 
 def answer(classes: Sequence[str], probabilities: np.ndarray) -> tuple[str, float]:
-    """The predicted class, and its probability, of (C,) probabilities."""
+    """Return the predicted class and its probability, given probabilities (C,)."""
     return classes[probabilities.argmax()], round(float(probabilities.max()), 6)
 
 
@@ -138,7 +140,7 @@ def is_small(pictures: np.ndarray) -> bool:
 
 
 def tiled(pictures: np.ndarray, columns: int = COLUMNS) -> np.ndarray:
-    """Pictures (n, S, S, 3) side by side in rows of `columns`, the last row filled with black."""
+    """Tile images (n, S, S, 3) in rows of `columns`; the last row is padded with black."""
     n, S = pictures.shape[:2]
     rows = math.ceil(n / columns)
     padded = np.zeros((rows * columns, S, S, 3), np.uint8)

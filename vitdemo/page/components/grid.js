@@ -1,8 +1,8 @@
-// A table of coloured cells with a number or a name in each; cells with a `pick` are real buttons.
+// Table of coloured cells with a number or a name in each; cells with a `pick` are real buttons.
 Object.assign(window.vitdemo, (() => {
   const { make, rove, shade, table } = window.vitdemo;
 
-  // Black or white, whichever has more contrast on the colour (WCAG 2.1, relative luminance).
+  // Black or white text, whichever has more contrast on the colour (WCAG 2.1, relative luminance).
   function ink(rgb) {
     const [red, green, blue] = rgb.map((channel) => (channel <= 10 ? channel / 3294.6 : ((channel / 255 + 0.055) / 1.055) ** 2.4));
     return (0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05) ** 2 > 0.05 * 1.05 ? "#000" : "#fff";
@@ -10,7 +10,7 @@ Object.assign(window.vitdemo, (() => {
   const painted = (rgb) => `background: rgb(${rgb.join(" ")}); color: ${ink(rgb)}`;
   const fromHex = (colour) => [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16));
 
-  // +0.25 or −0.25, and 0.00 for what rounds to it.
+  // Number with sign, as +0.25 or −0.25; 0.00 without a sign.
   function signed(value, digits = 2) {
     const text = Math.abs(value).toFixed(digits);
     return (Number(text) === 0 ? "" : value > 0 ? "+" : "−") + text;
@@ -25,8 +25,8 @@ Object.assign(window.vitdemo, (() => {
     return make(tag, {}, button);
   }
 
-  // `rows` of { name, cells } below `columns`, which are cells too, with `corner` above the names;
-  // a cell is { text, label, rgb, pick, pressed }, and `picked` is told the pick of its button.
+  // `rows` are { name, cells }, `columns` are the cells of the head, `corner` is the first heading.
+  // A cell is { text, label, rgb, pick, pressed }; `picked` is called with the pick of its button.
   function grid({ caption, corner = null, columns = [], rows, look = "" }, picked) {
     const named = (text, scope) => make(text ? "th" : "td", text ? { text, scope } : {});
     const lines = rows.map(({ name, cells }) =>
@@ -41,19 +41,19 @@ Object.assign(window.vitdemo, (() => {
     return make("div", { className: "vd-scroll" }, drawn);
   }
 
-  // A legend of signed colours from `from` to `to`, in words behind.
+  // Legend of signed colours from `from` to `to`, followed by `words`.
   function scale(from, to, words, backwards = false) {
     const stops = Array.from({ length: 9 }, (_, i) => `rgb(${shade((backwards ? 8 - i : i) / 8).join(" ")})`);
     const bar = make("i", { className: "vd-ramp", style: `background: linear-gradient(to right, ${stops.join(", ")})` });
     return make("div", { className: "vd-legend" }, from, bar, `${to}${words}`);
   }
 
-  // A table of `rows` that unfolds.
+  // Folded table of `rows`.
   function folded(title, columns, rows) {
     return make("details", { className: "vd-numbers" }, make("summary", { text: title }), table({ columns, rows }));
   }
 
-  // What is drawn and what it cannot say; `label` is a word before it, set apart.
+  // Caption with an optional badge `label` before it.
   function caption(text, label = "") {
     const badge = label ? [make("b", { className: "vd-badge", text: label }), " "] : [];
     return make("p", { className: "vd-said" }, ...badge, text);

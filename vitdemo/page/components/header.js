@@ -1,4 +1,4 @@
-// What is true of this page, beside its name.
+// Draws the text next to the page's name, and the problems below it.
 const { notice, received } = vitdemo;
 
 function draw() {
@@ -6,7 +6,7 @@ function draw() {
   element.querySelector("p span").textContent = words;
   element.querySelector("div").replaceChildren(...problems.map(notice));
 }
-// By hand: gradio keeps a link's own jump from happening, and the map is on a tab that may be closed.
+// Done in a script, since gradio blocks jumps within the page, and the map's tab may be closed.
 element.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   document.querySelector("#tabs [role=tab][data-tab-id=look]")?.click();

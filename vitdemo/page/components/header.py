@@ -1,6 +1,6 @@
-"""The page's head: its name, and what is true of this page.
+"""Page header: name, device, number of models, and problems.
 
-The value that reaches the script: {"words": str, "problems": [str]}.
+The script receives {"words": str, "problems": [str]}.
 """
 
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from vitdemo.page.components import Drawing
 
 @dataclass(frozen=True)
 class Facts:
-    """`words` beside the name, and a sentence for each thing that is damaged or missing."""
+    """A text next to the name, and one sentence per damaged or missing run."""
 
     words: str
     problems: Sequence[str] = ()
 
 
 class Header(Drawing):
-    """See the module."""
+    """Component described in the module docstring."""
 
     def drawn(self, value: Facts) -> dict:
         return asdict(value)

@@ -1,6 +1,6 @@
-"""The lessons there are, as cards: what each is about, how far one came, and Start.
+"""Cards of the available lessons with goal, progress and a start button.
 
-A handler returns a `Shelf`. The value that reaches the script:
+A handler returns a `Shelf`. The script receives:
 
     {"lessons": [{"name", "title", "minutes", "goal", "steps": int}, ...],
      "missing": [{"titles": [str, ...], "words"}, ...], "problems": [str, ...]}
@@ -15,7 +15,7 @@ from vitdemo.page.components import Drawing
 
 @dataclass(frozen=True)
 class Shelf:
-    """`missing` are lessons with what they need and is not here; `problems` name broken files."""
+    """Available lessons, lessons with a `missing` requirement, and `problems` of lesson files."""
 
     lessons: Sequence[Lesson]
     missing: Sequence[tuple[Lesson, str]] = ()
@@ -23,7 +23,7 @@ class Shelf:
 
 
 class LessonList(Drawing):
-    """See the module."""
+    """Component described in the module docstring."""
 
     def drawn(self, value: Shelf) -> dict:
         return {

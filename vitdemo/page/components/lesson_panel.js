@@ -1,29 +1,29 @@
-// A lesson, step by step, beside the page. A task is done by the person's own click or change,
-// wherever on the page it is; nothing of it is sent to the server.
+// Shows a lesson step by step next to the page. Tasks are completed by the user's clicks and changes
+// anywhere on the page; nothing about them is sent to the server.
 const { address, askQuestion, make, marked, received, visit, watchTasks } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const panel = part("lesson");
-// In the browser, by lesson: {step, steps, done: [numbers], answers: {number: what was given}, right:
-// {number: whether the first answer was}}
+// Key in localStorage; the value maps each lesson to {step, steps, done: [step numbers], answers:
+// {step number: answer}, right: {step number: whether the first answer was correct}}.
 const KEPT = "vitdemo-lessons";
-const SEEK = 8000; // milliseconds: a view is drawn in parts
-const OWN = ["lesson", "step", "teach"]; // of the address, whatever view is open
+const SEEK = 8000; // milliseconds during which a view may still be drawn in parts
+const OWN = ["lesson", "step", "teach"]; // URL parameters that are kept in every view
 const teaches = new URLSearchParams(window.location.search).get("teach") === "1";
 let lesson = null;
-let at = 0; // the step, from 0
-let done = false; // of the step
-let waiting = null; // what is to begin when the lessons are here
-let seeking = 0; // until when `sought` is brought into the window
-let sought = ""; // a selector
-let closing = false; // behind the last step
+let at = 0; // current step, from 0
+let done = false; // whether the current step is completed
+let waiting = null; // lesson to start once the lessons have been received
+let seeking = 0; // time until which `sought` is scrolled into view
+let sought = ""; // CSS selector
+let closing = false; // true after the last step
 
-// --- what is kept ---
+// --- saved progress ---
 
 function kept() {
   try {
     return JSON.parse(localStorage.getItem(KEPT)) ?? {};
   } catch {
-    return {}; // none, or a browser that keeps nothing
+    return {}; // nothing saved, or localStorage is blocked
   }
 }
 
@@ -33,7 +33,7 @@ function write(changes) {
   try {
     localStorage.setItem(KEPT, JSON.stringify({ ...kept(), [lesson.name]: { ...mine(), step: at, steps: lesson.steps.length, ...changes } }));
   } catch {
-    // It runs all the same.
+    // Without localStorage, the lesson works but is not saved.
   }
   document.dispatchEvent(new CustomEvent("vitdemo:progress"));
 }
@@ -43,7 +43,7 @@ function keep(finished) {
   write({ done: finished && !known.includes(at) ? [...known, at] : known });
 }
 
-// --- the view that a step speaks of ---
+// --- the view of a step ---
 
 const viewOf = (number) => lesson.steps.slice(0, number + 1).findLast((step) => step.opens)?.opens;
 
@@ -56,7 +56,7 @@ function open(view) {
   trigger("visit");
 }
 
-// A ring around what the step points at; what would tell an answer is not shown before it is given.
+// Outline the element that the step points at, and hide elements that would reveal the answer.
 const marks = document.head.appendChild(document.createElement("style"));
 function mark({ ring, cover, question }) {
   marks.textContent = ring ? `${ring} { outline: 3px solid #f59e0b; outline-offset: 2px; border-radius: 6px; }` : "";
@@ -70,17 +70,17 @@ function seek(selector) {
   seeking = Date.now() + SEEK;
 }
 
-// Bring what the step points at into the part of the window that the panel leaves free.
+// Scroll an element into the part of the window that the panel does not cover.
 function reveal(found) {
   const beside = panel.getBoundingClientRect();
   const free = beside.width < window.innerWidth ? window.innerHeight : beside.top;
   const { top, bottom, height } = found.getBoundingClientRect();
-  if (top >= 0 && (bottom <= free || (top < free / 2 && height > free))) return; // it is, or begins well
-  // No further than it must: what stands above it belongs to it.
+  if (top >= 0 && (bottom <= free || (top < free / 2 && height > free))) return; // it is visible already
+  // Scroll as little as necessary, so that the context above it stays visible.
   window.scrollBy({ top: top < 0 || height > free - 40 ? top - 20 : bottom - free + 20 });
 }
 
-// All but what the step points at darkens, until the next click or key.
+// Darken everything except the element that the step points at, until the next click or key press.
 let dim = null;
 function bright() {
   dim?.remove();
@@ -89,7 +89,7 @@ function bright() {
 function show() {
   bright();
   const found = seen(lesson.steps[at].ring);
-  if (!found) return tell(["What this step points at is not to be seen now: its view is opened again."], () => open(viewOf(at) ?? ""));
+  if (!found) return tell(["The view of this step was not open. It is being opened again."], () => open(viewOf(at) ?? ""));
   reveal(found);
   requestAnimationFrame(() => {
     const box = found.getBoundingClientRect();
@@ -112,9 +112,9 @@ function finish() {
 }
 
 document.addEventListener("click", ({ target }) => !panel.contains(target) && bright(), true);
-let held = false; // a button or a finger: nothing is to move under it
+let held = false; // a pressed button or finger, during which the page must not scroll
 for (const kind of ["wheel", "touchmove", "pointerdown", "keydown"]) document.addEventListener(kind, ({ key }) => {
-  if (key !== "Enter") seeking = 0; // who moves on has seen it; Enter is what began it
+  if (key !== "Enter") seeking = 0; // the user takes over scrolling; Enter started this step, so it does not count
 }, { capture: true, passive: true });
 for (const [kind, is] of [["pointerdown", true], ["pointerup", false], ["pointercancel", false]]) document.addEventListener(kind, () => (held = is), { capture: true, passive: true });
 setInterval(() => {
@@ -128,7 +128,7 @@ function tell(paragraphs, action) {
   part("told").scrollIntoView({ block: "nearest" });
 }
 
-// What was `given` is kept, so that Back shows it; of several answers the first one counts.
+// Save the answer, so that Back shows it; only the first answer counts for the score.
 function answered({ missing, given, right, answer }) {
   if (missing) return tell([missing]);
   const { answers, right: first } = mine();
@@ -139,7 +139,7 @@ function answered({ missing, given, right, answer }) {
   mark(step);
   if (step.then) seek(step.then);
   buttons();
-  const head = right === null ? "**One answer:**" : right ? "**Right.**" : "**Not quite.**";
+  const head = right === null ? "**Sample answer:**" : right ? "**Correct.**" : "**Not quite.**";
   tell([`${head} ${answer}`, step.question.because]);
 }
 
@@ -194,7 +194,7 @@ function go(number, { fresh = false } = {}) {
   part("title").focus({ preventScroll: true });
 }
 
-// What was reached, and the way on.
+// Show the result of the lesson, and a button for the next one.
 function close() {
   const { steps, goal } = lesson;
   const { done: finished, right } = mine();
@@ -203,15 +203,15 @@ function close() {
   const did = steps.filter(({ task }, i) => task && finished.includes(i)).length;
   const reached = [
     tasks ? `${did} of ${tasks} tasks done` : "",
-    asked ? `${Object.values(right).filter(Boolean).length} of ${asked} questions right at the first answer` : "",
+    asked ? `${Object.values(right).filter(Boolean).length} of ${asked} questions answered correctly at the first try` : "",
   ].filter(Boolean);
   const { lessons } = received(props);
   const next = lessons[lessons.findIndex(({ name }) => name === lesson.name) + 1];
   closing = true;
   mark({});
-  part("title").textContent = "The end of this lesson";
+  part("title").textContent = "End of the lesson";
   part("count").textContent = "";
-  part("text").replaceChildren(make("p", {}, "The goal was: ", ...marked(goal)), make("p", { text: reached.length ? `${reached.join(", ")}.` : "" }));
+  part("text").replaceChildren(make("p", {}, "Goal of this lesson: ", ...marked(goal)), make("p", { text: reached.length ? `${reached.join(", ")}.` : "" }));
   for (const name of ["do", "question", "told"]) part(name).replaceChildren();
   if (next) {
     const button = make("button", { type: "button", text: `Next lesson: ${next.title}` });
@@ -219,11 +219,11 @@ function close() {
     part("text").append(button);
   }
   part("show").hidden = true;
-  part("on").textContent = "To the lessons";
+  part("on").textContent = "Show all lessons";
   part("title").focus({ preventScroll: true });
 }
 
-// `anew`: nothing is kept of the time before, so that guesses are guesses again.
+// Start a lesson; `anew` deletes the saved answers first.
 function begin({ name, step, anew = false }) {
   const found = received(props)?.lessons?.find((each) => each.name === name);
   if (!found) return;

@@ -1,12 +1,12 @@
-"""The lesson that runs, beside every tab: its text, what to do, questions, and the way on.
+"""Lesson panel next to all tabs: text, task or question of the current step, and navigation.
 
     panel = LessonPanel(elem_id="lesson")
-    panel.want(handler, None, panel)           # a lesson is to begin, and none was sent yet
-    panel.visit(...)                           # the page's address names another view of Look
+    panel.want(handler, None, panel)           # a lesson starts, but none has been sent yet
+    panel.visit(...)                           # the address names another view of Explore
 
-A handler returns lessons, their facts filled in. The script begins one when `vitdemo:lesson` is
-dispatched with {name, step}, or when the page's address names one (`lesson=NAME&step=NUMBER`); it
-keeps in the browser how far each came. The value that reaches it:
+A handler returns lessons with filled-in facts. The script starts a lesson when `vitdemo:lesson` is
+dispatched with {name, step}, or if the page's address names one (`lesson=NAME&step=NUMBER`). It
+saves the progress in the browser. It receives:
 
     {"lessons": [{"name", "title", "steps": [{"title", "text": [str, ...], "opens", "ring", "do",
      "task": {"kind", "where", "op", "value"} | None, "question": {...} | None}, ...]}, ...]}
@@ -20,7 +20,7 @@ from vitdemo.page.components import Drawing
 
 
 class LessonPanel(Drawing):
-    """See the module. Its events: `want`, `visit`."""
+    """Component described in the module docstring, with the events `want` and `visit`."""
 
     def drawn(self, value: Sequence[Lesson]) -> dict:
         return {"lessons": [asdict(lesson) for lesson in value]}

@@ -1,12 +1,12 @@
-// A question of a lesson, as a form: choices, a number, or an answer in words of one's own.
+// Lesson question as a form: multiple choice, a number, or a free text answer.
 Object.assign(window.vitdemo, (() => {
   const { make, marked } = window.vitdemo;
   const number = (text) => Number(text.trim().replace("−", "-").replace(",", ".").replace(/\s*%$/, ""));
 
   function words(question, covered) {
     const notes = [];
-    if (covered) notes.push("What would tell it is covered until you answer.");
-    if (Number(question.tolerance)) notes.push(`Within ${question.tolerance} counts as right; a loss has a minus.`);
+    if (covered) notes.push("Part of the page is hidden until you answer.");
+    if (Number(question.tolerance)) notes.push(`Answers within ±${question.tolerance} count as correct. Use a minus sign for negative numbers.`);
     return [make("p", {}, ...marked(question.words)), notes.length ? make("small", { text: notes.join(" ") }) : null].filter(Boolean);
   }
 
@@ -18,11 +18,12 @@ Object.assign(window.vitdemo, (() => {
       : make("input", { type: "text", inputMode: "decimal", "aria-label": words });
   }
 
-  // {missing} why it cannot be judged yet, or {given, right, answer}: `right` is null of what is free.
+  // Check an answer: {missing: message} if it is incomplete, otherwise {given, right, answer}. `right`
+  // is null for free text.
   function judged(question, field) {
     if (question.choices.length) {
       const given = [...field.querySelectorAll("input")].findIndex((each) => each.checked);
-      if (given < 0) return { missing: "Choose one first." };
+      if (given < 0) return { missing: "Choose an answer first." };
       field.querySelectorAll("label").forEach((label, i) => {
         label.classList.toggle("right", i === question.right);
         label.classList.toggle("wrong", i === given && i !== question.right);
@@ -33,13 +34,14 @@ Object.assign(window.vitdemo, (() => {
     if (!given.trim()) return { missing: "Write an answer first." };
     if (question.free) return { given, right: null, answer: question.free };
     const [value, wanted] = [number(given), number(question.number)];
-    if (!Number.isFinite(value)) return { missing: "That is no number." };
-    // A little more than the tolerance: 0.1 + 0.2 is not 0.3 here.
+    if (!Number.isFinite(value)) return { missing: `'${given}' is not a number.` };
+    // Allow a little more than the tolerance because of rounding errors.
     const right = Math.abs(value - wanted) <= Number(question.tolerance) + 1e-9;
-    return { given, right, answer: right && value === wanted ? "" : `It is **${question.number}**.` };
+    return { given, right, answer: right && value === wanted ? "" : `The answer is **${question.number}**.` };
   }
 
-  // Fills `form`; `answered` is told of each answer as `judged` has it, and at once of one `given` before.
+  // Fill `form`; `answered` is called with the result of `judged` for each answer, and at once if an
+  // answer was `given` before.
   function askQuestion(form, question, { covered, given, answered }) {
     const field = fieldOf(question);
     const check = make("button", { type: "submit", text: question.free ? "Compare" : "Check" });

@@ -1,20 +1,20 @@
-// Recognises on the whole page what a lesson asks a person to do: see lessons/__init__.py for tasks.
+// Detects anywhere on the page that the user has done a lesson's task: see lessons/__init__.py.
 Object.assign(window.vitdemo, (() => {
-  const EVERY = 300; // milliseconds: what an answer of the server brings, or the address says
-  const LIST = "input[role=combobox]"; // a list of gradio's is no select
+  const EVERY = 300; // milliseconds between checks of the address and of new elements
+  const LIST = "input[role=combobox]"; // gradio's dropdown, which is not a <select>
   const numeric = { ">=": (a, b) => a >= b, "<=": (a, b) => a <= b, "=": (a, b) => a === b };
   const inside = (target, where) => target instanceof Element && target.closest(where);
   const words = (label) => label?.textContent.trim();
 
-  // Calls `finish` when the task that `current()` gives is done; null: none is to be done now.
-  // A list is chosen from when it is closed again with another value than before `forget` was called.
+  // Call `finish` when the task returned by `current()` (null: no task) is done. A choice from a
+  // dropdown counts when the list closes with a value other than before it was opened.
   function watchTasks(current, finish) {
-    let opened = null; // {list, value} before a person touched it
+    let opened = null; // {list, value} before the user opened the list
 
     document.addEventListener("click", ({ target }) => {
       const task = current();
       if (!["press", "choose"].includes(task?.kind) || !inside(target, task.where)) return;
-      const chosen = words(target.closest("label")); // of a radio button
+      const chosen = words(target.closest("label")); // label of a radio button
       if (task.kind === "press") finish();
       if (task.kind === "choose" && chosen && (!task.value || chosen === task.value)) finish();
     }, true);
@@ -39,7 +39,7 @@ Object.assign(window.vitdemo, (() => {
     }, true);
 
     document.addEventListener("vitdemo:drawn", ({ detail }) => {
-      if (current()?.kind === "point" && /^\d+,\d+$/.test(detail.token)) finish(); // at a patch
+      if (current()?.kind === "point" && /^\d+,\d+$/.test(detail.token)) finish(); // the token is a patch
     });
 
     setInterval(() => {

@@ -1,12 +1,12 @@
-// The matrices of one picture and model as files, and what a row or a column of them holds.
-// A `look` is the value of attention.py and: `size` (N), `tokens`, `rolled`, `similar`, `together`
-// (norm-weighted attention of all heads) and `sets`, {"head": attention weights, "norm-head":
-// norm-weighted attention or null}, each {files, layers (the files that are here), rows, coming}.
+// Access to the attention matrices of one image and model, which are files, by row and column.
+// A `look` is the value of attention.py with `size` (N), `tokens`, `rolled`, `similar`, `together`
+// (norm-weighted attention of all heads) and `sets` added: {"head": attention weights, "norm-head":
+// norm-weighted attention or null}, each with {files, layers (the loaded files), rows, coming}.
 Object.assign(window.vitdemo, (() => {
   const [HALF, SINGLE] = [0x316d6476, 0x31666476]; // "vdm1", "vdf1"
   const HEADER = 20; // bytes: magic, layers, maps, rows, columns, each as uint32
 
-  // float16 -> float32 by a table of all 65,536: a browser without Float16Array reads it, too.
+  // float16 -> float32 by a table of all 65,536 values, for browsers without Float16Array.
   const HALVES = new Float32Array(65536);
   for (let bits = 0; bits < 65536; bits++) {
     const sign = bits & 0x8000 ? -1 : 1;
@@ -17,29 +17,29 @@ Object.assign(window.vitdemo, (() => {
     else HALVES[bits] = sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
   }
 
-  // A file of vitdemo/attention/packed.py: {layers, maps, rows, columns, halves or singles}.
+  // Load a file of vitdemo/attention/packed.py: {layers, maps, rows, columns, halves or singles}.
   async function matrices(url) {
     const response = await fetch(url);
-    if (!response.ok) throw new Error(`The numbers of the maps could not be fetched (${response.status}).`);
+    if (!response.ok) throw new Error(`The attention weights could not be loaded (HTTP status ${response.status}). Reload the page.`);
     const buffer = await response.arrayBuffer();
     const [magic, layers, maps, rows, columns] = new Uint32Array(buffer, 0, 5);
     const values = new (magic === SINGLE ? Float32Array : Uint16Array)(buffer, HEADER);
     if ((magic !== HALF && magic !== SINGLE) || values.length !== layers * maps * rows * columns)
-      throw new Error("The numbers of the maps came damaged.");
+      throw new Error("The file of attention weights is damaged. Reload the page.");
     return { layers, maps, rows, columns, [magic === SINGLE ? "singles" : "halves"]: values };
   }
 
-  // All values of such a file, in order.
+  // All values of a loaded file, in order.
   const floats = ({ halves, singles }) => singles ?? Float32Array.from(halves, (bits) => HALVES[bits]);
 
-  // Those that can be asked but for the patches: {code, name, indices}; and which one answers.
+  // Tokens other than patches as {code, name, indices}, and the token that the classifier reads.
   function tokensOf(value) {
     const [start, stop] = value.answer;
     const range = (from, to) => Array.from({ length: to - from }, (_, i) => from + i);
     const p = value.prefix.length;
     const found = value.prefix.map((name, i) => ({ code: `t${i}`, name: /^register/.test(name) ? name : `the ${name}`, indices: [i] }));
     if (stop === 2) found.push({ code: "both", name: "both tokens together", indices: [0, 1] });
-    found.push({ code: "mean", name: "the average patch", indices: range(p, p + value.grid[0] * value.grid[1]) });
+    found.push({ code: "mean", name: "the mean of the patches", indices: range(p, p + value.grid[0] * value.grid[1]) });
     const answering = stop === 1 ? found[0] : found.find((token) => token.code === (stop === 2 ? "both" : "mean"));
     return { found, answering, start };
   }
@@ -50,7 +50,7 @@ Object.assign(window.vitdemo, (() => {
     return { code: `${row},${column}`, name: `the patch in row ${row}, column ${column}`, indices: [look.prefix.length + number], number };
   }
 
-  // The token that a code names, or the nearest patch; of anything else, what the answer is read from.
+  // The token with this code, or the nearest patch; for an unknown code, the classifier's token.
   function tokenNamed(look, code) {
     const place = /^(\d{1,4}),(\d{1,4})$/.exec(code);
     if (!place) return look.tokens.found.find((token) => token.code === code) ?? look.tokens.answering;
@@ -58,7 +58,7 @@ Object.assign(window.vitdemo, (() => {
     return patchOf(look, (row - 1) * look.grid[1] + column - 1);
   }
 
-  // The token's row (or column) of one matrix, added to `out` (N) with a weight; false where it is not here yet.
+  // Add the token's row (or column) of one matrix to `out` (N) with a weight; false if not loaded yet.
   function add(out, found, layer, map, token, column, weight = 1) {
     if (!found) return false;
     const { maps, rows, columns, halves } = found;
@@ -72,10 +72,11 @@ Object.assign(window.vitdemo, (() => {
     return true;
   }
 
-  // The number of the file that holds a layer (from 1): all layers are in one file, or one in each.
+  // Number of the file of a layer (from 1): one file has all layers, or each layer has its own.
   const fileOf = ({ files }, layer) => (files.length === 1 ? 0 : layer - 1);
 
-  // One head (from 1) of one layer (from 1) of a set. A large model's layers come one by one, its answer's rows at once.
+  // Add one head of one layer (both count from 1) of a set. The layers of a large model are loaded one
+  // by one; the rows of the classifier's token are loaded first.
   function addHead(look, set, out, layer, head, token, column, weight) {
     if (!set) return false;
     const file = fileOf(set, layer);
@@ -85,7 +86,7 @@ Object.assign(window.vitdemo, (() => {
     return add(out, set.rows, layer - 1, head - 1, own, false, weight);
   }
 
-  // What `token` attends to, or in a `column` who attends to it: (N) values, or null.
+  // The attention of `token` to all tokens (N), or with `column` of all tokens to it; null if not loaded.
   function lineOf(look, of, layer, head, token, column) {
     const out = new Float32Array(look.size);
     if (of in look.sets) return addHead(look, look.sets[of], out, layer, head, token, column) ? out : null;
@@ -99,8 +100,8 @@ Object.assign(window.vitdemo, (() => {
     return step >= 0 && add(out, look.rolled, step, 0, token, column) ? out : null;
   }
 
-  // The heads of all layers, [{layer, head}] a layer: in the model's own order, or by what was measured
-  // of them, in each layer or, `across` them, in one order through all rows.
+  // The heads of all layers as [{layer, head}] per layer, by index or sorted by a measurement. They are
+  // sorted within each layer or, with `across`, over all layers.
   function headRows(look, order, across) {
     const values = { distance: look.distances, entropy: look.entropies }[order];
     const measured = ({ layer, head }) => values[layer - 1][head - 1];

@@ -1,5 +1,5 @@
-// A confusion matrix of real buttons, in which the arrow keys move; beside it, its largest errors.
-// A button gives the event "pick" with "i-j": the true and the predicted class.
+// Confusion matrix of buttons with arrow-key navigation, next to a list of the largest errors.
+// A button triggers the event "pick" with "i-j": the true and the predicted class.
 const { csv, make, newest, notice, received, rove, saveText } = vitdemo;
 const place = element.querySelector(".all");
 const cells = () => [...place.querySelectorAll(".vd-cell")];
@@ -17,12 +17,12 @@ function button(name, properties) {
   return made;
 }
 
-// At most 55 %: there the page's own text colour keeps a contrast above 5 : 1 in light and dark.
+// Limited to 55%, so that the text keeps a contrast above 5:1 in the light and the dark theme.
 const shade = (colour, strength) => `background: color-mix(in srgb, ${colour} ${Math.round(55 * Math.min(strength, 1))}%, transparent)`;
 
 function cell(value, i, j) {
   const [strength, words] = [value.strengths[i][j], value.spoken[i][j]];
-  const wrong = strength > 0 ? "#c2410c" : "#7c4fd0"; // orange is more, purple less
+  const wrong = strength > 0 ? "#c2410c" : "#7c4fd0"; // orange: positive, purple: negative
   const colour = value.signed || i !== j ? wrong : "#1d4ed8";
   const pressed = String(value.cell?.join("-") === `${i}-${j}`);
   const made = button(`${i}-${j}`, { className: "vd-cell", text: value.texts[i][j], "aria-pressed": pressed, "aria-label": words, title: words });
@@ -47,7 +47,7 @@ function save(value) {
 
 function pairs({ run, pairs }) {
   const items = pairs.map(([name, text]) => make("li", {}, button(`pair-${name}`, { text })));
-  const none = make("p", { text: "No picture was taken for another class." });
+  const none = make("p", { text: "No image was misclassified." });
   return make("div", { className: "pairs" }, make("h2", { text: `Most confused pairs of ${run}` }), items.length ? make("ol", {}, ...items) : none);
 }
 

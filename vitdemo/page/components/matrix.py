@@ -1,10 +1,10 @@
-"""A confusion matrix: cells that are real buttons, in words for who hears them, and its CSV.
+"""Confusion matrix whose cells are buttons with labels for screen readers, and a CSV export.
 
     view = MatrixView(elem_id="confusion-matrix")
     view.pick(handler, ...)       # handler(event: gr.EventData, ...): event.pick is "i-j"
 
-A handler returns a `Drawn`, or a sentence that says why there is none. Letters: C classes; a cell
-(i, j) holds the pictures of class i that were predicted to be j.
+A handler returns a `Drawn`, or an error message. Letters: C classes; cell (i, j) holds the images
+of class i that were predicted as class j.
 """
 
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from vitdemo.page.components import Drawing
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """What the cells say, show and are called: `texts`, `values`, `strengths`, `spoken` (C, C).
+    """Content of the matrix: `texts`, `values`, colour `strengths` and `spoken` labels, (C, C).
 
-    A strength of -1 to 1 is how strong the colour is; `signed`: a difference of two models, the
-    second one purple. `pairs` are sentences by the cell they choose, `cell` the chosen one.
+    Strengths range from -1 to 1. `signed` marks a difference of two models, with negative values
+    in purple. `pairs` maps cells to sentences about them, and `cell` is the chosen cell.
     """
 
     run: str
@@ -36,7 +36,7 @@ class Drawn:
 
 
 class MatrixView(Drawing):
-    """See the module. Its event: `pick`."""
+    """Component described in the module docstring, with the event `pick`."""
 
     def drawn(self, value: Drawn) -> dict:
         arrays = {

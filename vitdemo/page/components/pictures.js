@@ -1,8 +1,8 @@
-// Pictures and maps of pictures.py, side by side.
+// Draws the images and maps of pictures.py side by side.
 Object.assign(window.vitdemo, (() => {
   const { make, paint, rove, table } = window.vitdemo;
 
-  // Picture `at` of the `count` that lie side by side in a file.
+  // Image `at` of `count` images that are side by side in one file.
   function cut(url, at, count, label, chosen, pick) {
     const along = count > 1 ? (100 * at) / (count - 1) : 0;
     const style = `background-image: url("${url}"); background-size: ${100 * count}% 100%; background-position: ${along}% 0`;
@@ -20,7 +20,7 @@ Object.assign(window.vitdemo, (() => {
 
   function numbers(values) {
     const rows = () => values.map((line, i) => [String(i + 1), ...line.map((value) => value.toFixed(2))]);
-    const folded = make("details", { className: "vd-numbers" }, make("summary", { text: "Numbers" }));
+    const folded = make("details", { className: "vd-numbers" }, make("summary", { text: "Values" }));
     folded.addEventListener("toggle", () => {
       if (folded.childElementCount === 1) folded.append(table({ columns: ["", ...values[0].map((_, i) => String(i + 1))], rows: rows() }));
     });

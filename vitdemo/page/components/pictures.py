@@ -1,7 +1,7 @@
-"""Pictures and maps side by side, a piece of an `Article`: see `pictures.js`.
+"""Images and maps side by side, a piece of an `Article`: see `pictures.js`.
 
 Pictures([Item("Mean of all cats", "cat"), ...], strip(means))
-Pictures([Item("Length of each token", "Length", values=lengths)])
+Pictures([Item("Norm of each token", "Norm", values=norms)])
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """`alt` is for those who do not see it; `caption` and a quieter `note` stand below.
+    """An image or map with alternative text `alt`, a `caption` and a small `note`.
 
-    With `values` (rows, columns) it is a map of them, its numbers folded below: from 0 to its
-    maximum or, if `signed`, from -m to m. With a `pick` the picture is a button.
+    With `values` (rows, columns) it is a map with a folded table of its numbers. Its colours range
+    from 0 to the maximum m, or from -m to m if `signed`. With a `pick` the image is a button.
     """
 
     alt: str
@@ -28,9 +28,10 @@ class Item:
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """`items`, each about `width` pixels wide; those without values are the pictures of `sheet`.
+    """A row of `items`, each about `width` pixels wide; items without values show `sheet`.
 
-    `sheet` (S, n*S, 3) uint8 has them in turn, see `strip`: however many, it is one file.
+    `sheet` (S, n*S, 3) uint8 holds all their images in order, see `strip`, so that they are one
+    file.
     """
 
     items: Sequence[Item]
@@ -39,6 +40,6 @@ class Pictures:
 
 
 def strip(pictures: np.ndarray) -> np.ndarray:
-    """Pictures (n, S, S, 3) side by side, (S, n*S, 3)."""
+    """Concatenate images (n, S, S, 3) side by side, (S, n*S, 3)."""
     n, S = pictures.shape[:2]
     return pictures.swapaxes(0, 1).reshape(S, n * S, 3)

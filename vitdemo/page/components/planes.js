@@ -1,8 +1,8 @@
-// Test pictures as points of planes. One sheet holds all small pictures; a dot shows its part of it.
+// Scatter plots of test images. One sheet holds all thumbnails; each dot shows its part of it.
 const { make, notice, received, rove } = vitdemo;
 const place = element.querySelector(".all");
-// Colours that the colour-blind tell apart (Okabe & Ito 2008), and a shape for each: 8 x 5 pairs,
-// none of which comes twice among forty classes; then they begin again.
+// Colours that are distinguishable with colour blindness (Okabe & Ito 2008), combined with shapes:
+// 8 x 5 = 40 different pairs, which repeat for more classes.
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b08800", "#56b4e9", "#e69f00", "#7a7a7a"];
 const SHAPES = ["circle(46%)", "inset(10%)", "polygon(50% 0, 100% 100%, 0 100%)",
   "polygon(50% 0, 100% 50%, 50% 100%, 0 50%)", "polygon(0 0, 100% 0, 50% 100%)"];
@@ -14,12 +14,12 @@ function dot(value, i, [x, y]) {
   const sides = `${x > 0.5 ? " west" : ""}${y > 0.5 ? " north" : ""}`;
   const at = `left: ${100 * x}%; top: ${100 * y}%; --x: ${i % value.columns}; --y: ${Math.floor(i / value.columns)}`;
   const made = make("button", { type: "button", className: `dot k${label}${sides}`, style: `${at}; ${looks(label)}`,
-    "data-pick": number, "aria-label": `${value.classes[label]}, test picture ${number}` });
+    "data-pick": number, "aria-label": `${value.classes[label]}, test image ${number}` });
   made.addEventListener("click", () => trigger("pick", { pick: String(number) }));
   return made;
 }
 
-// Dots in rows from the top, so that arrow keys find their way.
+// Dots are ordered in rows from the top, which makes the arrow keys work as expected.
 function plane(value, { name, places }) {
   const columns = Math.max(1, Math.floor(Math.sqrt(places.length)));
   const topDown = places.map((_, i) => i).sort((a, b) => places[a][1] - places[b][1]);
@@ -27,13 +27,13 @@ function plane(value, { name, places }) {
   for (let start = 0; start < topDown.length; start += columns)
     order.push(...topDown.slice(start, start + columns).sort((a, b) => places[a][0] - places[b][0]));
   const dots = order.map((i) => dot(value, i, places[i]));
-  const words = `${places.length.toLocaleString("en")} test pictures by ${name}`;
+  const words = `${places.length.toLocaleString("en")} test images by ${name}`;
   const group = make("div", { className: "plane", role: "group", "aria-label": words }, ...dots);
   rove(group, () => dots, () => columns)(dots[0]);
   return make("section", {}, make("h2", { text: name }), group);
 }
 
-// The classes as radio buttons: the chosen one stands out in every plane.
+// The classes as radio buttons: the chosen class is highlighted in all plots.
 function legend({ classes, labels }) {
   const choice = (k, ...content) => {
     const radio = make("input", { type: "radio", name: `${element.id || "planes"}-class`, checked: k < 0 });
@@ -46,8 +46,8 @@ function legend({ classes, labels }) {
   for (const label of labels) counts[label] += 1;
   const items = classes.map((name, k) =>
     choice(k, make("i", { className: "key", style: looks(k) }), `${name} `, make("small", { text: counts[k].toLocaleString("en") })));
-  const again = classes.length > LOOKS ? make("small", { text: `Colours and shapes come again after ${LOOKS} classes.` }) : null;
-  return make("fieldset", {}, make("legend", { text: "Class to bring out" }), choice(-1, "all classes"), ...items, again);
+  const again = classes.length > LOOKS ? make("small", { text: `Colours and shapes repeat after ${LOOKS} classes.` }) : null;
+  return make("fieldset", {}, make("legend", { text: "Highlight class" }), choice(-1, "all classes"), ...items, again);
 }
 
 function draw() {

@@ -1,10 +1,10 @@
-"""Test pictures as points of planes beside each other; a point shows its picture, a click picks it.
+"""Scatter plots of test images side by side; hovering shows an image, a click chooses it.
 
     view = Planes(elem_id="tsne")
-    view.pick(handler, ...)  # handler(event: gr.EventData, ...): event.pick, number of the picture
+    view.pick(handler, ...)  # handler(event: gr.EventData, ...): event.pick is the image number
 
-A handler returns planes, as `features.planes` gives them, or a sentence. The value that reaches the
-script, its lists all of the same pictures:
+A handler returns the result of `features.planes`, or an error message. The script receives lists
+over the same images:
 
     {"classes": [name, ...], "numbers": [...], "labels": [...], "sheet": file, "columns": of it,
      "planes": [{"name", "places": [[x, y], ...] in 0..1}, ...], "sentence": str}
@@ -18,12 +18,12 @@ from vitdemo.features import Space
 from vitdemo.page.components import Drawing, served_picture
 from vitdemo.page.components.gallery import tiled
 
-COLUMNS = 50  # small pictures in a row of the sheet behind the dots
+COLUMNS = 50  # thumbnails per row of the sheet
 Plane = tuple[Space, np.ndarray]
 
 
 class Planes(Drawing):
-    """See the module. Its event: `pick`."""
+    """Component described in the module docstring, with the event `pick`."""
 
     def drawn(self, value: Sequence[Plane]) -> dict:
         sample = value[0][0].sample

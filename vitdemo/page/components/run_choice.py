@@ -1,10 +1,10 @@
-"""One grouped choice of a run: the models, each ablation, what else there is.
+"""Menu of runs, grouped into models, unfinished runs, ablations and runs without weights.
 
     model = RunChoice(grouped(runs), label="Model", elem_id="metrics-model")
     model.input(draw, inputs=model, outputs=...)  # draw(name: str | None)
 
-A handler answers with a name, or with the update that `renewed_runs` makes of the runs there are
-now. The `<select>` lies inside the element `elem_id`.
+A handler returns a run's name, or an update made by `renewed_runs`. The `<select>` is inside the
+element `elem_id`.
 """
 
 from collections.abc import Sequence
@@ -15,18 +15,18 @@ from vitdemo.metrics.recipe_ablation import ablations
 from vitdemo.page.components import Drawing
 from vitdemo.runs import Run
 
-LONGEST_NAME = 300  # characters of a folder's name that a browser may send
+LONGEST_NAME = 300  # characters accepted from a browser as a run name
 Groups = Sequence[tuple[str, Sequence[str]]]  # label, names of its runs
 
 
-ABLATION = "Ablation of "  # a group's label, before its base
+ABLATION = "Ablation of "  # prefix of a group's label, before the baseline's name
 
 
 def grouped(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
-    """The runs by group, each once: models, unfinished ones, each ablation, figures alone.
+    """Group the runs: models, unfinished runs, each ablation, runs without weights.
 
-    Models are the runs with weights, but for the ingredients of an ablation, whose base comes
-    first. Else the runs keep their order; a group without runs is left out.
+    Each run is in one group. Models are all runs with weights, except the members of an ablation,
+    which are listed after its baseline. Runs keep their order; empty groups are left out.
     """
     left = {run.name: run.has_weights for run in runs}
     tables = {}
@@ -40,7 +40,7 @@ def grouped(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
         "Models": [name for name, held in left.items() if held],
         "Not finished": [name for name, held in left.items() if not held and name not in tested],
         **tables,
-        "Curves and answers alone": [n for n, held in left.items() if not held and n in tested],
+        "Results only (no weights)": [n for n, held in left.items() if not held and n in tested],
     }
     return [(label, names) for label, names in groups.items() if names]
 
@@ -50,9 +50,9 @@ def names_of(groups: Groups) -> list[str]:
 
 
 class RunChoice(Drawing):
-    """A `<select>` of the `groups`; the value is a run's name, at first the first one's.
+    """A `<select>` of run `groups`; the value is a run's name, by default the first one.
 
-    With `nobody`, the words of a choice of no run, the value is None at first.
+    `nobody` is the label of an empty choice; if given, the value is None by default.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class RunChoice(Drawing):
         )
 
     def preprocess(self, payload) -> str | None:
-        """What the browser sends is a name, of a run that may be gone by now, or nothing."""
+        """Return the name sent by the browser, or None; the run may no longer exist."""
         return payload[:LONGEST_NAME] or None if isinstance(payload, str) else None
 
     def postprocess(self, value: str | None) -> str | None:
@@ -90,10 +90,10 @@ class RunChoice(Drawing):
 def renewed_runs(
     runs: Sequence[Run], current: str | None, *, optional: bool = False
 ) -> tuple[dict, str | None]:
-    """An update with these runs, and the choice that then holds: `current`, or the first one.
+    """Return an update with these runs, and the resulting choice: `current`, or the first run.
 
-    `optional`: where `current` is gone, none is chosen. The update names a value only where it
-    must: an answer must not undo a choice made meanwhile.
+    With `optional`, nothing is chosen if `current` no longer exists. The update only sets a value
+    if necessary, so that it does not undo a later choice of the user.
     """
     groups = grouped(runs)
     names = names_of(groups)

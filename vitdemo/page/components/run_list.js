@@ -1,7 +1,7 @@
-// Runs once; the template has no value in it, so what is drawn here stays.
+// Runs once; the template does not contain the value, so gradio never redraws it.
 const place = element.querySelector(".groups");
 const chosen = () => new Set(props.value ?? []);
-let drawn = ""; // the groups that are; an answer may bring the same ones
+let drawn = ""; // the drawn groups as JSON, to skip updates without changes
 
 function make(tag, words = "", options = {}) {
   const made = Object.assign(document.createElement(tag), options);
@@ -9,7 +9,7 @@ function make(tag, words = "", options = {}) {
   return made;
 }
 
-// In the order of the groups, whatever was clicked first.
+// The names keep the order of the groups, not the order of the clicks.
 function choose(names) {
   props.value = (props.groups ?? []).flatMap(([, all]) => all).filter((name) => names.has(name));
   mark();
@@ -31,7 +31,7 @@ function box(label, name) {
 function group([title, names], open) {
   const made = make("div", "", { className: "group" });
   const all = make("input", "", { type: "checkbox" });
-  all.setAttribute("aria-label", `All of ${title}`);
+  all.setAttribute("aria-label", `Select all: ${title}`);
   all.addEventListener("change", () => {
     const kept = chosen();
     for (const name of names) all.checked ? kept.add(name) : kept.delete(name);
@@ -43,8 +43,8 @@ function group([title, names], open) {
   const runs = make("div", "", { className: "runs" });
   runs.append(...names.map((name) => box(make("label"), name)));
   details.append(summary, runs);
-  const only = make("button", "only these", { type: "button" });
-  only.setAttribute("aria-label", `Only ${title}`);
+  const only = make("button", "select only these", { type: "button" });
+  only.setAttribute("aria-label", `Select only: ${title}`);
   only.addEventListener("click", () => choose(new Set(names)));
   made.append(all, details, only);
   return made;
@@ -85,7 +85,7 @@ function draw() {
   mark();
 }
 
-// An address may say which, by the id of this list's block: ?runs=vit,convnet
+// The address may name the chosen runs, by the id of this list's block: ?runs=vit,convnet
 function visited() {
   if (!element.isConnected) return document.removeEventListener("vitdemo:visit", visited);
   const names = new URLSearchParams(window.location.search).get(element.parentElement.closest("[id]").id);
@@ -96,4 +96,4 @@ watch("groups", draw);
 watch("value", mark);
 draw();
 document.addEventListener("vitdemo:visit", visited);
-setTimeout(visited); // once gradio listens
+setTimeout(visited); // after gradio has attached its listeners

@@ -1,9 +1,9 @@
-"""Several runs out of collapsed groups: a line a group, which opens and can be ticked as a whole.
+"""Checkbox list of runs in collapsible groups, each with a checkbox for the whole group.
 
     chosen = RunList(grouped(runs), ["vit"], label="Runs", elem_id="runs")
     chosen.input(draw, inputs=chosen, outputs=...)  # draw(names: list[str])
 
-A handler answers with names, or with `gr.update(groups=grouped(runs), value=names)`.
+A handler returns names, or `gr.update(groups=grouped(runs), value=names)`.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from vitdemo.page.components import Drawing
 from vitdemo.page.components.run_choice import LONGEST_NAME, Groups
 
-MOST_NAMES = 1000  # that a browser may send
+MOST_NAMES = 1000  # accepted from a browser
 
 
 class RunList(Drawing):
-    """Checkboxes of the `groups`; the value holds the names that are ticked, in their order."""
+    """Checkboxes of run `groups`; the value holds the ticked names in the order of the list."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class RunList(Drawing):
         super().__init__(list(value), label=label, groups=groups, **looks | options)
 
     def preprocess(self, payload) -> list[str]:
-        """What the browser sends are names, of runs that may be gone by now, or nothing."""
+        """Return the names sent by the browser; the runs may no longer exist."""
         names = payload if isinstance(payload, list) else []
         return [name[:LONGEST_NAME] for name in names[:MOST_NAMES] if isinstance(name, str)]
 

@@ -1,15 +1,15 @@
-// What the components draw with: colours of maps, numbers in words, elements, the address.
+// Functions shared by the components: map colours, number formats, HTML elements, the page's address.
 window.vitdemo = (() => {
   const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const COLOURS = { plain: bytes("SEQUENTIAL"), signed: bytes("DIVERGING") }; // 256 x RGB
-  // The colour [red, green, blue] of a share 0..1 of the way from the lower end to the upper.
+  // The colour [red, green, blue] at a position from 0 (lower end) to 1 (upper end) of the colour map.
   function shade(share, signed = true) {
     const at = 3 * Math.min(Math.max(Math.floor(256 * share), 0), 255);
     return [...(signed ? COLOURS.signed : COLOURS.plain).subarray(at, at + 3)];
   }
 
-  // Colour values (rows x columns, in order) on a canvas of one pixel a patch. A plain map runs from
-  // 0 to `top`, a signed one from -top to top; without a top, the map's own maximum. NaN is grey.
+  // Draw values (rows x columns, row by row) on a canvas with one pixel per patch. Colours range from 0
+  // to `top`, or from -top to top if `signed`; the default of `top` is the maximum. NaN is grey.
   function paint(canvas, values, [rows, columns], { top = null, signed = false } = {}) {
     if (canvas.width !== columns || canvas.height !== rows) {
       canvas.width = columns;
@@ -17,7 +17,7 @@ window.vitdemo = (() => {
     }
     const colours = signed ? COLOURS.signed : COLOURS.plain;
     const limit = top ?? largest(values);
-    // Small pictures that change with every move of the pointer: kept in memory, not on a GPU.
+    // Small images that change with every pointer move are faster in memory than on a GPU.
     const context = canvas.getContext("2d", { willReadFrequently: true });
     const image = context.createImageData(columns, rows);
     for (let i = 0; i < values.length; i++) {
@@ -36,7 +36,7 @@ window.vitdemo = (() => {
     return top;
   }
 
-  // A bar of the colours, as a CSS background.
+  // The colour map as a CSS background.
   function ramp(signed) {
     const colours = signed ? COLOURS.signed : COLOURS.plain;
     const stops = [...Array(17).keys()].map((i) => {
@@ -46,17 +46,17 @@ window.vitdemo = (() => {
     return `linear-gradient(to right, ${stops.join(", ")})`;
   }
 
-  // Of a class: "12.3 %".
-  const probability = (share) => `${(100 * share).toFixed(1)} %`;
+  // A class probability, as "12.3%".
+  const probability = (share) => `${(100 * share).toFixed(1)}%`;
 
-  // As many digits as a share of many patches needs: "12.3 %", "0.041 %".
+  // A percentage with enough digits for small values, as "12.3%" or "0.041%".
   function percent(share) {
     const number = 100 * share;
-    if (number === 0 || Math.abs(number) >= 1) return `${number.toFixed(1)} %`;
-    return `${Number(number.toPrecision(2))} %`;
+    if (number === 0 || Math.abs(number) >= 1) return `${number.toFixed(1)}%`;
+    return `${Number(number.toPrecision(2))}%`;
   }
 
-  // An element with its properties set: the only way in which scripts make HTML.
+  // Create an element with properties and children; all scripts create HTML with this function.
   function make(tag, properties = {}, ...children) {
     const made = document.createElement(tag);
     for (const [name, value] of Object.entries(properties)) {
@@ -70,13 +70,13 @@ window.vitdemo = (() => {
     return made;
   }
 
-  // What Python sent for a component to draw: see `as_text` of components/__init__.py.
+  // Parse the value sent by Python: see `as_text` of components/__init__.py.
   function received({ value }) {
     if (!value) return null;
     return JSON.parse(value.text, (_, each) => value.files[each?.["file#"]] ?? each);
   }
 
-  // Draw `place` anew: the button that had the focus has it again, and what was unfolded still is.
+  // Replace the content of `place`, and restore the focused button and the open folds.
   function redraw(place, ...children) {
     const name = place.contains(document.activeElement) ? document.activeElement.dataset.pick : undefined;
     const open = new Set([...place.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent));
@@ -85,7 +85,7 @@ window.vitdemo = (() => {
     if (name !== undefined) [...place.querySelectorAll("[data-pick]")].find((button) => button.dataset.pick === name)?.focus({ preventScroll: true });
   }
 
-  // **strong** words and `code`; everything else is text.
+  // Convert **bold** and `code` to elements; everything else stays text.
   function marked(text) {
     return text.split(/(\*\*.+?\*\*|`[^`]+`)/).map((part) => {
       if (/^\*\*.+\*\*$/.test(part)) return make("strong", { text: part.slice(2, -2) });
@@ -93,13 +93,13 @@ window.vitdemo = (() => {
     });
   }
 
-  // A sentence set apart; what stands in `backticks` is shown as code.
+  // A highlighted message; text in `backticks` is shown as code.
   function notice(sentence) {
     const parts = sentence.split("`").map((text, i) => (i % 2 ? make("code", { text }) : text));
     return make("p", { className: "vd-notice", role: "status" }, ...parts);
   }
 
-  // Change these names in the page's address (null: take out), and leave the rest of it.
+  // Change URL parameters (null: remove) and keep the others.
   function address(changes) {
     const query = new URLSearchParams(window.location.search);
     for (const [name, value] of Object.entries(changes)) {
@@ -111,7 +111,7 @@ window.vitdemo = (() => {
     history.replaceState(history.state, "", text ? "?" + text : window.location.pathname);
   }
 
-  // Show another view of the page, a query as in a link; what reads the address reads it anew.
+  // Show another view of the page, given as a query string; all readers of the address are notified.
   function visit(search) {
     window.vdLook = search.replace(/^[?]/, "");
     vitdemo.visited = search;
@@ -136,8 +136,8 @@ window.vitdemo = (() => {
 
   const plainName = (words) => words.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 70);
 
-  // Arrow keys, Home and End move the focus over the buttons of `place`, of which Tab reaches one.
-  // Where rows are as long as fits (`flows`), a row's end leads to the next.
+  // Roving tabindex: arrow keys, Home and End move the focus between the buttons of `place`, and Tab
+  // reaches only one. With `flows` (wrapped rows), the end of a row leads to the next row.
   function rove(place, buttons, columns, flows = false) {
     const settle = (chosen) => {
       for (const button of buttons()) button.tabIndex = button === chosen ? 0 : -1;
@@ -166,8 +166,8 @@ window.vitdemo = (() => {
     return settle;
   }
 
-  // A camera shown in `video`. `open()` tells whether it could be, and `say`s why not; `still(type)`
-  // promises what it shows as a picture; `close()` lets it go.
+  // Show a camera in `video`. `open()` returns whether it works, and calls `say` with the reason if not;
+  // `still(type)` promises the current image; `close()` releases the camera.
   function camera(video, say) {
     let stream = null;
     function close() {
@@ -176,7 +176,7 @@ window.vitdemo = (() => {
     }
     async function open() {
       if (!navigator.mediaDevices?.getUserMedia) {
-        say("This browser gives a page no camera here (it wants https or localhost): take a photo and choose it.");
+        say("The browser blocks the camera, because it requires HTTPS or localhost. Upload a photo instead.");
         return false;
       }
       try {
@@ -186,7 +186,7 @@ window.vitdemo = (() => {
         return true;
       } catch (error) {
         close();
-        say(error.name === "NotAllowedError" ? "The camera was not allowed." : "No camera was found.");
+        say(error.name === "NotAllowedError" ? "Access to the camera was denied. Allow it in the browser settings." : "No camera was found. Upload a photo instead.");
         return false;
       }
     }
@@ -198,15 +198,15 @@ window.vitdemo = (() => {
     return { close, open, still };
   }
 
-  // Of quick events gradio answers the first and the last, but the last with the data of the first.
-  // So all events of one kind share one object, which holds the newest data.
+  // Of several quick events, gradio handles the first and the last, but the last with the data of the
+  // first. So all events of one kind share one object, which holds the newest data.
   function newest() {
     const data = {};
     return (fields) => Object.assign(data, fields);
   }
-  const wish = newest(); // the picture that is asked for, whichever component asks
+  const wish = newest(); // the requested image, shared by all components
 
-  // Maps as they are seen, `cells` (canvases) each over `image`, as a PNG of twice the size.
+  // Save maps as a PNG of twice the size, with `cells` (canvases) drawn over `image`.
   function saveOver(image, cells, box, name) {
     const scale = 2;
     const canvas = make("canvas", { width: Math.round(scale * box.width), height: Math.round(scale * box.height) });

@@ -1,4 +1,4 @@
-// A table of table.py: sorted by a click on a column's name, copied as Markdown, saved as CSV.
+// Table of table.py: sorted by a click on a column's name, copied as Markdown, saved as CSV.
 Object.assign(window.vitdemo, (() => {
   const { csv, make, saveText } = window.vitdemo;
   const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
@@ -12,13 +12,13 @@ Object.assign(window.vitdemo, (() => {
   }
   const numberOf = (cell) => cell.value ?? numberIn(cell.text);
 
-  // Columns as { label, help, numeric }: the first one is of names.
+  // Columns as { label, help, numeric }; the first one holds the names of the rows.
   const columnsOf = (value) =>
     value.columns.map((column, i) => (typeof column === "object" ? column : { label: String(column), numeric: i > 0 }));
 
   function compared(a, b, { column, direction }, numeric) {
     const [one, other] = [a, b].map((row) => (numeric ? numberOf(row[column]) : row[column].text));
-    if (one === null || other === null) return (one === null) - (other === null); // last, either way
+    if (one === null || other === null) return (one === null) - (other === null); // missing values are last in both directions
     const order = numeric ? one - other : collator.compare(one, other);
     return direction === "descending" ? -order : order;
   }
@@ -48,7 +48,7 @@ Object.assign(window.vitdemo, (() => {
     }));
   }
 
-  // What a file holds: an interval in two columns more.
+  // Rows of the CSV file; an interval adds two columns.
   function exported(columns, rows) {
     const wide = columns.map((_, i) => rows.some((row) => row[i].interval));
     const spread = wide.flatMap((is, i) => (is ? [i] : []));
@@ -75,7 +75,7 @@ Object.assign(window.vitdemo, (() => {
       try {
         await navigator.clipboard.writeText(text);
         told.textContent = "Copied.";
-      } catch { // of a page without https there is no clipboard
+      } catch { // the clipboard requires HTTPS
         saveText(text, `${file}.md`, "text/markdown");
         told.textContent = `Saved as ${file}.md.`;
       }
@@ -87,10 +87,10 @@ Object.assign(window.vitdemo, (() => {
 
   function explanations(pairs) {
     const items = pairs.flatMap(([title, text]) => [make("dt", { text: title }), make("dd", { text })]);
-    return make("details", { className: "vd-words" }, make("summary", { text: "What the numbers mean" }), make("dl", {}, ...items));
+    return make("details", { className: "vd-words" }, make("summary", { text: "Explanation of the columns" }), make("dl", {}, ...items));
   }
 
-  // `order` keeps { label, direction, unfolded } from one drawing to the next.
+  // `order` saves { label, direction, unfolded } between redraws.
   function table(value, order = {}) {
     const columns = columnsOf(value);
     const [rows, feet] = [value.rows ?? [], value.feet ?? []].map((all) => all.map((row) => row.map(asCell)));
@@ -121,7 +121,7 @@ Object.assign(window.vitdemo, (() => {
     function unfolding() {
       const button = make("button", { type: "button", className: "vd-download" });
       const told = () => {
-        button.textContent = `${order.unfolded ? "Fold" : "Show"} ${value.folded_words}`;
+        button.textContent = `${order.unfolded ? "Hide" : "Show"} ${value.folded_words}`;
         button.setAttribute("aria-expanded", String(Boolean(order.unfolded)));
       };
       button.addEventListener("click", () => {

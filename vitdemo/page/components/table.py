@@ -1,9 +1,9 @@
-"""A table that the browser draws, sorts, copies as Markdown and saves as CSV: see `table.js`.
+"""Table that is drawn, sorted and exported (Markdown, CSV) in the browser: see `table.js`.
 
     Table(["Model", "Accuracy, %"], [["vit", "96.2"], ["resnet18", "95.1"]], file="models")
 
-It is a piece of an `Article`. A cell is its text, or a `Cell` where there is more to it. The first
-cell of a row names the row.
+It is a piece of an `Article`. A cell is a text, or a `Cell` with more properties. The first cell
+of a row is its heading.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Column:
-    """`numeric` columns stand right and sort by number; `help` explains it below the table;
-    a `hidden` one is in what is saved alone."""
+    """A column: `numeric` ones are right-aligned and sorted by number.
+
+    `help` is shown below the table. A `hidden` column is only in exports.
+    """
 
     label: str
     help: str = ""
@@ -23,10 +25,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """`text`, and what is drawn and exported with it.
+    """A cell with `text`.
 
-    `value` is what sorting and the CSV take in place of the number in the text; `interval`
-    (2,) is in the CSV, and over the `bar` (a share, 0 to 1) drawn; `note` stands small below.
+    Sorting and the CSV use `value`, if given, instead of the number in the text. `bar` (0 to 1) is
+    drawn as a bar, with the `interval` (low, high) over it, which is also in the CSV. `note` is a
+    small text below.
     """
 
     text: str
@@ -42,12 +45,12 @@ Row = Sequence[str | Cell]
 
 @dataclass(frozen=True)
 class Table:
-    """`rows` of as many cells as `columns`; `feet` stay below them whatever they are sorted by.
+    """A table; each of its `rows` has one cell per column, and `feet` are rows that stay below.
 
-    `file` is the stem of the file names it is saved under; without it nothing is offered to save.
-    `words` explain terms beside those of the columns; `tall` scrolls it in a low box. The rows
-    `folded`, which count from 0, are drawn when a button asks for them, named by `folded_words`;
-    what is saved has all rows.
+    `file` is the stem of the exported files; without it there are no export buttons. `words` are
+    further terms to explain. A `tall` table scrolls in a box of limited height. The rows with the
+    indices `folded` are hidden until a button labelled with `folded_words` is pressed; exports
+    contain all rows.
     """
 
     columns: Sequence[str | Column]

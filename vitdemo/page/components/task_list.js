@@ -1,10 +1,9 @@
-// Tasks, a line each. A line is drawn anew only where it changed, so that a pointer or the
-// keyboard on a button of it stays there.
+// List of tasks. Only changed lines are redrawn, so that a focused or hovered button stays in place.
 const { make, newest, received } = vitdemo;
 const list = element.querySelector("ul");
 const wish = newest();
-const lines = new Map(); // name -> {text: of its value, item}
-let asking = null; // the task of which it is asked whether to discard it
+const lines = new Map(); // name -> {text: JSON of its value, item: element}
+let asking = null; // name of the task whose deletion needs confirmation
 
 function act(action, name) {
   asking = null;
@@ -19,9 +18,9 @@ function button(text, label, clicked) {
 
 function buttons({ name, title, actions }) {
   if (asking === name)
-    return [make("span", { className: "words", text: "Its folder goes for good." }),
-      button("Discard it", `Discard ${title || name} for good`, () => act("discard", name)),
-      button("Keep it", `Keep ${title || name}`, () => { asking = null; draw(); })];
+    return [make("span", { className: "words", text: "Delete the run folder permanently?" }),
+      button("Delete", `Delete ${title || name} permanently`, () => act("discard", name)),
+      button("Cancel", `Do not delete ${title || name}`, () => { asking = null; draw(); })];
   return actions.map(([action, label]) => button(label, `${label}: ${title || name}`, () => {
     if (action !== "discard") return act(action, name);
     asking = name;

@@ -1,14 +1,14 @@
-"""Things that take their time (trainings, downloads), a line each: state, progress, and buttons.
+"""List of long-running tasks (training runs, downloads) with state, progress and buttons.
 
-    view = TaskList(elem_id="trainings", empty="No training has been started yet.")
+    view = TaskList(elem_id="trainings", empty="No training run has been started yet.")
     view.act(handler, ...)     # handler(event: gr.EventData, ...): `wanted(event, actions)`
 
-A handler returns `Task`s. The value that reaches the script is a list of them:
+A handler returns a list of `Task`s. The script receives:
 
     [{"name", "title", "state", "words", "note", "done": 0..1,
       "actions": [[what, label], ...]}, ...]
 
-A bar is drawn where `done` is less than 1. The action "discard" asks first.
+A progress bar is drawn if `done` is less than 1. The action "discard" asks for confirmation.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,10 @@ from vitdemo.page.components import Drawing, sent
 
 @dataclass(frozen=True)
 class Task:
-    """One task: `words` say how it stands, `note` what more there is to say of it; it is shown by
-    its `title`, or else its `name`."""
+    """One task: `words` describe its progress, and `note` adds a remark.
+
+    It is labelled with its `title`, or with its `name` if it has none.
+    """
 
     name: str
     state: str
@@ -36,9 +38,9 @@ class Task:
 
 
 class TaskList(Drawing):
-    """See the module. Its event: `act`."""
+    """Component described in the module docstring, with the event `act`."""
 
-    EVENTS = (*gr.HTML.EVENTS, EventListener("act"))  # listed, so that `gr.on` takes it
+    EVENTS = (*gr.HTML.EVENTS, EventListener("act"))  # declared, so that `gr.on` accepts it
 
     def __init__(self, value: Sequence[Task] | None = None, *, empty: str = "", **options):
         super().__init__(value, empty=empty, **options)
@@ -48,9 +50,9 @@ class TaskList(Drawing):
 
 
 def wanted(event: gr.EventData, actions: Sequence[str]) -> tuple[str, str]:
-    """(action, name of the task) that a browser asks for. Raises `JobError`."""
+    """Return (action, name of the task) of a browser event. Raises `JobError` if it is invalid."""
     data = sent(event)
     action, name = data.get("action"), data.get("name")
     if action not in actions or not isinstance(name, str):
-        raise JobError("There is nothing of this kind on the page.")
+        raise JobError("This item no longer exists. Reload the page.")
     return action, name

@@ -1,4 +1,4 @@
-"""The Data tab: what the models learn from, one section a file, drawn when it is opened."""
+"""The Data tab: the dataset, in one module per section, each drawn when it is opened."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -18,32 +18,32 @@ from vitdemo.page.sections import Sections
 from vitdemo.workbench import Workbench
 
 INTRO = (
-    "What the models learn from: how many pictures each class has, how a picture becomes tokens, "
-    "what training does to it, and which pictures resemble each other to a model."
+    "The images that the models are trained and tested on: number per class, division into "
+    "patches, data augmentation, and similarity of images in the feature space of a model."
 )
-SECTIONS = {  # id of its tab: its title and its file
+SECTIONS = {  # id of the section's tab -> title and module
     "data-classes": ("Classes", classes),
     "data-patches": ("Patches", patches),
     "data-augmentation": ("Augmentation", augmentation),
-    "data-similar": ("Similar pictures", similar),
+    "data-similar": ("Similar images", similar),
 }
 CIFAR10, ACTIONS = "CIFAR-10", ("get", "stop")
 WHENCE = (
-    "From the Hugging Face Hub, or where that cannot be reached from CIFAR-10's own site, which is "
-    "slow. What is here stays when it is stopped: the next download goes on there."
+    "Source: the Hugging Face Hub or, if it cannot be reached, CIFAR-10's website, which is slow. "
+    "A stopped download can be continued later."
 )
-# Nobody else waits for it.
-DOWNLOAD_QUEUE = {"concurrency_id": "download of the data set", "concurrency_limit": 20}
-STOPPED = "Stopped. What has come stays: the next download goes on there."
-DOWNLOADED = "The data set is here. Reload the page to have its pictures in Look, too."
+# A queue of its own, so that a download does not block other requests.
+DOWNLOAD_QUEUE = {"concurrency_id": "dataset download", "concurrency_limit": 20}
+STOPPED = "Download stopped. The next download continues from here."
+DOWNLOADED = "The dataset was downloaded. Reload the page to show its images in Explore."
 
 
 def build(tab: gr.Tab, workbench: Workbench, look: Look) -> None:
-    """Lay out and wire the `tab`; it draws from the picture in Look, where its pictures open."""
+    """Lay out and wire the `tab`, which shares its image with the tab Explore."""
     gr.Markdown(INTRO)
     missing = Article(elem_id="data-missing")
     fetch = TaskList(elem_id="data-download")
-    opened = gr.Textbox(next(iter(SECTIONS)), visible="hidden", label="open section of Data")
+    opened = gr.Textbox(next(iter(SECTIONS)), visible="hidden", label="Open section of Data")
     sections, tabs, fetching = Sections([opened]), {}, Fetching()
     with gr.Tabs(elem_id="data-sections", overflow_behavior="wrap"):
         for name, (title, section) in SECTIONS.items():
@@ -51,7 +51,7 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look) -> None:
                 section.build(sections, workbench, look)
 
     def state() -> tuple[str, list[Task]]:
-        """Why there is no data set, and the download where it can be had from here."""
+        """Return why the dataset is missing, and a download row if it can be downloaded."""
         try:
             workbench.source()
         except DataError as error:
@@ -66,7 +66,7 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look) -> None:
             yield gr.skip(), gr.skip()
             return
         if fetching.progress(CIFAR10):
-            raise DataError("The data set is being downloaded already.")
+            raise DataError("The dataset is already being downloaded. Wait until it is complete.")
         try:
             for _ in fetching.follow(CIFAR10, partial(download, workbench)):
                 yield gr.skip(), [row(fetching)]
@@ -81,13 +81,13 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look) -> None:
     several = {"trigger_mode": "multiple", **DOWNLOAD_QUEUE}
     fetched = fetch.act(act, None, [missing, fetch], **HIDDEN, **several)
     sections.draw_on(fetched.success, list(sections.all))
-    sections.add("", state, [], [missing, fetch])  # not after a download, which says how it went
+    sections.add("", state, [], [missing, fetch])  # not after a download, which has its own message
     sections.draw_on(tab.select, sections.all)
     sections.wire(tabs)
 
 
 def row(fetching: Fetching) -> Task:
-    """The download as it stands."""
+    """Return the row of the dataset download, with its current progress."""
     if now := fetching.progress(CIFAR10):
         stop = [("stop", "Stop")]
         return Task(CIFAR10, "downloading", now.words, min(now.share, 0.999), stop)
@@ -95,6 +95,8 @@ def row(fetching: Fetching) -> Task:
 
 
 def download(workbench: Workbench, on_bytes: OnBytes) -> None:
-    """Fetch CIFAR-10 to where the page looks for data. Raises `DataError` where there is no
-    network, or where the folder holds something else."""
+    """Download CIFAR-10 to the page's data folder.
+
+    Raises `DataError` without a network connection, or if the folder contains other files.
+    """
     data.open_source(workbench.data_root, download=True, on_bytes=on_bytes)

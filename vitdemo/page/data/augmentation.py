@@ -1,6 +1,6 @@
-"""Augmentation: what a recipe does to pictures before a model trains on them.
+"""Section "Augmentation": the random changes that a recipe applies to training images.
 
-Letters: B pictures of a batch, S their side.
+Letters: B images per batch, S their side in pixels.
 """
 
 import random
@@ -31,24 +31,24 @@ from vitdemo.training import augment
 from vitdemo.workbench import Workbench
 
 WORDS = (
-    "Training changes an image at random each time that it is shown, as the recipe says. First "
-    "each step by itself, then all together. One seed gives the "
-    "same draws again."
+    "During training, each image is changed at random every time it is used. The recipe defines "
+    "the changes. The rows below show each step separately, then all steps together. The same seed "
+    "always gives the same result."
 )
 SEEDS = 2**31
-WHERE_NONE_IS = "vit-tiny-regularised"  # the recipe shown without a model: it has every step
-BATCH = 6  # pictures that are shown
-FILL = 255 * torch.tensor(CIFAR10_MEAN).view(3, 1, 1)  # of what cutout cuts out
+WHERE_NONE_IS = "vit-tiny-regularised"  # default recipe without a model: it has every step
+BATCH = 6  # images shown
+FILL = 255 * torch.tensor(CIFAR10_MEAN).view(3, 1, 1)  # colour of a box removed by Cutout
 
 
 def build(sections: Sections, workbench: Workbench, look: Look) -> None:
-    """Lay out the section over the picture in Look."""
+    """Lay out the section, which shows the image chosen in the tab Explore."""
     gr.Markdown(WORDS)
     with gr.Row():
         names = first_of(workbench.trained_runs())
         recipe = gr.Dropdown(names, value=names[0], label="Recipe", elem_id="recipe")
         seed = gr.Number(0, label="Seed", precision=0, minimum=0, elem_id="seed")
-        again = gr.Button("Other draws", elem_id="draw-again")
+        again = gr.Button("New random seed", elem_id="draw-again")
     view = Article(elem_id="augmentation")
 
     def draw(image, name, seed):
@@ -65,7 +65,7 @@ def build(sections: Sections, workbench: Workbench, look: Look) -> None:
 
 
 def first_of(runs: list[Run]) -> list[str]:
-    """All recipes by name: those of the `runs` first, and of these one that changes pictures."""
+    """Return all recipe names: those of the `runs` first, starting with strong augmentation."""
     named = [current_name(str(run.config["recipe"].get("name"))) for run in runs]
     own = [name for name in named if name in RECIPES]
     own.sort(key=lambda name: RECIPES[name].policy == "none")
@@ -75,17 +75,17 @@ def first_of(runs: list[Run]) -> list[str]:
 def article(
     workbench: Workbench, recipe: Recipe, image: Image.Image | None, seed: int
 ) -> list[Piece]:
-    """What `recipe` does to `image` and to other pictures, step by step."""
+    """Show the augmentation of `recipe` on `image` and other images, step by step."""
     names, images, side = shown(workbench, recipe, image, seed)
     steps = augmentations(recipe, images, names, side=side, seed=seed)
     pieces: list[Piece] = [Text(f"{recipe.name}: {recipe.summary}.")]
     if len(steps) == 1:
-        words = "This recipe changes nothing: the model sees the pictures as they are."
+        words = "This recipe has no augmentation: the model is trained on the original images."
         pieces.append(Text(words))
     for step in steps:
         targets = step.targets or [{}] * len(step.pictures)
         items = [
-            Item(f"{step.title}: picture {i}", target_words(target))
+            Item(f"{step.title}: image {i}", target_words(target))
             for i, target in enumerate(targets, start=1)
         ]
         words = [Text(step.words)] if step.words else []
@@ -94,20 +94,20 @@ def article(
 
 
 def target_words(shares: dict[str, float]) -> str:
-    """ "63 % cat, 37 % dog"."""
+    """Describe a mixed target, as "63% cat, 37% dog"."""
     return ", ".join(
-        f"{100 * share:.0f} % {name}" for name, share in shares.items() if share >= 0.005
+        f"{100 * share:.0f}% {name}" for name, share in shares.items() if share >= 0.005
     )
 
 
 def shown(
     workbench: Workbench, recipe: Recipe, image: Image.Image | None, seed: int
 ) -> tuple[Sequence[str], Sequence[Image.Image], int]:
-    """The names and pictures to change, and the side of `recipe`'s training pictures.
+    """Return names and images to augment, and the side of the training images of `recipe`.
 
-    They are `image` and test pictures that `seed` chooses or, without a data set, gradio's photos.
+    The images are `image` and test images chosen by `seed`, or example photos without a dataset.
     """
-    found = [("your picture", image)] if image is not None else []
+    found = [("your image", image)] if image is not None else []
     try:
         side = 32 if workbench.source().is_cifar10 else recipe.model.image_size
         size = workbench.test_size()
@@ -118,22 +118,22 @@ def shown(
         side = 32
         found += workbench.cache.of(photos)[: BATCH - len(found)]
     if not found:
-        raise ImageError("There is no picture to change: choose one in Look.")
+        raise ImageError("There is no image to augment. Choose one in the tab Explore.")
     names, images = zip(*found, strict=True)
     return names, images, side
 
 
 def photos() -> list[tuple[str, Image.Image]]:
-    """The example photos with their names, small."""
+    """Return the example photos in reduced size, with their names."""
     return [(name_of(file), visible_square(load_image(file), 256)) for file in example_files()]
 
 
 @dataclass(frozen=True, eq=False)
 class Augmented:
-    """One step (or all of them) on a batch: `pictures` (B, S, S, 3) uint8, and what they count as.
+    """Result of one step, or of all steps, on a batch: `pictures` (B, S, S, 3) uint8 and targets.
 
-    `targets` says of each picture which share of which name the model is asked to answer; it is
-    empty where a step leaves the target alone.
+    `targets` maps class names to target probabilities, one mapping per image. It is empty if the
+    step does not change the targets.
     """
 
     title: str
@@ -145,33 +145,33 @@ class Augmented:
 def augmentations(
     recipe: Recipe, images: Sequence[Image.Image], names: Sequence[str], *, side: int, seed: int
 ) -> list[Augmented]:
-    """Each step of `recipe` by itself on the same RGB `images`, then all of them in order.
+    """Apply each step of `recipe` separately to the same RGB `images`, then all steps in order.
 
-    `names` are the pictures' classes, `side` is that of the training pictures; one `seed` gives
-    the same draws on every machine. A recipe without any augmentation gives the pictures alone.
+    `names` are the classes of the images, and `side` is the side of the training images. The same
+    `seed` gives the same result on every machine. The first entry holds the original images.
     """
     pixels = torch.stack(
         [torch.from_numpy(to_uint8(square_crop(image, side))) for image in images]
     )  # (B, 3, S, S) uint8
-    found = [Augmented("As they are", "", _uint8(pixels))]
+    found = [Augmented("Original images", "", _uint8(pixels))]
     for title, words, fields in _steps(recipe):
         alone = Augmentation(**{name: getattr(recipe, name) for name in fields})
         found.append(_augmented(title, words, alone, pixels, names, seed))
     if len(found) > 2:
-        words = f"What the model trains on: every step, in this order.{dropped_words(recipe)}"
+        words = f"The model is trained on these images.{dropped_words(recipe)}"
         whole = Augmentation(**{f.name: getattr(recipe, f.name) for f in fields_of(Augmentation)})
-        found.append(_augmented("All together", words, whole, pixels, names, seed))
+        found.append(_augmented("All steps together", words, whole, pixels, names, seed))
     return found
 
 
 def dropped_words(recipe: Recipe) -> str:
-    """What becomes of the tokens of such a picture, where some are dropped; else nothing."""
+    """Describe the PatchDropout of `recipe`; "" if it has none."""
     if not recipe.patch_dropout:
         return ""
-    until = f" until the last {counted(recipe.whole_epochs, 'epoch')}" * bool(recipe.whole_epochs)
+    until = f", except in the last {counted(recipe.whole_epochs, 'epoch')}"
     return (
-        f" Of its patches {100 * recipe.patch_dropout:.0f} %, drawn anew each time, are dropped as "
-        f"tokens{until} (PatchDropout, Liu et al. 2022): the model sees the others alone."
+        f" A random {100 * recipe.patch_dropout:.0f}% of each image's patch tokens are dropped "
+        f"(PatchDropout, Liu et al. 2022){until if recipe.whole_epochs else ''}."
     )
 
 
@@ -187,7 +187,7 @@ def _augmented(
     generator = torch.Generator().manual_seed(seed)
     draws = augmentation.draw(B, side, generator)
     partners = torch.rand((B,), generator=generator).argsort() if augmentation.mixes else None
-    shares = torch.eye(B)  # (B, B): of which picture each one is made
+    shares = torch.eye(B)  # (B, B): row i holds the proportions of the images mixed into image i
     drawn, mixed = augment(augmentation, pixels, shares, draws, partners, FILL)
     return Augmented(
         title, words, _uint8(drawn), _named(mixed, names) if augmentation.mixes else ()
@@ -200,7 +200,7 @@ def _uint8(pixels: Tensor) -> np.ndarray:
 
 
 def _named(shares: Tensor, names: Sequence[str]) -> tuple[dict[str, float], ...]:
-    """Shares (B, B) of pictures -> of names, the largest first; equal names add up."""
+    """Turn proportions of images (B, B) into proportions of class names, the largest first."""
     found = []
     for row in shares.tolist():
         total: dict[str, float] = {}
@@ -212,33 +212,35 @@ def _named(shares: Tensor, names: Sequence[str]) -> tuple[dict[str, float], ...]
 
 
 POLICY_WORDS = {
-    "trivial": "TrivialAugmentWide: one operation a picture (turn, shear, shift, colour, contrast, "
-    "...), at any strength.",
-    "rand": "RandAugment: two operations a picture (turn, shear, shift, colour, contrast, ...), at "
-    "strength 9 of 30.",
-    "auto": "AutoAugment: one of 25 pairs of operations that were found for CIFAR-10.",
+    "trivial": "TrivialAugmentWide: one operation per image (rotation, shear, shift, colour, "
+    "contrast, ...), with random strength.",
+    "rand": "RandAugment: two operations per image (rotation, shear, shift, colour, contrast, "
+    "...), with strength 9 of 30.",
+    "auto": "AutoAugment: one of 25 pairs of operations that were selected for CIFAR-10.",
 }
 
 
 def _steps(recipe: Recipe) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Title, words and fields of each step that `recipe` takes."""
+    """Return title, description and recipe fields of each augmentation step of `recipe`."""
     steps = []
     if recipe.crop_padding:
-        words = f"Shifted by up to {recipe.crop_padding} pixels; the border is mirrored."
+        words = (
+            f"The image is shifted by up to {recipe.crop_padding} pixels, with mirrored borders."
+        )
         steps.append(("Random crop", words, ("crop_padding",)))
     if recipe.flip:
-        words = "Mirrored left to right with a chance of one half."
+        words = "The image is mirrored horizontally with a probability of 50%."
         steps.append(("Random flip", words, ("flip",)))
     if recipe.policy != "none":
         steps.append(("Random operations", POLICY_WORDS[recipe.policy], ("policy",)))
     if recipe.erasing:
         words = (
-            f"With a chance of {100 * recipe.erasing:g} %, a box of 2 to 33 % of the picture "
-            "becomes noise."
+            f"With a probability of {100 * recipe.erasing:g}%, a box with 2% to 33% of the image "
+            "area is replaced by noise."
         )
         steps.append(("Random erasing", words, ("erasing",)))
     if recipe.cutout:
-        words = f"A box of {recipe.cutout} × {recipe.cutout} pixels takes the mean colour."
+        words = f"A box of {recipe.cutout} × {recipe.cutout} pixels is filled with the mean colour."
         steps.append(("Cutout", words, ("cutout",)))
     if recipe.mixup or recipe.cutmix:
         steps.append((_mix_title(recipe), _mix_words(recipe), ("mixup", "cutmix")))
@@ -254,12 +256,12 @@ def _mix_title(recipe: Recipe) -> str:
 def _mix_words(recipe: Recipe) -> str:
     parts = []
     if recipe.mixup:
-        parts.append(f"MixUp (alpha {recipe.mixup:g}) lays another picture over it")
+        parts.append(f"MixUp (alpha {recipe.mixup:g}) blends the image with another one")
     if recipe.cutmix:
-        parts.append(f"CutMix (alpha {recipe.cutmix:g}) pastes a box of another picture")
+        parts.append(f"CutMix (alpha {recipe.cutmix:g}) pastes a box from another image")
     rest = (
-        f" Both rest in the last {counted(recipe.unmixed_epochs, 'epoch')}."
+        f" Mixing is off in the last {counted(recipe.unmixed_epochs, 'epoch')}."
         if recipe.unmixed_epochs
         else ""
     )
-    return f"{', or '.join(parts)}; the target is mixed in the same shares.{rest}"
+    return f"{', or '.join(parts)}. The targets are mixed in the same proportions.{rest}"

@@ -1,6 +1,6 @@
-"""Classes: how many pictures each has, which colours, and the mean picture of each.
+"""Section "Classes": number of images, colour statistics and mean image of each class.
 
-Letters: N pictures, S their side, C classes.
+Letters: N images, S their side in pixels, C classes.
 """
 
 from dataclasses import dataclass
@@ -20,22 +20,22 @@ from vitdemo.page.look.tab import Look
 from vitdemo.page.sections import Sections
 from vitdemo.workbench import Workbench
 
-SHOWN = 200  # classes with a mean picture; more would be a page of grey
-READ = 2_000  # training pictures that the statistics are made of
-SIDE = 64  # of a folder's pictures, for the statistics
+SHOWN = 200  # maximum number of mean images; more would make the page too long
+READ = 2_000  # training images that the statistics are computed from
+SIDE = 64  # side in pixels to which images of a folder are scaled for the statistics
 LEVELS = (
-    "Levels from 0 (black) to 1. A model sees each level less its channel's mean, divided by the "
-    "standard deviation."
+    "Levels range from 0 (black) to 1. The model input is normalised: the channel's mean is "
+    "subtracted, and the result is divided by the standard deviation."
 )
 MEANS = (
-    "The mean of all images of a class: what they share in place and colour. Choosing the "
-    "class with the nearest mean image classifies 28 % of CIFAR-10's test images correctly."
+    "The pixel-wise mean of all images of a class shows their common position and colour. The class "
+    "with the nearest mean image is correct for 28% of CIFAR-10's test images."
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Overview:
-    """Pictures of each class, (C,) int64, in training and test set."""
+    """Number of images per class, (C,) int64, in the training set and the test set."""
 
     name: str
     classes: tuple[str, ...]
@@ -45,10 +45,10 @@ class Overview:
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """Of `read` training pictures out of `total`.
+    """Colour statistics of `read` out of `total` training images.
 
-    `histograms` (3, 256) counts the pixels at each level of red, green and blue, `mean` and `std`
-    are theirs in 0..1, `means` (C, S, S, 3) uint8 is the mean picture of each class.
+    `histograms` (3, 256) counts the pixels at each level of red, green and blue. `mean` and `std`
+    are per channel, from 0 to 1. `means` (C, S, S, 3) uint8 holds the mean image of each class.
     """
 
     read: int
@@ -60,7 +60,7 @@ class Statistics:
 
 
 def build(sections: Sections, workbench: Workbench, look: Look) -> None:
-    """Lay out the section, empty where there is no data set: the tab says so."""
+    """Lay out the section, which is empty without a dataset; the tab shows the reason."""
     view = Article(elem_id="classes")
 
     def draw():
@@ -76,43 +76,41 @@ def build(sections: Sections, workbench: Workbench, look: Look) -> None:
 def article(found: Overview, pixels: Statistics) -> list[Piece]:
     of = f"{pixels.read:,} of {pixels.total:,}" if pixels.read < pixels.total else "all"
     label = "Histogram of the red, green and blue levels"
-    plot = Figure(
-        "How often each level occurs", label, figures.svg(channel_plot(pixels.histograms))
-    )
+    plot = Figure("Histogram of pixel levels", label, figures.svg(channel_plot(pixels.histograms)))
     means = pixels.means[:SHOWN]
     items = [
-        Item(f"Mean of the training pictures of {name}", name)
+        Item(f"Mean of the training images of class {name}", name)
         for name in found.classes[: len(means)]
     ]
     return [
         Heading(f"{found.name}: {len(found.classes)} classes"),
         Text(balance_words(found)),
         counts_table(found),
-        Heading(f"Colours of {of} training pictures"),
+        Heading(f"Colours of {of} training images"),
         Plots([plot]),
         channel_table(pixels),
         Text(LEVELS),
-        Folded("Numbers: how many pixels have each level", [level_table(pixels)]),
-        Heading("Mean picture of each class"),
+        Folded("Number of pixels per level", [level_table(pixels)]),
+        Heading("Mean image of each class"),
         Text(MEANS),
         Pictures(items, strip(means), 110),
     ]
 
 
 def counts_table(found: Overview) -> Table:
-    """A bar a class for training and test pictures, on one scale each."""
+    """Return a table with the number of training and test images per class, as bars."""
     rows = [
         (name, *(bar(counts[i], counts) for counts in (found.train, found.test)))
         for i, name in enumerate(found.classes)
     ]
     sums = [("All", *(f"{counts.sum():,}" for counts in (found.train, found.test)))]
-    columns = ("Class", "Training pictures", "Test pictures")
+    columns = ("Class", "Training images", "Test images")
     return Table(columns, rows, sums, file="vitdemo-classes")
 
 
 def bar(count: int, counts: np.ndarray) -> Cell:
     share = 100 * count / max(int(counts.sum()), 1)
-    text = f"{count:,} ({share:.1f} %)"
+    text = f"{count:,} ({share:.1f}%)"
     return Cell(text, value=int(count), bar=count / max(int(counts.max()), 1))
 
 
@@ -130,26 +128,26 @@ def level_table(pixels: Statistics) -> Table:
 
 
 def balance_words(found: Overview) -> str:
-    """Whether a class has more to learn from than another."""
+    """Describe whether all classes have the same number of training images."""
     fewest, most = int(found.train.min()), int(found.train.max())
     if fewest == most:
-        return f"Every class has {most:,} training pictures: accuracy counts all classes alike."
+        return f"Every class has {most:,} training images, so all classes have the same weight."
     large, small = (found.classes[int(i)] for i in (found.train.argmax(), found.train.argmin()))
     return (
-        f"Classes are unequal: '{large}' has {most:,} training pictures, '{small}' {fewest:,}. "
-        "Accuracy is dominated by the large ones: look at the macro means too."
+        f"The classes are imbalanced: '{large}' has {most:,} training images, '{small}' has "
+        f"{fewest:,}. Large classes dominate the accuracy, so also check the macro averages."
     )
 
 
 def overview(workbench: Workbench) -> Overview:
-    """How many pictures there are, counted once; a folder's are not read. Raises `DataError`."""
+    """Return the cached number of images per class, without reading them. Raises `DataError`."""
     found = workbench.source()
     train, _ = workbench.cache.of(_training, found)
     return workbench.cache.of(_overview, found, train)
 
 
 def statistics(workbench: Workbench) -> Statistics:
-    """Colours and means of the training pictures, computed once. Raises `DataError`."""
+    """Return the cached colour statistics of the training images. Raises `DataError`."""
     found = workbench.source()
     training = workbench.cache.of(_training, found)
     return workbench.cache.of(_statistics, found, *training)
@@ -168,8 +166,8 @@ def _statistics(found: data.Source, labels: np.ndarray, pictures: data.Pictures)
 
 
 def _training(found: data.Source) -> tuple[np.ndarray, data.Pictures]:
-    """All labels (N,) of the training set, and up to `READ` of its pictures."""
-    if found.is_cifar10:  # one file holds both
+    """Return all labels (N,) of the training set, and up to `READ` of its images."""
+    if found.is_cifar10:  # labels and images are in the same file
         pictures = found.load("train")
         labels = pictures.labels.numpy()
         return labels, pictures.subset(torch.from_numpy(data.stratified(labels, READ)))
@@ -178,16 +176,16 @@ def _training(found: data.Source) -> tuple[np.ndarray, data.Pictures]:
 
 
 def channel_histograms(images: Tensor) -> np.ndarray:
-    """(N, 3, S, S) uint8 -> (3, 256) int64: how many pixels of each channel have each level."""
+    """Count the pixels at each level and channel: (N, 3, S, S) uint8 -> (3, 256) int64."""
     counts = torch.zeros(3, 256, dtype=torch.int64)
-    for part in images.split(1024):  # whole, the int64 that bincount makes would take gigabytes
+    for part in images.split(1024):  # bincount converts to int64, gigabytes for the whole set
         for channel in range(3):
             counts[channel] += torch.bincount(part[:, channel].flatten(), minlength=256)
     return counts.numpy()
 
 
 def class_means(pictures: data.Pictures, classes: int) -> np.ndarray:
-    """The mean picture of each class, (C, S, S, 3) uint8; grey where a class has no picture."""
+    """Return the mean image per class, (C, S, S, 3) uint8; grey for a class without images."""
     S = pictures.images.shape[-1]
     sums = torch.zeros(classes, 3, S, S)
     for images, labels in zip(pictures.images.split(1024), pictures.labels.split(1024),

@@ -1,6 +1,6 @@
-"""Patches: how a Vision Transformer cuts the picture and makes a token of each patch.
+"""Section "Patches": division of the image into patches, and their embedding as tokens.
 
-Letters: S side of the input, P patches of a grid of rows x columns, D width of a token.
+Letters: S side of the input, P patches in a grid of rows x columns, D embedding dimension.
 """
 
 import gradio as gr
@@ -21,21 +21,21 @@ from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 
 SIDE = 224
-COMPONENTS = 3  # principal components of the projected patches that are shown
+COMPONENTS = 3  # number of principal components shown
 WORDS = (
-    "The picture in *Look*, on its way into a Vision Transformer: it is cut into equal "
-    "**patches**; one **linear projection**, the same for all, turns the pixels of each patch into "
-    "a vector; and to each a learned **position** vector is added, since the layers themselves "
-    "know no order."
+    "How a Vision Transformer reads the image from the tab *Explore*. The image is divided into "
+    "equal **patches**. One **linear projection**, shared by all patches, turns the pixels of each "
+    "patch into a vector. A learned **position** vector is added, because attention itself ignores "
+    "the order of the patches."
 )
 COMPONENT_WORDS = (
-    "Principal components of the projected patches: patches of one colour here have that part in "
-    "common (purple below 0, orange above; the sign has no meaning of its own)."
+    "Principal components of the projected patches. Patches with the same colour have similar "
+    "values (purple: negative, orange: positive). The sign of a component is arbitrary."
 )
 
 
 def build(sections: Sections, workbench: Workbench, look: Look) -> None:
-    """Lay out the section over the picture in Look."""
+    """Lay out the section, which shows the image chosen in the tab Explore."""
     gr.Markdown(WORDS)
     model = RunChoice(grouped(workbench.explained_runs()), elem_id="patches-model")
     view = Article(elem_id="patches")
@@ -43,7 +43,7 @@ def build(sections: Sections, workbench: Workbench, look: Look) -> None:
     def draw(image, name):
         models, name = renewed_runs(workbench.explained_runs(), name)
         if image is None or name is None:
-            raise ImageError("Choose a picture in Look first: none is kept.")
+            raise ImageError("No image is chosen. Choose one in the tab Explore.")
         return article(workbench, workbench.run(name), image), models
 
     sections.add("data-patches", draw, [look.picture, model], [view, model])
@@ -51,31 +51,37 @@ def build(sections: Sections, workbench: Workbench, look: Look) -> None:
 
 @torch.inference_mode()
 def article(workbench: Workbench, run: Run, image: Image.Image) -> list[Piece]:
-    """The cut, then the projection, the position and their sum, patch by patch."""
+    """Show the patches, then the norms of projection, position and token, and the components."""
     model = workbench.model(run)
     if not is_vision_transformer(model):
-        raise RunError(f"'{run.name}' is no Vision Transformer: it cuts no patches.")
+        raise RunError(
+            f"'{run.name}' is not a Vision Transformer and has no patches. Choose another model."
+        )
     seen, pixels = workbench.input(run.preprocessing, image)
     projected, position = (x[0].float().cpu() for x in embed_patches(model, pixels))  # (P, D)
     rows, columns = grid = tuple(model.patch_embed.grid_size)
     patches = cut(seen, grid)
     height, width = patches.shape[2:4]
     D, more = projected.shape[1], model.num_prefix_tokens
-    extra = f" and {more} more, as the class token," if more else ""
-    made = f"{height} × {width} × 3 = {height * width * 3} numbers a patch become a vector of {D}"
+    special = f"{more} special token{'' if more == 1 else 's'}"  # class and register tokens
+    extra = f" and {special}" if more else ""
+    made = (
+        f"The {height} × {width} × 3 = {height * width * 3} values of a patch are projected to a "
+        f"vector of {D} numbers"
+    )
     if not patches_stand_alone(model):
         made = (
-            "In place of one projection, this model has convolutions, which see a little beyond "
-            f"each patch: of each comes a vector of {D}"
+            "Instead of one projection, this model uses convolutions, which also read a few pixels "
+            f"around each patch. They output a vector of {D} numbers per patch"
         )
     lengths = {
-        "Length of the projection": projected,
-        "Length of the position": position,
-        "Length of their sum, the token": projected + position,
+        "Norm of the projection": projected,
+        "Norm of the position vector": position,
+        "Norm of the token (their sum)": projected + position,
     }
     parts, shares = principal_parts(projected, COMPONENTS)
     whole = Item(
-        f"The picture as {run.name} cuts it: {rows} × {columns} patches",
+        f"Image divided into patches by {run.name}: {rows} × {columns}",
         f"{rows} × {columns} patches of {height} × {width} pixels",
     )
     norms = [length(run, title, x.norm(dim=1).view(grid).numpy()) for title, x in lengths.items()]
@@ -84,27 +90,27 @@ def article(workbench: Workbench, run: Run, image: Image.Image) -> list[Piece]:
         for i, (part, share) in enumerate(zip(parts, shares, strict=True), start=1)
     ]
     return [
-        Text(f"{made}; {rows * columns} such tokens{extra} go into the first layer."),
+        Text(f"{made}. The first layer receives {rows * columns} patch tokens{extra}."),
         Pictures([whole, *norms], spread(patches, SIDE), 200),
-        Heading("What the projection keeps of this picture"),
+        Heading("Principal components of the projection"),
         Text(COMPONENT_WORDS),
         Pictures(components, width=200),
     ]
 
 
 def cut(seen: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
-    """(S, S, 3) -> its patches, (rows, columns, height, width, 3)."""
+    """Divide an image (S, S, 3) into patches (rows, columns, height, width, 3)."""
     (rows, columns), S = grid, len(seen)
     return seen.reshape(rows, S // rows, columns, S // columns, 3).swapaxes(1, 2)
 
 
 def length(run: Run, title: str, lengths: np.ndarray) -> Item:
-    """The Euclidean lengths (rows, columns) of vectors as a map."""
+    """Return a map of vector norms (rows, columns)."""
     note = f"{lengths.min():.2f} to {lengths.max():.2f}"
     return Item(f"{run.name}: {title}, {note}", title, note, lengths)
 
 
 def component(run: Run, number: int, values: np.ndarray, share: float) -> Item:
-    """One principal component (rows, columns) as a signed map."""
-    title, note = f"Component {number}", f"{100 * share:.1f} % of the variance"
+    """Return a signed map of one principal component (rows, columns)."""
+    title, note = f"Component {number}", f"{100 * share:.1f}% of the variance"
     return Item(f"{run.name}: {title}, {note}", title, note, values, signed=True)

@@ -1,4 +1,4 @@
-"""Similar pictures: test pictures as points, near where a model finds them alike; neighbours."""
+"""Section "Similar images": t-SNE maps of test images, and nearest neighbours of an image."""
 
 import math
 import threading
@@ -22,36 +22,36 @@ from vitdemo.page.sections import Sections
 from vitdemo.workbench import Workbench
 
 WORDS = (
-    "Test pictures as points: by their **raw pixels**, and by the **features** from which the "
-    "chosen model answers: if it has learned the classes, they part. The places are t-SNE's, which "
-    "keeps near what is near; distances and sizes of groups mean little in it, so judge by the "
-    "figures below, which are computed on the features themselves. Point at a dot (or move with "
-    "the arrow keys) to see its picture; click it to open it in *Look*."
+    "Two t-SNE maps of test images: one of their **raw pixels**, one of the **features** that the "
+    "model's classifier receives. If the model has learned the classes, they form separate groups. "
+    "t-SNE only preserves neighbourhoods: distances between groups and group sizes are not "
+    "meaningful. The table below is computed from the features themselves. Point at a dot to see "
+    "its image, or use the arrow keys. Click it to open the image in *Explore*."
 )
-EMPTY = "Nothing is laid out yet: it takes some seconds, and the next time it is there at once."
-STOPPED = "Stopped: nothing was laid out."
+EMPTY = "No map has been computed yet. It takes a few seconds and is cached afterwards."
+STOPPED = "Stopped. No map was computed."
 PARTING = (
-    "Between / within: the mean distance of two pictures of different classes over that of two of "
-    "one class; near 1 the mean distance does not tell classes apart, though other things may: "
-    "classes that are perfectly separable can have 1.02. The second column is nearer to that "
-    "question. Both are computed on the features, not on the places above."
+    "Between / within: mean distance between images of different classes, divided by the mean "
+    "distance between images of the same class. Even perfectly separable classes can have a value "
+    "near 1. The fraction of nearest neighbours of the same class measures separability more "
+    "directly. Both are computed from the features, not from the map."
 )
 
 
 def build(sections: Sections, workbench: Workbench, look: Look) -> None:
-    """Lay out the section; what is picked opens in Look through `look`."""
+    """Lay out the section; a chosen image opens in the tab Explore."""
     gr.Markdown(WORDS)
     model = RunChoice(grouped(workbench.trained_runs()), elem_id="similar-model")
     with gr.Row():
         count = gr.Slider(
-            200, MOST, MOST, step=100, label="Pictures", elem_id="similar-count", min_width=260
+            200, MOST, MOST, step=100, label="Test images", elem_id="similar-count", min_width=260
         )
         with gr.Column(min_width=260):
-            begin = gr.Button("Lay out the pictures", variant="primary", elem_id="lay-out")
+            begin = gr.Button("Compute t-SNE maps", variant="primary", elem_id="lay-out")
             stop = gr.Button("Stop", size="sm", elem_id="lay-out-stop")
     map_view = Planes(EMPTY, elem_id="tsne")
     parting = Article(elem_id="parting")
-    near = gr.Button("Neighbours of the picture in Look", elem_id="find-near")
+    near = gr.Button("Find nearest neighbours", elem_id="find-near")
     near_view = Article(elem_id="near")
 
     stops = Stops()
@@ -63,8 +63,8 @@ def build(sections: Sections, workbench: Workbench, look: Look) -> None:
 
         def report(share, words):
             raise_if_stopped()
-            if threading.get_ident() == own:  # gradio knows no other thread
-                # Without a share the bar counts seconds.
+            if threading.get_ident() == own:  # gradio reports progress only from its own thread
+                # If the fraction is unknown, the progress bar counts seconds.
                 so_far = (round(time.monotonic() - started), None) if share is None else share
                 progress(so_far, desc=words, unit="s")
 
@@ -77,7 +77,7 @@ def build(sections: Sections, workbench: Workbench, look: Look) -> None:
     @for_people
     def find(image, name):
         if image is None:
-            raise ImageError("Choose a picture in Look first: none is kept.")
+            raise ImageError("No image is chosen. Choose one in the tab Explore.")
         return nearest(name or PIXELS, *neighbours(workbench, name, image))
 
     stops.button(begin, lay_out, [model, count], [map_view, parting])
@@ -93,34 +93,34 @@ def build(sections: Sections, workbench: Workbench, look: Look) -> None:
     def refresh(name):
         return renewed_runs(workbench.trained_runs(), name)[0]
 
-    # Opened, it refreshes its models alone: what was laid out stays.
+    # Opening the section only refreshes the list of models; the computed maps stay.
     sections.add("data-similar", refresh, [model], [model], by=[])
 
 
 def ratios(found: Sequence[Plane]) -> list[Piece]:
-    """How far classes part in each space, computed on the features."""
+    """Return a table of the class separation in each feature space."""
     rows = [
         (
             space.name,
             f"{space.features.shape[1]:,}",
             DASH if math.isnan(space.ratio) else f"{space.ratio:.3f}",
-            DASH if math.isnan(space.purity) else f"{100 * space.purity:.1f} %",
+            DASH if math.isnan(space.purity) else f"{100 * space.purity:.1f}%",
         )
         for space, _ in found
     ]
-    header = ("Space", "Width", "Between / within", "Nearest is of the same class")
-    return [Heading("How far the classes part"), Table(header, rows), Text(PARTING)]
+    header = ("Features", "Dimension", "Between / within", "Nearest neighbour of same class")
+    return [Heading("Separation of the classes"), Table(header, rows), Text(PARTING)]
 
 
 def nearest(name: str, sample: Sample, places: np.ndarray, cosines: np.ndarray) -> list[Piece]:
-    """The neighbours as buttons, with their class and cosine."""
+    """Return the neighbours as buttons with class and cosine similarity."""
     items = []
     for i, cosine in zip(places, cosines, strict=True):
         label, number = sample.source.classes[sample.labels[i]], int(sample.indices[i])
-        alt = f"{label}, test picture {number}, cosine {cosine:.3f}. Open it in Look."
+        alt = f"{label}, test image {number}, cosine {cosine:.3f}. Open in Explore."
         items.append(Item(alt, label, f"cosine {cosine:.3f}", pick=str(number)))
     return [
-        Heading(f"Nearest to the picture in Look, by the features of {name}"),
-        Text(f"Of {len(sample):,} test pictures, the nearest first."),
+        Heading(f"Nearest neighbours by the features of {name}"),
+        Text(f"Nearest of {len(sample):,} test images to the image in Explore, by cosine."),
         Pictures(items, strip(sample.small[places])),
     ]

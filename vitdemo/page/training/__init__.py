@@ -1,4 +1,4 @@
-"""The Training progress tab: curves of any runs side by side; a growing run updates by itself."""
+"""The Training progress tab: training curves of any runs, updated while a run is in progress."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -42,15 +42,15 @@ from vitdemo.report import report, report_name
 from vitdemo.runs import RECORD_FIELDS, Run, pretraining
 from vitdemo.workbench import Workbench
 
-SECONDS = 4  # between two looks at the run folders
+SECONDS = 4  # interval at which the run folders are read
 INTRO = (
-    "How each model learned, epoch by epoch: on the training pictures, and on validation pictures "
-    "that it never trains on. Point at a plot, or tap it, for its numbers. A run that is being "
-    "written now grows here by itself."
+    "Training curves of each model, by epoch: on the training set, and on a validation set that "
+    "the model never trains on. Point at a plot, or tap it, to read its values. The curves of a "
+    "run in progress update automatically."
 )
-NO_RUN = "There is no run yet. Start one with `python train.py vit-small-cpu`: it appears here."
+NO_RUN = "There are no runs yet. Start one with `python train.py vit-small-cpu`; it appears here."
 NONE_CHOSEN = "Choose a run above to see its curves."
-NO_EPOCH = "No epoch has ended yet: the first point of the curves comes with it."
+NO_EPOCH = "The first epoch has not ended yet. The curves appear after it."
 EPOCHS, MINUTES = "Epochs", "Minutes"
 LINEAR, LOG = "Linear", "Logarithmic"
 VALIDATION, TRAINING = "validation", "training"
@@ -58,15 +58,15 @@ VALIDATION, TRAINING = "validation", "training"
 
 @dataclass(frozen=True)
 class Plot:
-    """One of the plots: its axis, and the columns of a run that it draws."""
+    """One plot: its y-axis, and the columns of a run's history that it draws."""
 
     title: str
     unit: str
     columns: dict[str, Callable[[Run], Sequence[float]]]
-    decimals: int | None = None  # None: four digits
-    log: bool = False  # whether the logarithmic scale is for it
-    signed: bool = False  # whether 0 is drawn and a plus said
-    of: Callable[[Run], Run | None] = lambda run: run  # whose history it draws
+    decimals: int | None = None  # None: four significant digits
+    log: bool = False  # whether the logarithmic scale applies to this plot
+    signed: bool = False  # draw a line at 0 and show a plus sign
+    of: Callable[[Run], Run | None] = lambda run: run  # the run whose history is drawn
 
 
 def _column(field: str, scale: float = 1) -> Callable[[Run], list[float]]:
@@ -81,21 +81,21 @@ def _both(field: str, scale: float = 1) -> dict[str, Callable[[Run], list[float]
 
 
 RATE = {"learning rate": _column("learning_rate")}
-MASKED = "Masked pre-training, without labels: error of the hidden patches"
+MASKED = "Self-supervised pretraining (MAE): error on the masked patches"
 GAP = "Generalisation gap: training minus validation accuracy"
 PLOTS = (
     Plot("Loss", "loss", _both("loss"), log=True),
     Plot("Accuracy", "%", _both("accuracy", 100), decimals=2),
-    Plot(GAP, "points", {"gap": gap}, decimals=2, signed=True),
-    Plot("Learning rate at the epoch's end", "learning rate", RATE, log=True),
-    Plot("Time of an epoch", "seconds", {"seconds": _column("epoch_seconds")}, decimals=1),
+    Plot(GAP, "percentage points", {"gap": gap}, decimals=2, signed=True),
+    Plot("Learning rate at the end of each epoch", "learning rate", RATE, log=True),
+    Plot("Time per epoch", "seconds", {"seconds": _column("epoch_seconds")}, decimals=1),
     Plot(MASKED, "mean squared error", _both("loss"), log=True, of=pretraining),
 )
 
 
 @dataclass(frozen=True)
 class View:
-    """How the curves are drawn: weight of the smoothing, scale of y, axis of x."""
+    """Display settings of the curves: smoothing weight, y-axis scale and x-axis."""
 
     smoothing: float = 0.0
     log: bool = False
@@ -103,9 +103,9 @@ class View:
 
 
 def build(tab: gr.Tab, workbench: Workbench, look: Look, jobs: Jobs | None) -> Article:
-    """Lay out and wire the tab; `jobs` are the trainings that may be started in it, if any.
+    """Lay out and wire the tab; with `jobs`, training runs can be started in it.
 
-    Of what it gives, `pick` names the base of an ablation whose gains are asked for.
+    The `pick` event of the returned article carries the baseline of the ablation to be shown.
     """
     gr.Markdown(INTRO)
     here.build(tab, look, jobs)
@@ -118,15 +118,16 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look, jobs: Jobs | None) -> A
             0,
             step=0.05,
             label="Smoothing",
-            info="weight of the epochs before; the true values stay visible, faintly",
+            info="weight of previous epochs (exponential moving average); the original curve "
+            "stays visible",
             min_width=260,
             elem_id="smoothing",
         )
-        scale = gr.Radio([LINEAR, LOG], value=LINEAR, label="Loss and rate", min_width=200)
-        axis = gr.Radio([EPOCHS, MINUTES], value=EPOCHS, label="Along the axis", min_width=200)
+        scale = gr.Radio([LINEAR, LOG], value=LINEAR, label="Y-axis scale", min_width=200)
+        axis = gr.Radio([EPOCHS, MINUTES], value=EPOCHS, label="X-axis", min_width=200)
     names = [run.name for run in found]
-    known = gr.State(names, time_to_live=KEPT_SECONDS)  # so that a new run appears chosen
-    stamp = gr.State(None, time_to_live=KEPT_SECONDS)  # what the curves were drawn from
+    known = gr.State(names, time_to_live=KEPT_SECONDS)  # names already listed; new runs get a tick
+    stamp = gr.State(None, time_to_live=KEPT_SECONDS)  # `signature` of the drawn curves
     plots = Curves(elem_id="plots")
     words = Article(elem_id="learning")
     timer = gr.Timer(SECONDS, active=False)
@@ -140,7 +141,7 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look, jobs: Jobs | None) -> A
         if now == drawn:
             return gr.skip()
         shown = [run for run in found if run.name in selected]
-        # Boxes are touched only for a run that came or went: an answer must not undo a later click.
+        # Update the boxes only if a run was added or removed, so as not to undo a later click.
         boxes = gr.update(groups=grouped(found), value=selected)
         return (
             boxes if names != seen else gr.skip(),
@@ -158,7 +159,7 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look, jobs: Jobs | None) -> A
         path.write_text(text, encoding="utf-8")
         return str(path)
 
-    title = "Report of these runs, as one HTML file"
+    title = "Save report (HTML)"
     offer_download(title, "report", write_report, [chosen], LIGHT_QUEUE)
     event = {
         "fn": refresh,
@@ -166,7 +167,7 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look, jobs: Jobs | None) -> A
         "outputs": [chosen, known, stamp, plots, words],
         **QUIET,
     }
-    # Not before the tab is opened for the first time: the page's own start has other work to do.
+    # The curves are drawn when the tab is first opened, which keeps the page's start fast.
     tab.select(**event)
     tab.parent.change(None, js=here.WATCH.replace("SEEN", "#plots"), outputs=timer, **HIDDEN)
     timer.tick(**event)
@@ -175,16 +176,16 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look, jobs: Jobs | None) -> A
 
 
 def first_choice(found: list[Run]) -> list[str]:
-    """The runs that are drawn at first: the models that are here, and what is in training.
+    """Return the names of the runs to draw first: those with weights and those in training.
 
-    Where there is neither, all are.
+    If there are none, return all names.
     """
     begun = [run for run in found if run.has_weights or not run.has_evaluation]
     return [run.name for run in begun or found]
 
 
 def signature(runs: list[Run], selected: list[str]) -> list:
-    """Differs as soon as a curve or a figure of the tab would."""
+    """Return a value that changes whenever the content of the tab would change."""
     return [(run.name, run.stamp, run.name in selected) for run in runs]
 
 
@@ -192,14 +193,14 @@ def signature(runs: list[Run], selected: list[str]) -> list:
 
 
 def drawing(found: list[Run], shown: list[Run], view: View) -> dict:
-    """What `Curves` draws of the runs `shown`, or why there is nothing to draw."""
+    """Return the value of `Curves` for the runs `shown`, or a message if there are no curves."""
     drawn = [run for run in shown if run.history]
     if not drawn:
         return {"problems": [NO_EPOCH if shown else NONE_CHOSEN if found else NO_RUN]}
     names, by = [run.name for run in drawn], "minutes" if view.by_minutes else "epoch"
     wholes = {run.name: whole(run) for run in drawn}
     styles, many = line_styles(names, [run.name for run in found]), len(drawn) > MANY
-    note = f"Of more than {MANY} runs the validation curves alone are drawn." if many else ""
+    note = f"For more than {MANY} runs, only the validation curves are drawn." if many else ""
     return {
         "legend": [
             {
@@ -237,16 +238,17 @@ def drawing(found: list[Run], shown: list[Run], view: View) -> dict:
 
 
 def along(run: Run, view: View) -> list[float]:
-    """Where the run's epochs lie on the x axis."""
+    """Return the position of each epoch on the x-axis."""
     return minutes(run) if view.by_minutes else [record["epoch"] for record in run.history]
 
 
 def lines(
     plot: Plot, run: Run, source: Run, styles: dict[str, LineStyle], view: View
 ) -> list[dict]:
-    """The columns of `source`, in the run's colours; smoothed, the true values faintly behind them.
+    """Return the curves of `source` in the colours of `run`.
 
-    Of more than `MANY` runs the training curves are left out.
+    Smoothed curves are drawn over the faint originals. With more than `MANY` runs, the training
+    curves are left out.
     """
     own, found = styles[run.name], []
     for name, column in plot.columns.items():
@@ -259,7 +261,7 @@ def lines(
             "x": along(source, view),
             "y": column(source),
             "colour": own.lighter if training else own.colour,
-            "dashed": training,  # what is measured on training pictures
+            "dashed": training,
             "faint": bool(view.smoothing),
             "sign": own.sign,
             "read": True,
@@ -273,7 +275,7 @@ def lines(
 
 
 def marks(run: Run, source: Run, styles: dict[str, LineStyle], view: View) -> list[dict]:
-    """Where the training of `source` changed its manner, as far as it has come."""
+    """Return a vertical line for each stage change that the training of `source` has reached."""
     epochs = [0, *(record["epoch"] for record in source.history)]
     manner = stages(source if source.is_masked else run)
     start = source.seconds_before / 60 if view.by_minutes else 0
@@ -285,19 +287,19 @@ def marks(run: Run, source: Run, styles: dict[str, LineStyle], view: View) -> li
     ]
 
 
-# --- in words and numbers ------------------------------------------------------------------------
+# --- texts and tables ----------------------------------------------------------------------------
 
 
 def learned(runs: list[Run], groups: dict[str, list[str]]) -> list[Piece]:
-    """Milestones, where an ablation is summed up, stages, why training looks worse than validation.
+    """Return the milestones, links to ablations, stages, and reasons for a negative gap.
 
-    `groups` are the ablations there are: base -> names of its runs.
+    `groups` maps the baseline of each ablation to the names of its runs.
     """
     drawn = [run for run in runs if run.history]
     if not drawn:
         return []
     return [
-        Heading("How long to a validation accuracy"),
+        Heading("Time to reach a validation accuracy"),
         Table(*milestone_rows([whole(run) for run in drawn])),
         *ablation_links([base for base, names in groups.items() if two_of(names, drawn)]),
         *stage_list(drawn),
@@ -310,15 +312,15 @@ def two_of(names: list[str], drawn: list[Run]) -> bool:
 
 
 def ablation_links(bases: list[str]) -> list[Piece]:
-    """The way to what each ingredient bought."""
-    words = "What each ingredient of the ablation of {} bought: see Compare models"
+    """Return buttons that open each ablation in the tab Compare models."""
+    words = "Show the ablation of {} in Compare models"
     return [Choices({base: words.format(base) for base in bases})] if bases else []
 
 
 def stage_list(runs: list[Run]) -> list[Piece]:
-    """What the dotted lines are."""
+    """Return the list that explains the dotted lines."""
     items = [f"**{run.name}**, {it.when}: {it.words}." for run in runs for it in stages(run)]
-    return [Heading("Dotted lines: stages of a training"), Bullets(items)] if items else []
+    return [Heading("Dotted lines: stages of training"), Bullets(items)] if items else []
 
 
 def reasons_of(run: Run) -> Folded:
@@ -330,12 +332,12 @@ def reasons_of(run: Run) -> Folded:
 
 
 def figures_of(workbench: Workbench, runs: list[Run]) -> list[Piece]:
-    """One row a run, from its files alone; a figure that is not there yet is a dash."""
+    """Return a table with one row per run, read only from its files; a dash is a missing value."""
     rows = [_final(run, workbench.accuracy(run)) for run in runs]
     if not rows:
         return []
     columns = [*list(rows[0])[:-1], Column("Trained on", numeric=False)]
-    return [Heading("Final figures"), Table(columns, [list(row.values()) for row in rows])]
+    return [Heading("Final results"), Table(columns, [list(row.values()) for row in rows])]
 
 
 def _final(run: Run, test: float | None) -> dict[str, str]:
@@ -354,14 +356,14 @@ def _final(run: Run, test: float | None) -> dict[str, str]:
 
 
 def epochs_of(runs: list[Run]) -> list[Piece]:
-    """The numbers behind the curves, which unfold."""
+    """Return the values of the curves as a folded table."""
     rows = [
         [run.name, *(_cell(record[field]) for field in RECORD_FIELDS)]
         for run in runs
         for record in whole(run).history
     ]
     table = Table(["run", *RECORD_FIELDS], rows, file="vitdemo-epochs")
-    return [Folded("Every epoch in numbers", [table])] if rows else []
+    return [Folded("Results by epoch", [table])] if rows else []
 
 
 def _cell(value: object) -> Cell:

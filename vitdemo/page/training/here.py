@@ -1,4 +1,4 @@
-"""The panel "Train here": choices and their cost, the trainings, live curves, and the film."""
+"""The panel "Train a model": recipe and cost, training runs, live curves and the animation."""
 
 import math
 from collections.abc import Sequence
@@ -32,26 +32,25 @@ from vitdemo.page.look.tab import Look
 from vitdemo.page.training import live
 from vitdemo.runs import Run
 
-SECONDS = 2  # between two looks
+SECONDS = 2  # refresh interval
 OFF = (
-    "Training in this page is off, because others than this machine can reach it. Whoever runs it "
-    "can start `app.py` with `--allow-training`, or train with `python train.py`: what trains "
-    "appears below."
+    "Training from this page is disabled because other computers can reach it. To enable it, "
+    "start `app.py` with `--allow-training`. Runs started with `python train.py` appear below."
 )
-ON = "Whoever opens this page may train here: it serves {whom}. {limits}"
+ON = "Training is enabled for {whom}. {limits}"
 FIRST = next(iter(PRESETS))
-ALONE = "Nothing (no guess)"
-PROBING = "What it costs is being measured on this machine …"
-BUSY = " Another training is at work: this one begins after it."
-GUESS = "What will it gain beside that run?"
-NONE = "No training has been started in this page yet."
-POINTS = "points of validation accuracy, as +2.5"
+ALONE = "None (no guess)"
+PROBING = "Measuring the training time on this machine …"
+BUSY = " Another training run is in progress; this one starts after it."
+GUESS = "Expected gain"
+NONE = "No training run has been started on this page yet."
+POINTS = "percentage points of validation accuracy, for example +2.5"
 NO_FILM = (
-    "Each training that is started here keeps the weights of its epochs: what it makes of Look's "
-    "picture comes with the end of its first epoch."
+    "Training runs started here save their weights after each epoch. The animation shows the "
+    "attention and prediction for the image in Explore. It starts after the first epoch."
 )
-NO_PICTURE = "Choose a picture in the tab Look: it is shown here under the model as it learns."
-# A timer runs while what it draws is seen, and not behind another tab.
+NO_PICTURE = "Choose an image in the tab Explore to see how attention to it changes in training."
+# The timer only runs while its output is visible, so that a page behind another tab stays idle.
 WATCH = """async () => {
   await new Promise((done) => setTimeout(done, 100));
   return { __type__: "update", active: Boolean(document.querySelector("SEEN")?.offsetParent) };
@@ -59,46 +58,46 @@ WATCH = """async () => {
 
 
 def build(tab: gr.Tab, look: Look, jobs: Jobs | None) -> None:
-    """Lay out and wire the panel; without `jobs` it says why there is none."""
-    with gr.Accordion("Train here", open=False, elem_id="train-here") as panel:
+    """Lay out and wire the panel; without `jobs` it only explains why training is disabled."""
+    with gr.Accordion("Train a model", open=False, elem_id="train-here") as panel:
         if jobs is None:
             gr.Markdown(OFF)
             return
-        whom = "all who can reach it" if jobs.for_all else "this machine alone"
+        whom = "everyone who can reach this page" if jobs.for_all else "this computer only"
         gr.Markdown(ON.format(whom=whom, limits=jobs.limits.words))
         TrainingPanel(jobs, look).wire(tab, panel)
 
 
 class TrainingPanel:
-    """The panel's components and its answers."""
+    """Components and event handlers of the panel."""
 
     def __init__(self, jobs: Jobs, look: Look):
         self.jobs, self.look, self.workbench = jobs, look, look.workbench
         titles = [(preset.title, name) for name, preset in PRESETS.items()]
         self.preset = gr.Radio(titles, value=FIRST, label="Recipe", elem_id="preset")
         self.about = gr.Markdown(PRESETS[FIRST].words, elem_id="preset-words")
-        with gr.Accordion("Ingredients", open=False, elem_id="ingredients"), gr.Row():
+        with gr.Accordion("Recipe settings", open=False, elem_id="ingredients"), gr.Row():
             begin = values_of(FIRST)
             self.switches = [switch(name, option, begin[name]) for name, option in OPTIONS.items()]
         with gr.Row():
             with gr.Column(min_width=260):
                 self.beside = RunChoice(
-                    [], label="Beside", nobody=ALONE, elem_id="beside",
-                    info="a run to compare it with: then guess first",
+                    [], label="Baseline", nobody=ALONE, elem_id="beside",
+                    info="run to compare the result with; requires a guess",
                 )  # fmt: skip
             with gr.Column(min_width=260):
                 self.guess = gr.Textbox(
                     label=GUESS, placeholder=POINTS, max_length=20, elem_id="guess"
                 )
         self.cost = Article(elem_id="cost")
-        self.start = gr.Button("Start", variant="primary", elem_id="start-training")
+        self.start = gr.Button("Start training", variant="primary", elem_id="start-training")
         self.list = TaskList(elem_id="trainings", empty=NONE)
         self.curves = Curves(elem_id="live")
-        self.of = RunChoice([], label="Look's picture under", elem_id="film-of", min_width=220)
+        self.of = RunChoice([], label="Animated run", elem_id="film-of", min_width=220)
         self.film = FilmView(elem_id="film")
-        # The training that was at work: a new one is shown at once
+        # The run shown last: when a newer one starts, the animation switches to it.
         self.followed = gr.State(None, time_to_live=KEPT_SECONDS)
-        self.shot = gr.Textbox(visible="hidden", label="what the film is of")
+        self.shot = gr.Textbox(visible="hidden", label="Animation source")
         self.timer = gr.Timer(SECONDS, active=False)
 
     def wire(self, tab: gr.Tab, panel: gr.Accordion) -> None:
@@ -108,7 +107,7 @@ class TrainingPanel:
             "outputs": [self.list, self.curves, self.beside, self.of, self.followed, self.shot],
         }
         tab.select(self.open, None, panel, **QUIET)
-        # Not by the tab's opening: what is updated in a closed panel loses what it was made with.
+        # Not on tab.select: a gradio component updated in a closed panel loses its initial values.
         gr.on([panel.expand, self.timer.tick, self.of.input], **told, **QUIET)
         for opened in (tab.parent.change, tab.select, panel.expand, panel.collapse):
             opened(None, js=WATCH.replace("SEEN", "#trainings"), outputs=self.timer, **HIDDEN)
@@ -130,15 +129,15 @@ class TrainingPanel:
         started.success(**told, **QUIET)
         self.list.act(self.act, None, self.list, **HIDDEN, **LIGHT_QUEUE)
 
-    # --- what there is -----------------------------------------------------------------------
+    # --- state of the runs -------------------------------------------------------------------
 
     def open(self) -> dict:
-        """The panel is open for who comes while something trains."""
+        """Open the panel if a training run is in progress."""
         busy = any(job.state in AT_WORK for job in self.jobs.all())
         return gr.update(open=True) if busy else gr.skip()
 
     def tell(self, image, beside: str | None, of: str | None, followed: str | None) -> tuple:
-        """Rows, curves, runs to compare with and to film, and of what the film is."""
+        """Return rows, curves, baselines, runs with snapshots, and the animation source."""
         found, watched = live.rows(self.jobs, self.workbench), live.watched(self.jobs.all())
         tested = [run for run in self.workbench.runs()[0] if run.has_evaluation]
         others, _ = renewed_runs(tested, beside, optional=True)
@@ -150,7 +149,7 @@ class TrainingPanel:
         return found, live.drawing(watched), others, films, followed, self.take(image, of, shown)
 
     def take(self, image, of: str | None, shown: list[Run]) -> str:
-        """The run's name, and what differs as soon as the film would, in a line of its own."""
+        """Return the run's name, and a second line that changes whenever the animation would."""
         kept = next((run for run in shown if run.name == of), None)
         epochs = sorted((kept.path / "epochs").glob("*")) if kept else []
         written = [path.stat().st_mtime_ns for path in epochs] or [kept and kept.stamp]
@@ -169,7 +168,7 @@ class TrainingPanel:
             return str(error)
         return Screening(shown, image.info.get(TRUE_CLASS))
 
-    # --- what is chosen ----------------------------------------------------------------------
+    # --- settings and actions ----------------------------------------------------------------
 
     @for_people
     def set(self, preset) -> list:
@@ -191,7 +190,7 @@ class TrainingPanel:
         check_who(self.jobs, request)
         points = points_guessed(guess, beside) if beside else None
         if beside:
-            self.workbench.run(beside)  # raises where there is none
+            self.workbench.run(beside)  # raises RunError if the baseline no longer exists
         chosen = dict(zip(OPTIONS, values, strict=True))
         job = self.jobs.start(preset, chosen, beside, points)
         gr.Info(f"{job.name} is {job.state}.")
@@ -206,28 +205,32 @@ class TrainingPanel:
 
 
 def check_who(jobs: Jobs, request: gr.Request) -> None:
-    """Raises `JobError` for somebody who reached a page for this machine alone by a proxy, or by
-    another name of it."""
+    """Raise `JobError` if a localhost-only page was reached by a proxy or another host name."""
     if not jobs.for_all and not came_from_here(request):
-        raise JobError("Only this machine may train here: see --allow-training of app.py.")
+        raise JobError(
+            "Only this computer can train models. To allow others, start app.py with "
+            "--allow-training."
+        )
 
 
 def points_guessed(words: object, beside: str) -> float:
-    """Raises `JobError` for what is no number of points."""
+    """Parse the guess, in percentage points. Raises `JobError` if it is not such a number."""
     text = words.strip().replace("−", "-").replace(",", ".") if isinstance(words, str) else ""
     if not text:
-        raise JobError(f"Guess first: how many points will it gain beside {beside}?")
+        raise JobError(f"Enter a guess: the expected gain over {beside}, in percentage points.")
     try:
         points = float(text)
     except ValueError:
         points = math.nan
     if not -100 <= points <= 100:
-        raise JobError("A guess is a number of points from -100 to 100.")
+        raise JobError(
+            f"The guess '{text[:20]}' is not a number of percentage points from −100 to 100."
+        )
     return points
 
 
 def switch(name: str, option: Option, value):
-    """The component that an option is chosen with."""
+    """Build the input component of an option."""
     looks = {"label": option.label, "info": option.info or None, "min_width": 150,
              "elem_id": f"option-{name.replace('_', '-')}"}  # fmt: skip
     if option.choices:

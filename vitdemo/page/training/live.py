@@ -1,4 +1,4 @@
-"""What the panel says of the trainings: a row each, and the curves of one, by the second."""
+"""Content of the panel "Train a model": one row per run, and the live curves of one run."""
 
 from vitdemo.errors import VitdemoError
 from vitdemo.figures.curves import COLOURS
@@ -22,17 +22,17 @@ from vitdemo.runs import Run, read_history
 from vitdemo.runs.steps import read_steps
 from vitdemo.workbench import Workbench, final_accuracy
 
-POINTS = 300  # of a curve: more than a plot of this width shows
-DISCARD = ("discard", "Discard")
+POINTS = 300  # points per curve; a plot of this width cannot show more
+DISCARD = ("discard", "Delete")
 ACTIONS = {
     QUEUED: [DISCARD],
     STARTING: [DISCARD],
-    TRAINING: [("pause", "Pause"), ("stop", "Stop and keep"), DISCARD],
-    PAUSED: [("resume", "Resume"), ("stop", "Stop and keep"), DISCARD],
+    TRAINING: [("pause", "Pause"), ("stop", "Stop and evaluate"), DISCARD],
+    PAUSED: [("resume", "Resume"), ("stop", "Stop and evaluate"), DISCARD],
     EVALUATING: [DISCARD],
     FINISHED: [DISCARD],
     STOPPED: [DISCARD],
-    FAILED: [("resume", "Go on"), DISCARD],
+    FAILED: [("resume", "Continue"), DISCARD],
 }
 
 
@@ -51,32 +51,32 @@ def row(job: Job, run: Run | None, runs: dict[str, Run]) -> Task:
 
 
 def words(job: Job, run: Run | None) -> str:
-    """How it stands: one line."""
+    """Return the progress or the result of a job, in one line."""
     epoch = f"epoch {min(job.epoch + 1, job.epochs)} of {job.epochs}"
     if job.state == QUEUED:
-        return "waits for its turn"
+        return "waiting for other runs"
     if job.state == STARTING:
-        return "reads the pictures"
+        return "loading the images"
     if job.state == TRAINING:
         speed = f", {job.images_per_second:.0f} images/s" if job.images_per_second else ""
         left = f", {time_left(job.seconds_left)} left" if job.seconds_left is not None else ""
-        ending = ", ends after this step" if job.asked.get("keeping") else ""
+        ending = ", stopping after this step" if job.asked.get("keeping") else ""
         return epoch + speed + left + ending
     if job.state == PAUSED:
-        return f"{epoch}; those that wait, wait for it" if job.epochs else "held before its start"
+        return f"{epoch}; queued runs wait for it" if job.epochs else "paused before it started"
     if job.state == EVALUATING:
-        return f"{counted(job.epochs, 'epoch')} done, answers the test pictures"
+        return f"{counted(job.epochs, 'epoch')} done, evaluating on the test set"
     if job.state == FAILED:
         kept = f"after {job.epoch} of {counted(job.epochs, 'epoch')}. " if job.epochs else ""
         return kept + job.words
     test = final_accuracy(run) if run else None
     if job.asked.get("made"):
-        right = "" if test is None else f": {100 * test:.1f} %, cross-validated"
-        return f"of Your classes, shown to everyone{right}"
-    right = "" if test is None else f", {100 * test:.1f} % of the test pictures"
+        right = "" if test is None else f"; cross-validated accuracy {100 * test:.1f}%"
+        return f"from Custom classes, published to all users{right}"
+    right = "" if test is None else f", {100 * test:.1f}% test accuracy"
     last = run.history[-1]["val_accuracy"] if run and run.history else None
-    held = "" if last is None else f", {100 * last:.1f} % of the validation pictures"
-    part = "" if job.state == FINISHED else f" of {job.epochs}, the last in part"
+    held = "" if last is None else f", {100 * last:.1f}% validation accuracy"
+    part = "" if job.state == FINISHED else f" of {job.epochs}, the last one incomplete"
     return f"{counted(job.epoch, 'epoch')}{part}{held}{right}"
 
 
@@ -87,42 +87,47 @@ def time_left(seconds: float) -> str:
 
 
 def guessed(job: Job, run: Run | None, runs: dict[str, Run]) -> str:
-    """The guess beside what came of it."""
+    """Return the user's guess and, once it is known, the measured gain."""
     beside, guess = job.asked.get("beside"), job.asked.get("guess")
     if not beside or guess is None:
         return ""
-    said = f"Guess: {signed(guess)} points of validation accuracy beside {beside}."
+    said = (
+        f"Guess: {signed(guess)} percentage points of validation accuracy compared with {beside}."
+    )
     if job.state not in (FINISHED, STOPPED) or run is None:
         return said
     if beside not in runs:
-        return f"{said} That run is no longer here."
+        return f"{said} That run no longer exists."
     try:
         found = gain(run, runs[beside])
     except VitdemoError as error:
         return f"{said} {error}"
-    pictures = "the same pictures" if found.paired else "other pictures for each"
+    pictures = "the same validation images" if found.paired else "different validation images"
     hit = "within" if found.low <= guess <= found.high else "outside"
     return (
-        f"{said} Result: {signed(found.points)} points (95 % interval {signed(found.low)} to "
-        f"{signed(found.high)}, {pictures}; of pictures, not of seeds). The guess lies {hit} it."
+        f"{said} Result: {signed(found.points)} (95% confidence interval {signed(found.low)} to "
+        f"{signed(found.high)}, on {pictures}). The guess is {hit} this interval, which does not "
+        "include the variation between random seeds."
     )
 
 
 def watched(jobs: list[Job]) -> Job | None:
-    """Whose curves are drawn: what is at work, or else the newest that has any."""
+    """Return the job whose curves are drawn: the one in progress, or the newest with curves."""
     at_work = [job for job in jobs if job.state in AT_WORK]
     begun = [job for job in jobs if job.epochs]
     return (at_work or begun or [None])[0]
 
 
 def drawing(job: Job | None) -> dict:
-    """What `Curves` draws of one training: of the pictures it trains on by the second, of those
-    that were held out after each epoch."""
+    """Return the value of `Curves` for a run in progress.
+
+    Training curves have a point per logged step, validation curves one per epoch.
+    """
     if job is None:
         return {}
     lines, history = read_steps(job.path), read_history(job.path)
     if not lines:
-        return {"note": f"{job.name}: the curves begin with its first step."}
+        return {"note": f"{job.name}: the curves appear after the first step."}
     lines = lines[:: max(1, -(-len(lines) // POINTS))]
     colour, lighter = COLOURS[0]
     trained = [line["epoch"] - 1 + line["step"] / line["steps"] for line in lines]
@@ -147,7 +152,7 @@ def drawing(job: Job | None) -> dict:
     return {
         "legend": [{"name": job.name, "colour": colour, "lighter": lighter, "sign": ""}],
         "plots": [
-            plot("Loss, by the second", "loss", "loss", 1, 3),
-            plot("Accuracy, by the second", "%", "accuracy", 100, 1),
+            plot("Loss (live)", "loss", "loss", 1, 3),
+            plot("Accuracy (live)", "%", "accuracy", 100, 1),
         ],
     }
