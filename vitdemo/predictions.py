@@ -1,7 +1,7 @@
-"""From a number to its pictures, of the runs of a `Workbench`: what models predicted.
+"""Selection of test images by the predictions of the runs in a `Workbench`.
 
-Models are compared on the same pictures in the same order alone: runs whose evaluations have other
-fingerprints, classes or labels never meet in one table.
+Models are only compared on the same images in the same order: runs whose evaluations differ in
+fingerprint, classes or labels are never compared.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from vitdemo.metrics.tested_runs import sound_evaluation
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 
-NAMED = 3  # runs that a sentence names; of others it says how many
+NAMED = 3  # maximum number of runs listed in a sentence; others are counted
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What models predicted for the same N test pictures: `probabilities` (M, N, C), `labels` (N,).
+    """Predictions of M runs for the same N test images: `probabilities` (M, N, C), `labels` (N,).
 
-    `left_out` says in sentences which runs were evaluated and are not among the M `runs`.
+    `left_out` has a sentence for each evaluated run that is not among the `runs`.
     """
 
     runs: tuple[Run, ...]
@@ -44,15 +44,15 @@ class Predictions:
         return [run.name for run in self.runs]
 
     def confusion(self, name: str) -> np.ndarray:
-        """Counts (C, C) of one of the runs."""
+        """Return the confusion matrix (C, C) of one of the runs."""
         return confusion(self.probabilities[self.names.index(name)], self.labels)
 
 
 @dataclass(frozen=True)
 class Query:
-    """What a person wants to see: pictures that pass `filters` with the answers of `run`.
+    """A query for images that pass `filters` with the predictions of `run`.
 
-    With `other`, those that pass with the answers of that run follow behind.
+    With `other`, images that only pass with the predictions of that run are appended.
     """
 
     run: str
@@ -62,9 +62,9 @@ class Query:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """The `numbers` (n,) of the chosen pictures, in order, and how many each of the two gave.
+    """The `numbers` (n,) of the selected images in order, and how many each run contributed.
 
-    Without another run `others` and `shared` are 0.
+    Without a second run, `others` and `shared` are 0.
     """
 
     query: Query
@@ -76,9 +76,10 @@ class Selection:
 
 
 def predictions(workbench: Workbench, name: str) -> Predictions:
-    """The run `name` with all that were tested on the same pictures, as `evaluated_runs` has them.
+    """Return the predictions of all runs tested on the same images as the run `name`.
 
-    Raises `RunError` where the evaluation of `name` itself is missing or not sound.
+    They are in the order of `evaluated_runs`. Raises `RunError` if the evaluation of `name` is
+    missing or invalid.
     """
     main = workbench.run(name)
     runs, left_out = workbench.cache.of(_comparable, main, workbench.evaluated_runs())
@@ -86,7 +87,7 @@ def predictions(workbench: Workbench, name: str) -> Predictions:
 
 
 def _comparable(main: Run, evaluated: Sequence[Run]) -> tuple[tuple[Run, ...], tuple[str, ...]]:
-    """Those tested on the same pictures as `main`, and sentences about those that were not."""
+    """Return the runs tested on the same images as `main`, and sentences about the others."""
     sound_evaluation(main)
     runs, left_out = [], []
     for run in evaluated:
@@ -100,11 +101,10 @@ def _comparable(main: Run, evaluated: Sequence[Run]) -> tuple[tuple[Run, ...], t
 
 
 def every_model(workbench: Workbench, *names: str) -> Predictions:
-    """What `predictions` has of the runs `names` and of those whose weights are here.
+    """Return the `predictions` of the runs `names` and of all runs with weights.
 
-    These are "every model" where pictures are chosen: an ablation's runs, of which the figures
-    alone are here, have no say unless one of them is asked for. Where that would leave one run
-    alone, all have a say.
+    These runs are "all models" when images are selected. Runs without weights, such as those of an
+    ablation, do not count unless they are in `names`. If only one run would remain, all count.
     """
     group = predictions(workbench, names[0])
     heard = tuple(run for run in group.runs if run.has_weights or run.name in names)
@@ -113,21 +113,21 @@ def every_model(workbench: Workbench, *names: str) -> Predictions:
     unheard = [run.name for run in group.runs if run not in heard]
     more = f" and {len(unheard) - NAMED} more" if len(unheard) > NAMED else ""
     named = ", ".join(unheard[:NAMED]) + more
-    words = f"Not counted among the models, for their weights are not here: {named}."
+    words = f"Not included, because their weights are not available: {named}."
     return replace(group, runs=heard, left_out=(*group.left_out, words))
 
 
 def _check_same(main: Run, run: Run) -> None:
-    """Raises `RunError` unless both runs were tested on the same pictures in the same order."""
+    """Raise `RunError` unless both runs were tested on the same images in the same order."""
     if run.classes != main.classes:
-        raise RunError("it knows other classes.")
+        raise RunError("it has different classes.")
     first, second = main.evaluation, sound_evaluation(run)
     if first.fingerprint != second.fingerprint or not np.array_equal(first.labels, second.labels):
-        raise RunError("it was tested on other pictures, in another order or at another size.")
+        raise RunError("it was tested on different images, or in a different order or size.")
 
 
 def find(workbench: Workbench, query: Query) -> Selection:
-    """The pictures that a person wants to see. Raises `RunError` naming what is not there."""
+    """Select the images of a query. Raises `RunError` if a run was not tested on them."""
     group = every_model(workbench, *_named(query))
     own = _select(group, query.run, query.filters)
     if query.other is None:
@@ -140,15 +140,15 @@ def find(workbench: Workbench, query: Query) -> Selection:
 
 def _select(group: Predictions, name: str, filters: Filters) -> np.ndarray:
     if name not in group.names:
-        raise RunError(f"'{name}' was not tested on the same pictures.")
+        raise RunError(f"'{name}' was not tested on the same images. Choose another model.")
     try:
         return select(group.probabilities, group.labels, group.names.index(name), filters)
     except ValueError as error:
-        raise RunError(f"These pictures cannot be chosen: {error}.") from error
+        raise RunError(f"The filters are invalid: {error}.") from error
 
 
 def counts(workbench: Workbench, query: Query) -> dict[str, int]:
-    """How many pictures of each kind pass the other filters. Raises `RunError`."""
+    """Count the images of each kind that pass the other filters. Raises `RunError`."""
     group = every_model(workbench, *_named(query))
     return {kind: len(_select(group, query.run, _of_kind(query.filters, kind))) for kind in KINDS}
 
@@ -164,16 +164,15 @@ def _of_kind(filters: Filters, kind: str) -> Filters:
 
 
 def pictures(workbench: Workbench, run: Run, numbers: Sequence[int]) -> np.ndarray:
-    """The test pictures `numbers` as `run` was tested on them, (n, S, S, 3) uint8.
+    """Return the test images `numbers` at the size of `run`, (n, S, S, 3) uint8.
 
-    Raises `DataError` with the way out where the data set is not here, or is another one than that
-    of the run's evaluation.
+    Raises `DataError` if the dataset is not available, or is not the one of the run's evaluation.
     """
     tests = workbench.test_set()
     wanted = run.evaluation
     another = DataError(
-        f"The data set here is not the one that '{run.name}' was tested on: pass --data the folder "
-        "that is."
+        f"'{run.name}' was tested on a different dataset. Pass the folder of that dataset with "
+        "--data."
     )
     if tests.classes != run.classes or len(tests) != len(wanted.labels):
         raise another

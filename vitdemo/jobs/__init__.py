@@ -1,10 +1,9 @@
-"""Trainings that the page starts: one trains, the rest wait, and none depends on the page.
+"""Queue of training runs started from the page; one runs at a time, independently of the page.
 
-Each is `python train.py ...` as a process of its own, with its output in `train.log` of its run
-folder and `job.json` beside it, which says what was asked for and which process does it. The queue
-is these files; whoever changes one holds the lock. Nothing else is kept, so a page that is started
-anew, or a second one, sees the same. See `state` for what is true of a job, `options` for what may
-be asked, `cost` for what it takes.
+Each job is a process `python train.py ...` with its output in `train.log` of the run folder. The
+file `job.json` in the same folder records the request and the process. These files are the queue,
+and a lock protects their changes. There is no other state, so a restarted or second page sees the
+same queue. See `state` for the state of a job, `options` for its settings, `cost` for its cost.
 """
 
 import os
@@ -40,17 +39,20 @@ from vitdemo.jobs.state import (
 from vitdemo.recipes import Recipe
 from vitdemo.training.stopping import KEEP
 
-ROOT = Path(__file__).parents[2]  # train.py lies there
+ROOT = Path(__file__).parents[2]  # folder of train.py
 LOCK = ".jobs.lock"
-PICTURES = "pictures"  # of a training's own, in its run folder
-SECONDS = 1.0  # between two looks for who is next
+PICTURES = "pictures"  # folder of a job's own images, in its run folder
+SECONDS = 1.0  # interval at which the queue is checked
 MIB = 2**20
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Of each training `minutes` of work; of all together how many wait, are kept, and take room
-    on the disk, of which `free_mib` stay free."""
+    """Limits of the queue.
+
+    `minutes` is the working time per job. `waiting` and `kept` are numbers of jobs, `mib` is their
+    total size on the disk, and `free_mib` must remain free.
+    """
 
     minutes: int = 60
     waiting: int = 5
@@ -61,17 +63,17 @@ class Limits:
     @property
     def words(self) -> str:
         return (
-            f"One trains, up to {self.waiting} wait; each ends after {self.minutes} minutes of "
-            f"work. {self.kept} of them, or {self.mib / 1024:g} GB, are kept, with those models of "
-            "Your classes that are shown to everyone."
+            f"One run trains at a time, and up to {self.waiting} can wait. Each run ends after "
+            f"{self.minutes} minutes of training. Up to {self.kept} runs or {self.mib / 1024:g} GB "
+            "are stored, including published models of Custom classes."
         )
 
 
 class Jobs:
-    """The trainings in the folder `root`, on the data set in `data_root`, on `device`.
+    """Training jobs in the folder `root`, on the dataset in `data_root`, on `device`.
 
-    `for_all`: whoever reaches the page may train, and not this machine alone. `command` is what
-    trains: `train.py`, but for tests.
+    With `for_all`, every user of the page may train; otherwise only users on this computer.
+    `command` is the training program; only tests replace `train.py`.
     """
 
     def __init__(
@@ -89,42 +91,42 @@ class Jobs:
         self.limits = limits or Limits()
         self.for_all = for_all
         self.command = command
-        self._count = 0  # of training pictures, once they were counted
+        self._count = 0  # number of training images; 0 until it is known
 
-    # --- what is -------------------------------------------------------------------------------
+    # --- queries -------------------------------------------------------------------------------
 
     def all(self) -> list[Job]:
-        """The newest first."""
+        """Return all jobs, newest first."""
         folders = [entry for entry in self.root.glob("[!.]*") if entry.is_dir()]
         found = [job for folder in folders if (job := look(folder))]
         return sorted(found, key=lambda job: (-job.asked.get("at", 0), job.name))
 
     def job(self, name: object) -> Job:
-        """Raises `JobError`."""
+        """Return the job called `name`. Raises `JobError` if there is none."""
         for job in self.all():
             if job.name == name:
                 return job
-        raise JobError("That training is no longer here.")
+        raise JobError("This training run no longer exists. Reload the page.")
 
     def recipe(self, preset: object, values: Mapping[str, object]) -> Recipe:
-        """What would be trained, on the pictures that are here. Raises `VitdemoError`."""
+        """Return the recipe for the settings and the available dataset. Raises `VitdemoError`."""
         recipe = recipe_of(preset, values)
         enough = recipe.train_pictures < self.pictures(recipe)
         return recipe if enough else replace(recipe, train_pictures=0)
 
     def pictures(self, recipe: Recipe) -> int:
-        """The training pictures that are left beside the recipe's validation pictures.
+        """Return the number of training images without the recipe's validation images.
 
-        Raises `DataError` where there is no data set.
+        Raises `DataError` if there is no dataset.
         """
         try:
             source = data.open_source(self.data_root, download=False)
             self._count = self._count or len(source.labels("train"))
         except DataError as error:
-            raise DataError(f"There is nothing to train on. {error}") from error
+            raise DataError(f"Training needs a dataset. {error}") from error
         return round(self._count * (1 - recipe.validation_share))
 
-    # --- what is done --------------------------------------------------------------------------
+    # --- actions -------------------------------------------------------------------------------
 
     def start(
         self,
@@ -133,10 +135,10 @@ class Jobs:
         beside: str | None = None,
         guess: float | None = None,
     ) -> Job:
-        """Queue a training, which begins at once where none is at work.
+        """Queue a training run, which starts at once if no other is in progress.
 
-        `guess` is what somebody expects it to gain, in points of validation accuracy, beside the
-        run `beside`. Raises `VitdemoError` with one sentence.
+        `guess` is the user's expected gain of validation accuracy over the run `beside`, in
+        percentage points. Raises `VitdemoError`.
         """
         recipe = self.recipe(preset, values)
         preset_named(preset)
@@ -144,18 +146,18 @@ class Jobs:
         return self._queue(str(preset), arguments(recipe), asked)
 
     def start_on(self, stem: str, words: list[str], lay_down: Callable[[Path], None]) -> Job:
-        """Queue a training of pictures of its own, which `lay_down(folder)` writes as train/ and
-        test/; they lie in its run folder and go with it.
+        """Queue a training run on images that `lay_down(folder)` writes as train/ and test/.
 
-        `words` are what train.py is told, none of them a browser's. Raises `VitdemoError`.
+        The images are stored in the run folder and deleted with it. `words` are arguments of
+        train.py and must not come from a browser. Raises `VitdemoError`.
         """
         return self._queue(stem, words, {"own_pictures": True}, lay_down)
 
     def keep(self, stem: str, make: Callable[[Path], None], instead: Job | None = None) -> Job:
-        """A run that `make(folder)` writes without a training: it counts among those that are kept,
-        and is discarded like one. One that is to go afterwards, `instead`, does not count.
+        """Register a run that `make(folder)` writes directly, without a training process.
 
-        Raises `VitdemoError`.
+        It counts towards the limits and is deleted like other jobs. The job `instead`, which the
+        caller deletes afterwards, does not count. Raises `VitdemoError`.
         """
         with self.locked():
             self._check_room(instead)
@@ -172,11 +174,13 @@ class Jobs:
         lay_down: Callable[[Path], None] | None = None,
     ) -> Job:
         if not processes.ABLE:
-            raise JobError("Trainings in the page need Linux or macOS: use train.py here.")
+            raise JobError(
+                "Training from the page requires Linux or macOS. Use train.py on this system."
+            )
         asked = {"arguments": words, "process": None} | asked
         self.root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".pictures-", dir=self.root) as place:
-            if lay_down:  # beforehand, where nobody waits for it or sees a part of it
+            if lay_down:  # before taking the lock, in a folder that is not visible yet
                 lay_down(Path(place) / PICTURES)
             with self.locked():
                 self._check_waiting()
@@ -186,7 +190,7 @@ class Jobs:
         return self.job(name)
 
     def _begin(self, stem: str, asked: dict, *content: Path) -> str:
-        """The name of a new folder, which is a job, with `content` in it."""
+        """Create a job folder with `content` and return its name."""
         name = self._new_folder(stem)
         with _or_nothing(self.root / name):
             for part in content:
@@ -198,11 +202,11 @@ class Jobs:
         with self.locked():
             job = self.job(name)
             if job.state not in (STARTING, TRAINING, EVALUATING):
-                raise JobError(f"{job.name} is {job.state}: there is nothing to pause.")
+                raise JobError(f"{job.name} is {job.state} and cannot be paused.")
             processes.send(job.asked["process"], signal.SIGSTOP)
 
     def resume(self, name: object) -> None:
-        """Let a paused one go on; one that was killed waits for its turn to go on."""
+        """Continue a paused job, or queue a failed job again."""
         with self.locked():
             job = self.job(name)
             if job.state == PAUSED:
@@ -212,59 +216,64 @@ class Jobs:
                 write_job(job.path, job.asked | {"process": None, "at": time.time()})
                 self._advance()
             else:
-                raise JobError(f"{job.name} is {job.state}: there is nothing to go on with.")
+                raise JobError(f"{job.name} is {job.state} and cannot be continued.")
 
     def stop(self, name: object) -> None:
-        """End it after its step, keep and test what it has learnt."""
+        """Stop a job after its current step, then save and evaluate the model."""
         with self.locked():
             job = self.job(name)
             if job.state not in (TRAINING, PAUSED) or not job.begun:
-                raise JobError(f"{job.name} is {job.state}: it has learnt nothing to keep yet.")
+                raise JobError(
+                    f"{job.name} is {job.state} and has no model to evaluate. Wait for its first "
+                    "step, or delete it."
+                )
             write_job(job.path, job.asked | {"keeping": True})
             processes.send(job.asked["process"], KEEP)
             processes.send(job.asked["process"], signal.SIGCONT)
 
     def discard(self, name: object, asked: dict | None = None) -> None:
-        """End it and take its folder away; with `asked` only if the job of this name is that one,
-        and not a later one. Raises `JobError`."""
+        """End a job and delete its folder.
+
+        With `asked`, only if the job still has this content. Raises `JobError`.
+        """
         with self.locked():
             job = self.job(name)
             if asked is not None and asked != job.asked:
-                raise JobError(f"{job.name} is another one by now.")
+                raise JobError(f"{job.name} was replaced by a newer run. Reload the page.")
             if job.asked.get("process"):
                 processes.end(job.asked["process"])
             away = self.root / f".discarded-{job.name}-{time.time_ns()}"
-            os.rename(job.path, away)  # at once, so that no half of a run is ever seen
+            os.rename(job.path, away)  # atomic, so that a partly deleted run is never visible
             self._advance()
         shutil.rmtree(away, ignore_errors=True)
 
     def advance(self) -> None:
-        """Begin the next one where none is at work."""
+        """Start the next queued job if none is in progress."""
         if any(job.state == QUEUED for job in self.all()):
             with self.locked():
                 self._advance()
 
     def watch(self) -> None:
-        """`advance` from now on, as long as this process lives."""
+        """Call `advance` regularly in a background thread until this process ends."""
 
         def keep_looking():
             while True:
                 try:
                     self.advance()
-                except OSError as error:  # a full disk: it may have room again later
-                    print(f"trainings wait: {error}", file=sys.stderr)
+                except OSError as error:  # for example a full disk, which may have space later
+                    print(f"cannot start the next training run: {error}", file=sys.stderr)
                 time.sleep(SECONDS)
 
         threading.Thread(target=keep_looking, name="jobs", daemon=True).start()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else changes a job meanwhile, of this page or another."""
+        """Hold the lock, so that no other thread or page changes a job."""
         self.root.mkdir(parents=True, exist_ok=True)
-        if not processes.ABLE:  # so nothing trains
+        if not processes.ABLE:  # no training on this system, so no lock is needed
             yield
             return
-        import fcntl  # not on every system that can show the page
+        import fcntl  # not available on Windows
 
         with open(self.root / LOCK, "ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -291,28 +300,35 @@ class Jobs:
         processes.release(process)
 
     def _check_waiting(self) -> None:
-        """Raises `JobError` where one more would wait than may."""
+        """Raise `JobError` if the queue is full."""
         most = self.limits.waiting
         if sum(job.state == QUEUED for job in self.all()) >= most:
-            raise JobError(f"{most} trainings wait already: start it when one has begun.")
+            raise JobError(
+                f"The queue is full: {most} training runs are waiting. Try again when one of them "
+                "has started."
+            )
 
     def _check_room(self, instead: Job | None = None) -> None:
-        """Raises `JobError` where one more run would be one too many, but for `instead`."""
+        """Raise `JobError` if there is no room for one more run; `instead` does not count."""
         left = instead.asked if instead else None
         every, limits = [job for job in self.all() if job.asked != left], self.limits
         if len(every) >= limits.kept:
-            raise JobError(f"{limits.kept} trainings are kept already: discard one of them first.")
+            raise JobError(
+                f"The limit of {limits.kept} stored training runs is reached. Delete one of them."
+            )
         taken = sum(_size(path) for job in every for path in job.path.rglob("*"))
         if taken > limits.mib * MIB:
             raise JobError(
-                f"The trainings here take {taken / MIB:,.0f} MB of {limits.mib:,} MB: discard one "
-                "of them first."
+                f"The training runs take {taken / MIB:,.0f} MB, more than the limit of "
+                f"{limits.mib:,} MB. Delete one of them."
             )
         if shutil.disk_usage(self.root).free < limits.free_mib * MIB:
-            raise JobError(f"The disk has less than {limits.free_mib:,} MB left: make room first.")
+            raise JobError(
+                f"The disk has less than {limits.free_mib:,} MB of free space. Delete some files."
+            )
 
     def _new_folder(self, stem: str) -> str:
-        """The name of a run folder that is made now, and was not there. Raises `JobError`."""
+        """Create a run folder with a new name and return the name. Raises `JobError`."""
         for number in range(1, 10_000):
             name = f"{stem}-{number}"
             try:
@@ -320,12 +336,12 @@ class Jobs:
             except FileExistsError:
                 continue
             return name
-        raise JobError(f"There are too many runs named {stem} in '{self.root}'.")
+        raise JobError(f"There are too many runs named {stem} in '{self.root}'. Delete some.")
 
 
 @contextmanager
 def _or_nothing(folder: Path) -> Iterator[None]:
-    """Where the block fails, nothing of `folder` stays."""
+    """Delete `folder` if the block raises an error."""
     try:
         yield
     except BaseException:
@@ -342,7 +358,7 @@ ACTIONS: dict[str, Callable[[Jobs, object], None]] = {
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file; 0 of a folder, and of what its training has just taken away."""
+    """Return the size of a file in bytes; 0 for a folder and for a file deleted meanwhile."""
     try:
         return path.stat().st_size if path.is_file() else 0
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""What a training costs, before it starts: parameters, multiply-adds, and minutes on this machine.
+"""Estimated cost of a training run: parameters, multiply-adds, and minutes on this machine.
 
-The minutes come from a probe: the recipe's own model and steps on made-up pictures, for two
-seconds. Its speed is kept in a file, so each model and batch is measured once on a machine.
+The time is measured with a probe, which trains the recipe's model on random images for two
+seconds. Its speed is cached in a file, so each configuration is measured once per machine.
 """
 
 import json
@@ -19,16 +19,16 @@ from vitdemo.training import Preprocessing, Trainer
 
 SPEEDS = ".speeds.json"
 PROBE_SECONDS = 2.0
-STEPS = 40  # of a probe, at most
-BEGIN_SECONDS = 15  # until train.py has its imports and the pictures, and to load the best weights
-TESTED = 10_000  # pictures at the end
-FORWARD = 3  # a step takes about as long as three passes forward
+STEPS = 40  # maximum number of steps of a probe
+BEGIN_SECONDS = 15  # time to start train.py, to load the images, and to load the best weights
+TESTED = 10_000  # size of the test set
+FORWARD = 3  # a training step takes about as long as three forward passes
 CLASSES = 10
 
 
 @dataclass(frozen=True)
 class Cost:
-    """`macs` of one forward pass; `images_per_second` as the probe had it."""
+    """Cost estimate; `macs` are per forward pass, `images_per_second` is from the probe."""
 
     parameters: int
     macs: int
@@ -39,19 +39,19 @@ class Cost:
     def words(self) -> str:
         minutes = f"{self.minutes:.0f}" if self.minutes >= 9.5 else f"{self.minutes:.1f}"
         return (
-            f"{self.parameters / 1e6:.2f} M parameters, {self.macs / 1e6:.0f} M multiply-adds a "
-            f"picture. About {minutes} minutes on this machine, at "
-            f"{self.images_per_second:.0f} images a second as measured in a probe."
+            f"{self.parameters / 1e6:.2f} M parameters, {self.macs / 1e6:.0f} M multiply-adds per "
+            f"image. Estimated training time on this machine: {minutes} minutes, at a measured "
+            f"speed of {self.images_per_second:.0f} images per second."
         )
 
 
 def cost_of(
     recipe: Recipe, pictures: int, folder: Path, device: torch.device, *, busy: bool = False
 ) -> Cost:
-    """Of `recipe` where `pictures` can be trained on; speeds are kept in `folder`, but those that a
-    probe has on a `busy` machine.
+    """Estimate the cost of `recipe` with up to `pictures` training images.
 
-    Raises `ModelError` where the model cannot be built.
+    Speeds are cached in `folder`, except if the machine is `busy`. Raises `ModelError` if the
+    model cannot be built.
     """
     model = build_model(recipe.model, CLASSES)
     speed = _speed(recipe, folder, device, busy)
@@ -77,7 +77,7 @@ def _speed(recipe: Recipe, folder: Path, device: torch.device, busy: bool) -> fl
 
 
 def _key(recipe: Recipe, device: torch.device) -> str:
-    """All that the speed of a step depends on."""
+    """Return a key of all settings that determine the speed of a step."""
     parts = ("batch_size", "optimizer", "policy", "mixup", "cutmix", "ema_decay", "patch_dropout")
     found = {name: getattr(recipe, name) for name in parts}
     model = {"image_size": recipe.model.image_size, **recipe.model.options}
@@ -94,10 +94,10 @@ def _read(folder: Path) -> dict[str, float]:
 
 
 def probe(recipe: Recipe, device: torch.device) -> float:
-    """Training pictures a second of `recipe`'s steps."""
+    """Measure the training speed of `recipe`, in images per second."""
     rests = {"unmixed_epochs": 0, "whole_epochs": 0, "head_epochs": 0, "train_pictures": 0}
     recipe = replace(recipe, epochs=1, warmup_epochs=0, keep="", teacher="", **rests)
-    ends: list[float] = []  # of each step
+    ends: list[float] = []  # time at the end of each step
 
     def enough() -> bool:
         ends.append(time.perf_counter())

@@ -1,4 +1,4 @@
-"""What a training gained beside another run, in validation accuracy, with its 95 % interval."""
+"""Difference in validation accuracy between two runs, with a 95% confidence interval."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from vitdemo.runs import Run
 
 @dataclass(frozen=True)
 class ValidationGain:
-    """`points` of validation accuracy from `low` to `high`; `paired`: on the same pictures."""
+    """Gain in percentage points with interval `low` to `high`; `paired`: on the same images."""
 
     points: float
     low: float
@@ -22,9 +22,10 @@ class ValidationGain:
 
 
 def gain(run: Run, beside: Run) -> ValidationGain:
-    """Validation pictures alone: the test set chooses nothing.
+    """Return the gain of `run` over `beside` on the validation set.
 
-    Raises `RunError` where one of them was not tested on validation pictures.
+    The test set is not used, since the result may guide further choices. Raises `RunError` if a
+    run has no validation predictions.
     """
     new, old = _right(run), _right(beside)
     if _held_out(run) == _held_out(beside) and len(new) == len(old):
@@ -32,7 +33,7 @@ def gain(run: Run, beside: Run) -> ValidationGain:
         low, high = test.interval
         return ValidationGain(100 * test.difference, 100 * low, 100 * high, True)
     difference = new.mean() - old.mean()
-    # Of two samples of their own (Agresti & Caffo 2000: a hit and a miss are added to each).
+    # Interval for two independent samples (Agresti & Caffo 2000: add one success and one failure).
     shares = [((each.sum() + 1) / (len(each) + 2), len(each) + 2) for each in (new, old)]
     spread = Z * math.sqrt(sum(p * (1 - p) / n for p, n in shares))
     middle = shares[0][0] - shares[1][0]
@@ -41,15 +42,17 @@ def gain(run: Run, beside: Run) -> ValidationGain:
 
 
 def _right(run: Run) -> np.ndarray:
-    """(M,) bool."""
+    """Return which validation predictions are correct, (M,) bool."""
     found = run.evaluation
     if found.validation_probabilities is None:
-        raise RunError(f"'{run.name}' has no answers to validation pictures.")
+        raise RunError(
+            f"'{run.name}' has no predictions for a validation set. Choose another baseline."
+        )
     return is_right(found.validation_probabilities, found.validation_labels)
 
 
 def _held_out(run: Run) -> tuple:
-    """What decides which pictures were held out."""
+    """Return the settings that determine the validation split."""
     recipe = run.config["recipe"]
     print_ = run.config.get("data", {}).get("fingerprint")
     return print_, recipe.get("seed"), recipe.get("validation_share")

@@ -1,7 +1,8 @@
-"""What may be chosen of a training from the page, and how it reaches train.py's command line.
+"""Training settings available on the page, and their conversion to arguments of train.py.
 
-`OPTIONS` is the only way: a value is checked against its option's kind and range, becomes a field
-of a `Recipe`, and is written from there as `--name VALUE` of a name that stands in this file.
+Only the settings in `OPTIONS` can be changed. A value is checked against the type and range of its
+option and becomes a field of a `Recipe`. It is then passed as `--name VALUE`, with a name from
+this file.
 """
 
 import math
@@ -14,14 +15,17 @@ from vitdemo.augment import POLICIES
 from vitdemo.errors import JobError
 from vitdemo.recipes import OPTIMIZERS, Recipe, get_recipe
 
-MOST_KEPT = 40  # epochs whose weights a film needs
+MOST_KEPT = 40  # maximum number of epochs whose weights are saved for the animation
 
 Value = str | int | float | bool
 
 
 @dataclass(frozen=True)
 class Option:
-    """One switch: `kind` of its value, and `choices` (in `words`), or the range `low`..`high`."""
+    """One setting: `kind` is its type, limited by `choices` or the range `low` to `high`.
+
+    `words` are the labels of the choices.
+    """
 
     label: str
     kind: type
@@ -30,24 +34,24 @@ class Option:
     choices: tuple[Value, ...] = ()
     words: tuple[str, ...] = ()
     info: str = ""
-    of_model: bool = False  # an option of the ViT, not a field of the recipe
+    of_model: bool = False  # option of the model, not a field of the recipe
 
     def checked(self, value: object) -> Value:
-        """`value` as this option's kind. Raises `JobError` naming what it may be."""
+        """Return `value` converted to the option's type. Raises `JobError` if it is not allowed."""
         if self.choices:
             found = next((c for c in self.choices if c == value and _same_kind(c, value)), None)
             if found is None:
-                raise JobError(f"{self.label} is one of {', '.join(map(str, self.choices))}.")
+                raise JobError(f"{self.label} must be one of {', '.join(map(str, self.choices))}.")
             return found
         if self.kind is bool:
             if not isinstance(value, bool):
-                raise JobError(f"{self.label} is on or off.")
+                raise JobError(f"{self.label} must be on or off.")
             return value
         known = isinstance(value, int | float) and not isinstance(value, bool)
         whole = known and (self.kind is float or float(value).is_integer())
         if not (whole and math.isfinite(value) and self.low <= value <= self.high):
             what = "a whole number" if self.kind is int else "a number"
-            raise JobError(f"{self.label} is {what} from {self.low:g} to {self.high:g}.")
+            raise JobError(f"{self.label} must be {what} from {self.low:g} to {self.high:g}.")
         return self.kind(value)
 
 
@@ -58,20 +62,22 @@ def _same_kind(one: object, other: object) -> bool:
 OPTIONS: dict[str, Option] = {
     "epochs": Option("Epochs", int, 1, 200),
     "train_pictures": Option(
-        "Training pictures", int, 0, 1_000_000, info="0: all that are not held out"
+        "Training images", int, 0, 1_000_000, info="0: all except the validation set"
     ),
     "optimizer": Option("Optimizer", str, choices=OPTIMIZERS),
     "learning_rate": Option("Learning rate", float, 1e-6, 10),
     "batch_size": Option("Batch size", int, 8, 1024),
     "policy": Option("Augmentation", str, choices=tuple(POLICIES)),
-    "flip": Option("Flip", bool, info="left and right"),
-    "crop_padding": Option("Shift", int, 0, 8, info="by up to so many pixels"),
+    "flip": Option("Horizontal flip", bool),
+    "crop_padding": Option("Random-crop padding", int, 0, 8, info="pixels"),
     "mixup": Option("MixUp", float, 0, 2, info="alpha; 0: off"),
     "cutmix": Option("CutMix", float, 0, 2, info="alpha; 0: off"),
-    "shuffled_labels": Option("Shuffled labels", bool, info="no rule left to learn"),
-    "embed_dim": Option("Width", int, 16, 384, info="a multiple of the heads", of_model=True),
-    "depth": Option("Depth", int, 1, 12, info="layers", of_model=True),
-    "num_heads": Option("Heads", int, 1, 12, of_model=True),
+    "shuffled_labels": Option("Shuffled labels", bool, info="random labels for training"),
+    "embed_dim": Option(
+        "Embedding dimension", int, 16, 384, info="a multiple of the heads", of_model=True
+    ),
+    "depth": Option("Layers", int, 1, 12, of_model=True),
+    "num_heads": Option("Attention heads", int, 1, 12, info="per layer", of_model=True),
     "patch_size": Option("Patch size", int, choices=(2, 4, 8, 16), info="pixels", of_model=True),
     "pos_embed": Option(
         "Position embedding",
@@ -81,22 +87,22 @@ OPTIONS: dict[str, Option] = {
         of_model=True,
     ),
     "global_pool": Option(
-        "Answer from",
+        "Pooling",
         str,
         choices=("token", "avg"),
-        words=("class token", "mean of the patches"),
+        words=("class token", "mean of patches"),
         of_model=True,
     ),
     "seed": Option("Seed", int, 0, 1_000_000),
 }
 
 
-PLAIN = {"pos_embed": "learn", "global_pool": "token"}  # of a ViT whose recipe does not name them
+PLAIN = {"pos_embed": "learn", "global_pool": "token"}  # defaults for recipes without these options
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A recipe to begin with, and the values in which it differs from the named one."""
+    """A starting point for the settings: a recipe, and the values that replace its own."""
 
     title: str
     words: str
@@ -107,34 +113,34 @@ class Preset:
 PRESETS: dict[str, Preset] = {
     "first-steps": Preset(
         "First steps",
-        "A small ViT on 10,000 images, from scratch: 61.7 % validation accuracy, in 140 seconds on "
-        "two busy cores (one seed).",
+        "A small ViT trained from scratch on 10,000 images. It reached 61.7% validation accuracy "
+        "in 140 seconds on two busy CPU cores (one seed).",
         "first-steps",
     ),
     "good": Preset(
-        "Good",
-        "The recipe of vit-small-cpu, which ships: 82.6 % of the test pictures after ten epochs "
-        "of all training pictures.",
+        "Good accuracy",
+        "The recipe of the included model vit-small-cpu. It reaches 82.6% test accuracy after ten "
+        "epochs on the full training set.",
         "vit-small-cpu",
     ),
     "too-fast": Preset(
-        "Fails: rate far too high",
-        "First steps with a learning rate of 0.5: 9.4 % validation accuracy after 2 epochs, where "
-        "a guess has 10 %.",
+        "Fails: learning rate too high",
+        "The recipe First steps with a learning rate of 0.5: 9.4% validation accuracy after 2 "
+        "epochs. Chance level is 10%.",
         "first-steps",
         {"optimizer": "adamw", "learning_rate": 0.5, "epochs": 2},
     ),
     "no-positions": Preset(
         "Fails: no position embedding",
-        "First steps without positions, so that the order of the patches has no effect: 52.4 % "
-        "validation accuracy, compared with 61.7 %.",
+        "The recipe First steps without a position embedding, so the order of the patches has no "
+        "effect: 52.4% validation accuracy instead of 61.7%.",
         "first-steps",
         {"pos_embed": "none"},
     ),
     "shuffled-labels": Preset(
         "Fails: shuffled labels",
-        "Labels dealt out at random: the model can memorise them, but they do not help on other "
-        "images (Zhang et al. 2017).",
+        "Training on random labels. The model can memorise them, but it does not generalise (Zhang "
+        "et al. 2017).",
         "first-steps",
         {
             "shuffled_labels": True,
@@ -148,14 +154,14 @@ PRESETS: dict[str, Preset] = {
 
 
 def preset_named(name: object) -> Preset:
-    """Raises `JobError`."""
+    """Return the preset called `name`. Raises `JobError` if there is none."""
     if not isinstance(name, str) or name not in PRESETS:
-        raise JobError(f"There is no such recipe here: choose one of {', '.join(PRESETS)}.")
+        raise JobError(f"Unknown recipe. Choose one of {', '.join(PRESETS)}.")
     return PRESETS[name]
 
 
 def values_of(name: object) -> dict[str, Value]:
-    """What every switch says of a preset. Raises `JobError`."""
+    """Return the value of every option for a preset. Raises `JobError`."""
     preset = preset_named(name)
     recipe = get_recipe(preset.recipe)
     sizes = PLAIN | recipe.model.options
@@ -164,23 +170,24 @@ def values_of(name: object) -> dict[str, Value]:
 
 
 def recipe_of(name: object, values: Mapping[str, object]) -> Recipe:
-    """The preset `name` with checked `values`, and the epochs kept that a film needs.
+    """Return the recipe of the preset `name` with checked `values` and epochs to save.
 
-    Raises `JobError` for a value that an option does not take, `RecipeError` for those that
-    contradict each other.
+    Raises `JobError` for a value that is not allowed, and `RecipeError` for contradictory values.
     """
     strangers = set(values) - set(OPTIONS)
     if strangers:
-        raise JobError("There is no such choice on this page.")
+        raise JobError(f"Unknown setting '{min(strangers)}'. Reload the page.")
     found = values_of(name) | {n: OPTIONS[n].checked(value) for n, value in values.items()}
     if found["embed_dim"] % found["num_heads"]:
         raise JobError(
-            f"Width {found['embed_dim']} cannot be shared by {found['num_heads']} heads: choose a "
-            "multiple of them."
+            f"The embedding dimension ({found['embed_dim']}) is not a multiple of the number of "
+            f"heads ({found['num_heads']}). Change one of them."
         )
     recipe = get_recipe(preset_named(name).recipe)
     if recipe.model.options.get("init") == "mimetic" and found["embed_dim"] % 4:
-        raise JobError(f"Width {found['embed_dim']} is not a multiple of 4.")
+        raise JobError(
+            f"The embedding dimension must be a multiple of 4; it is {found['embed_dim']}."
+        )
     plain = {n: value for n, value in found.items() if not OPTIONS[n].of_model}
     sizes = {n: value for n, value in found.items() if OPTIONS[n].of_model}
     model = replace(recipe.model, options={**recipe.model.options, **sizes})
@@ -188,13 +195,13 @@ def recipe_of(name: object, values: Mapping[str, object]) -> Recipe:
 
 
 def kept(epochs: int) -> str:
-    """All epochs, or `MOST_KEPT` of them with the first and the last."""
+    """Return the epochs to save: all, or `MOST_KEPT` of them including first and last."""
     places = np.linspace(1, epochs, min(epochs, MOST_KEPT)).round().astype(int)
     return ",".join(map(str, places.tolist()))
 
 
 def arguments(recipe: Recipe) -> list[str]:
-    """What train.py is told to train `recipe`: the name, and what differs from the named one."""
+    """Return the arguments of train.py for `recipe`: its name and the changed settings."""
     named = get_recipe(recipe.name)
     words = [recipe.name]
     for name in (f.name for f in fields(Recipe) if f.name in (*OPTIONS, "keep")):

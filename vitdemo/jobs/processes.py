@@ -1,7 +1,7 @@
-"""Processes that outlive whoever started them: known by pid and start, so never taken for another.
+"""Processes that continue after their parent has ended, identified by pid and start time.
 
-Linux and macOS. A `mark` is what tells a process from all others that have, had or will have its
-pid: the boot of the machine and the time of its start.
+Linux and macOS only. The `mark` of a process, made of the boot id and its start time, distinguishes
+it from any other process that had or will have the same pid.
 """
 
 import os
@@ -13,21 +13,20 @@ from pathlib import Path
 from typing import TypedDict
 
 ABLE = hasattr(signal, "SIGSTOP") and hasattr(os, "killpg")
-NICENESS = 10  # of a training: the page comes first
-SESSION_NICENESS = 5  # a third of another session's share, where both want all that there is
-RELEASED = "--- released"  # a line of its output, before all that it says itself
-# It waits for a word, so that nothing runs that was not written down: if whoever starts it dies
-# before that, `read` meets the end of the file. A wish to keep what there is (see
-# training.stopping) that comes before there is something must not kill it. Linux shares the cores
-# between sessions first, whatever is nice within one, so its session is made nice as well.
+NICENESS = 10  # of a training process, so that the page has priority
+SESSION_NICENESS = 5  # gives a third of the CPU time of another session under full load
+RELEASED = "--- released"  # first line of the output of a released process
+# The shell waits for a line on stdin until the pid is recorded in job.json, so that no unrecorded
+# process runs. If the parent dies before that, `read` fails at the end of the file. SIGUSR1 (stop
+# and evaluate, see training.stopping) must not kill the process before it handles this signal.
+# Linux first divides CPU time between sessions, so the niceness of the session is also set.
 WAIT = (
     f'trap "" USR1; (echo {SESSION_NICENESS} > /proc/self/autogroup) 2> /dev/null; '
     f'read -r _ && {{ echo "{RELEASED}"; exec nice -n {NICENESS} "$@"; }}'
 )
-# Threads that wait for one that has lost its core must not burn the others for long: beside two
-# busy processes "first steps" else stands still. This is long enough to wait for threads that all
-# run: alone it trains as fast as without (12.8 and 12.4 steps a second; two cores), while threads
-# that sleep at once make 8.5.
+# Limit how long OpenMP threads spin while they wait; otherwise "first steps" hardly advances when
+# other processes use the cores. On two idle cores the limit does not slow down training (12.8
+# steps per second, 12.4 without it), while threads that sleep at once reach only 8.5.
 WAITING = {"GOMP_SPINCOUNT": "20000"}
 GONE, HELD, ALIVE = "gone", "held", "alive"
 BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -39,7 +38,7 @@ class Known(TypedDict):
 
 
 def launch(command: list[str], folder: Path, log: Path) -> tuple[subprocess.Popen, Known]:
-    """Start `command` in `folder`, with its output at the end of `log`; it waits for `release`."""
+    """Start `command` in `folder`, appending its output to `log`; it waits for `release`."""
     with open(log, "ab") as output:
         process = subprocess.Popen(
             ["/bin/sh", "-c", WAIT, "sh", *command],
@@ -57,12 +56,12 @@ def launch(command: list[str], folder: Path, log: Path) -> tuple[subprocess.Pope
 def release(process: subprocess.Popen) -> None:
     process.stdin.write(b"\n")
     process.stdin.close()
-    # Somebody must ask for its end, or it would stay as a zombie.
+    # Without a call of wait(), the ended process would remain as a zombie.
     threading.Thread(target=process.wait, daemon=True).start()
 
 
 def state(known: Known) -> str:
-    """`GONE`, `HELD` (SIGSTOP) or `ALIVE`."""
+    """Return the state of a process: `GONE`, `HELD` (by SIGSTOP) or `ALIVE`."""
     mark, letter = _looked_up(known["pid"])
     if not mark or mark != known["mark"] or letter in "ZX":
         return GONE
@@ -70,7 +69,7 @@ def state(known: Known) -> str:
 
 
 def send(known: Known, number: int) -> bool:
-    """Send a signal, all of its group a SIGKILL; False where the process is gone."""
+    """Send a signal to a process (SIGKILL: to its group); return False if it is gone."""
     if state(known) == GONE:
         return False
     try:
@@ -81,19 +80,19 @@ def send(known: Known, number: int) -> bool:
 
 
 def end(known: Known, seconds: float = 10) -> None:
-    """Kill it, and wait until it is gone."""
+    """Kill a process and wait until it is gone."""
     until = time.monotonic() + seconds
     while send(known, signal.SIGKILL) and time.monotonic() < until:
         time.sleep(0.02)
 
 
 def _looked_up(pid: int) -> tuple[str, str]:
-    """(mark, letter of its state); ("", "X") where there is none."""
+    """Return (mark, state letter) of a process, or ("", "X") if there is none."""
     if not BOOT.exists():
         return _by_ps(pid)
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-        fields = stat.rpartition(")")[2].split()  # the name before may hold anything
+        fields = stat.rpartition(")")[2].split()  # the process name before ")" is arbitrary
         return f"{BOOT.read_text().strip()} {fields[19]}", fields[0]
     except (OSError, IndexError):
         return "", "X"

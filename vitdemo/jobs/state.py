@@ -1,4 +1,4 @@
-"""What is true of a training that the page started: read from its run folder and its process."""
+"""State of a training job, read from its run folder and its process."""
 
 import json
 import re
@@ -13,24 +13,24 @@ from vitdemo.runs import JOB
 from vitdemo.runs.steps import STEPS, read_steps
 
 LOG = "train.log"
-LAUNCH = "--- launched"  # begins a line of the log; what is above is of an earlier process
+LAUNCH = "--- launched"  # begins the log of each process; lines above are from earlier ones
 QUEUED, STARTING, TRAINING, PAUSED = "queued", "starting", "training", "paused"
 EVALUATING, FINISHED, STOPPED, FAILED = "evaluating", "finished", "stopped", "failed"
-AT_WORK = (STARTING, TRAINING, PAUSED, EVALUATING)  # those that hold the machine
-WINDOW = 30  # lines of steps.jsonl that say how fast it is now
-NO_WORDS = "It ended without a word: killed, or the machine went down or had no room left."
-DISK_FULL = "It ended without a word, and the disk is full: make room, then go on."
-FULL = 1 << 20  # bytes that are free on a disk that is full
-STOPPED_FROM_OUTSIDE = "It was stopped from outside the page, and can go on."
+AT_WORK = (STARTING, TRAINING, PAUSED, EVALUATING)  # states in which no other job may start
+WINDOW = 30  # number of recent lines of steps.jsonl that determine the current speed
+NO_WORDS = "The process ended unexpectedly; it was killed, or ran out of memory. Press Continue."
+DISK_FULL = "The process ended because the disk is full. Free some space, then press Continue."
+FULL = 1 << 20  # a disk with fewer free bytes counts as full
+STOPPED_FROM_OUTSIDE = "The process was stopped outside the page. Press Continue."
 LONGEST_WORDS = 400
 
 
 @dataclass(frozen=True)
 class Job:
-    """A training as it stands. `asked` is the content of job.json, `words` why it failed.
+    """Current state of a job. `asked` is the content of job.json, `words` the reason of a failure.
 
-    `begun`: its process has come to its steps, so it listens. `done` is the share of its epochs
-    0..1; speed and time left are None while nothing is known.
+    `begun` means that its process has reached the first step and handles signals. `done` is the
+    completed fraction of the epochs; speed and time left are None until they are known.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Job:
 
 
 def read_job(folder: Path) -> dict | None:
-    """What was asked for; None where the folder is no job's."""
+    """Return the content of job.json, or None if the folder does not belong to a job."""
     try:
         found = json.loads((folder / JOB).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -61,14 +61,14 @@ def write_job(folder: Path, asked: dict) -> None:
 
 
 def look(folder: Path) -> Job | None:
-    """The job in `folder` as it stands now."""
+    """Return the current state of the job in `folder`, or None if there is none."""
     asked = read_job(folder)
     if asked is None:
         return None
     known = asked.get("process")
     if not known:
         return Job(folder.name, folder, asked, FINISHED if asked.get("made") else QUEUED)
-    process = processes.state(known)  # first: what it writes before it goes is there afterwards
+    process = processes.state(known)  # read first, so that the files below are complete
     tested = (folder / runs.EVALUATION).is_file()
     config = _config(folder)
     lines = read_steps(folder) if process != processes.GONE else []
@@ -78,7 +78,7 @@ def look(folder: Path) -> Job | None:
             state = STOPPED if "stopped" in config else FINISHED
             return Job(folder.name, folder, asked, state, **how_far)
         if not config and not last_words(folder):
-            return Job(folder.name, folder, asked, QUEUED)  # it was never released
+            return Job(folder.name, folder, asked, QUEUED)  # the process was never released
         words = last_words(folder) or NO_WORDS
         if words == NO_WORDS and shutil.disk_usage(folder).free < FULL:
             words = DISK_FULL
@@ -95,7 +95,7 @@ def look(folder: Path) -> Job | None:
 
 
 def _touched(file: Path) -> float:
-    """When it was written last: a training that goes on writes it anew before its first step."""
+    """Return the time of the last change; a resumed run rewrites the file before its first step."""
     try:
         return file.stat().st_mtime
     except OSError:
@@ -110,7 +110,7 @@ def _config(folder: Path) -> dict:
 
 
 def _progress(folder: Path, config: dict, lines: list[dict]) -> dict:
-    """epoch (finished ones), epochs, done, and speed and time left where they are known."""
+    """Return completed epochs, all epochs, done, and speed and time left if known."""
     recipe, history = config["recipe"], runs.read_history(folder)
     epochs = recipe.get("head_epochs", 0) + recipe["epochs"]
     epoch = history[-1]["epoch"] if history else 0
@@ -132,7 +132,7 @@ def _progress(folder: Path, config: dict, lines: list[dict]) -> dict:
 
 
 def last_words(folder: Path) -> str:
-    """Why its last process ended, from the log; "" where it said nothing."""
+    """Return why the last process ended, read from the log; "" if the log is empty."""
     try:
         log = (folder / LOG).read_bytes()[-65536:].decode(errors="replace")
     except OSError:

@@ -1,29 +1,29 @@
-"""Lessons as data: a Markdown file each, in a folder for each language (`en/`).
+"""Lessons as data, in one Markdown file per lesson and one folder per language (`en/`).
 
     ---
     title: From pixels to tokens
     minutes: 15
     goal: Say what a Vision Transformer is given, and count it.
-    figures: patches                 # of the hand-out, see `handout.py`; may be left out
-    answers: gains                   # and those of the teacher's own alone, since they tell
+    figures: patches                 # of the handout, see `handout.py`; optional
+    answers: gains                   # further figures of the teacher's handout; optional
     ---
-    ## A picture is cut                           a step: its title, and up to 60 words of text
-    **{vit.name}** cuts it into {vit.patches} patches.      a fact of a run, see `facts.py`
+    ## Dividing the image into patches           a step: its title, and up to 60 words of text
+    **{vit.name}** reads {vit.patches} patches.   a fact of a run, see `facts.py`
 
-    open: ?section=heads&model={vit.name}         the view it speaks of, as a link to the page
-    ring: #attention .large                       what to point at, a CSS selector
-    cover: #answers                               what is hidden until the question is answered
-    do: Point at the cat's eye.                   what to do, in words ...
-    task: point                                   ... and how the page knows, see `TASKS`
-    then: #answers                                what to bring into the window when it is done
+    open: ?section=heads&model={vit.name}         the view to open, as a link to the page
+    ring: #attention .large                       the element to outline, as a CSS selector
+    cover: #answers                               the element to hide until the answer
+    do: Point at the cat's eye.                   the task in words ...
+    task: point                                   ... and how it is detected, see `TASKS`
+    then: #answers                                the element to scroll to after the task
     ask: How many patches are there?              or a question:
-    number: {vit.patches} +- 0                    with a number and how far off counts as right,
-    - [x] of many                                 or choices, of which one is right,
-    - [ ] of few
-    free: Because it is cut.                      or an answer that a person compares with theirs
-    because: 8 rows of 8.                         the reason, shown behind the answer or the task
+    number: {vit.patches} +- 0                    with a number and its tolerance,
+    - [x] 64                                      or with choices, one of which is correct,
+    - [ ] 32
+    free: 8 rows of 8 patches.                    or with a sample answer
+    because: 8 rows of 8.                         the explanation after the answer or the task
 
-Lines that begin with a field's name and a colon are fields; a field goes on in indented lines.
+Lines that begin with a field's name and a colon are fields. Indented lines continue a field.
 """
 
 import re
@@ -38,26 +38,26 @@ from vitdemo.workbench import Workbench
 
 FOLDER = Path(__file__).parent
 LANGUAGE = "en"
-MOST_WORDS = 60  # of a step's text
+MOST_WORDS = 60  # per step text
 MOST_BYTES = 200_000
 HEAD = ("title", "minutes", "goal")
-FIGURES = ("figures", "answers")  # of the hand-out
+FIGURES = ("figures", "answers")  # figures of the handout
 SELECTORS = ("ring", "cover", "then")  # each is one CSS selector
 FIELDS = {"open", *SELECTORS, "do", "task", "ask", "number", "free", "because"}
-# How the page knows that a task is done: by the person's own click or change, not by its own.
+# Kinds of tasks; they are completed by a click or change of the user, not of the page itself.
 TASKS = {
-    "point": re.compile(r"point"),  # at a patch of the large map, by pointer or keys
+    "point": re.compile(r"point"),  # at a patch of the large map, with pointer or keys
     "press": re.compile(r"press (?P<where>.+)"),  # a button, tab, link or cell
     "set": re.compile(r"set (?P<where>.+?) *(?P<op>>=|<=|=) *(?P<value>-?[\d.]+|\{\S+\})"),
-    "choose": re.compile(r"choose (?P<where>[^=]+?)(?: *= *(?P<value>.+))?"),  # by its words
-    "see": re.compile(r"see (?P<where>[a-z]+) *= *(?P<value>\S+)"),  # a value of the page's address
-    "shown": re.compile(r"shown (?P<where>.+)"),  # what is not there at first
+    "choose": re.compile(r"choose (?P<where>[^=]+?)(?: *= *(?P<value>.+))?"),  # by its label
+    "see": re.compile(r"see (?P<where>[a-z]+) *= *(?P<value>\S+)"),  # a URL parameter
+    "shown": re.compile(r"shown (?P<where>.+)"),  # an element that appears
 }
 
 
 @dataclass(frozen=True)
 class Task:
-    """`kind` is one of `TASKS`; what it needs of the others is filled."""
+    """A task; `kind` is a key of `TASKS`, and the other fields depend on it."""
 
     kind: str
     where: str = ""
@@ -68,7 +68,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Question:
-    """One of: `choices`, of which number `right` is; `number` with its `tolerance`; `free`."""
+    """A question with `choices` (index `right`), a `number` and `tolerance`, or a `free` answer."""
 
     words: str
     choices: tuple[str, ...] = ()
@@ -81,8 +81,11 @@ class Question:
 
 @dataclass(frozen=True)
 class Step:
-    """`text` is paragraphs; `opens` a query of the page's address; `ring`, `cover` and `then` are
-    CSS selectors: what to point at, what to hide until it is answered, what to show then."""
+    """A step with paragraphs `text` and the query string `opens`.
+
+    The CSS selectors `ring`, `cover` and `then` name the elements to outline, to hide until the
+    answer, and to scroll to afterwards.
+    """
 
     title: str
     text: tuple[str, ...]
@@ -98,8 +101,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Lesson:
-    """`name` is its file's; `minutes` what a student needs; `figures` are the hand-out's, and
-    `answers` those that only the teacher's has."""
+    """A lesson; `name` is the stem of its file, `minutes` the expected working time.
+
+    `figures` are shown on the handout, and `answers` only on the teacher's version.
+    """
 
     name: str
     title: str
@@ -111,9 +116,9 @@ class Lesson:
 
 
 def read_lessons(*folders: Path) -> tuple[list[Lesson], list[str]]:
-    """The lessons in `folders` by the names of their files, and a sentence for each that is broken.
+    """Read the lessons in `folders`, sorted by name, and return them and the errors.
 
-    Of files of the same name the last folder's counts, so that a teacher may replace one.
+    A file in a later folder replaces one of the same name, so that teachers can change a lesson.
     """
     found: dict[str, Lesson] = {}
     problems = []
@@ -126,19 +131,23 @@ def read_lessons(*folders: Path) -> tuple[list[Lesson], list[str]]:
 
 
 def read_lesson(path: Path) -> Lesson:
-    """Raises `LessonError` naming the file and the line."""
+    """Read a lesson file. Raises `LessonError` that names the file and the line."""
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise LessonError(f"{path.name}: over {MOST_BYTES // 1000} kB, which is no lesson.")
+            raise LessonError(
+                f"{path.name} is larger than {MOST_BYTES // 1000} kB, the limit for a lesson."
+            )
         return parse(path.read_text(encoding="utf-8"), path.name)
     except (OSError, UnicodeDecodeError) as error:
-        raise LessonError(f"{path.name}: it cannot be read as text.") from error
+        raise LessonError(f"{path.name} cannot be read as UTF-8 text.") from error
 
 
 def parse(text: str, file: str) -> Lesson:
-    """A lesson's text. Raises `LessonError` naming the `file` and the line."""
+    """Parse the text of a lesson. Raises `LessonError` that names the `file` and the line."""
     if not re.fullmatch(r"[a-z0-9-]{1,60}\.md", file):
-        raise LessonError(f"{file}: a lesson's name has small letters, digits and '-' alone.")
+        raise LessonError(
+            f"{file}: the file name may only contain lower-case letters, digits and '-'."
+        )
     try:
         lines = list(enumerate(text.splitlines(), 1))
         head, body = _front_matter(lines)
@@ -149,8 +158,8 @@ def parse(text: str, file: str) -> Lesson:
 
 
 def with_facts(lesson: Lesson, workbench: Workbench, tell: Tell = looked_up) -> Lesson:
-    """With the numbers of the runs as they are now, or `unread`. Raises `MissingFact`."""
-    find = cache(partial(run_of, workbench))  # each run is looked for once
+    """Replace the facts in a lesson by the values of `tell`. Raises `MissingFact`."""
+    find = cache(partial(run_of, workbench))  # search for each run only once
 
     def fill(value):
         if isinstance(value, str):
@@ -171,40 +180,41 @@ class _Broken(Exception):
         self.line = line
 
 
-Line = tuple[int, str]  # its number and its text
+Line = tuple[int, str]  # line number and text
 
 
 def _front_matter(lines: list[Line]) -> tuple[dict, list[Line]]:
     ends = [i for i, (_, text) in enumerate(lines) if text.strip() == "---"]
     if not lines or len(ends) < 2 or ends[0] != 0:
-        raise _Broken(1, "it has to begin with a head between two lines '---'.")
+        raise _Broken(1, "the file must begin with a header between two lines '---'.")
     found = {}
     for number, text in lines[1 : ends[1]]:
         name, colon, value = text.partition(":")
         if not colon or name.strip() not in (*HEAD, *FIGURES):
-            raise _Broken(number, f"'{text[:40]}' is none of {', '.join((*HEAD, *FIGURES))}.")
+            known = ", ".join((*HEAD, *FIGURES))
+            raise _Broken(number, f"unknown field '{text[:40]}'. The fields are {known}.")
         found[name.strip()] = _known(number, value.strip())
     for name in HEAD:
         if not found.get(name):
-            raise _Broken(1, f"its head has no '{name}'.")
+            raise _Broken(1, f"the field '{name}' is missing in the header.")
     if not found["minutes"].isdecimal() or not 0 < int(found["minutes"]) < 1000:
-        raise _Broken(1, "'minutes' is a whole number.")
+        raise _Broken(1, "'minutes' must be a whole number from 1 to 999.")
     drawn = {name: tuple(found.get(name, "").replace(",", " ").split()) for name in FIGURES}
     return found | drawn | {"minutes": int(found["minutes"])}, lines[ends[1] + 1 :]
 
 
 def _parts(lines: Iterable[Line]) -> list[list[Line]]:
-    """The lines of each step, its title first."""
+    """Return the lines of each step, beginning with its title."""
     parts: list[list[Line]] = []
     for number, text in lines:
         if text.startswith("## "):
             parts.append([])
         elif not parts and text.strip():
-            raise _Broken(number, "a step begins with '## ' and its title.")
+            raise _Broken(number, "a step must begin with '## ' and its title.")
         if parts:
             parts[-1].append((number, text))
     if not parts:
-        raise _Broken(1, "it has no step: one begins with '## ' and its title.")
+        raise _Broken(1, "the lesson has no steps. A step begins with '## ' and its title.")
     return parts
 
 
@@ -213,21 +223,23 @@ def _step(lines: list[Line]) -> Step:
     text, given, choices = _fields(rest)
     words = sum(len(paragraph.split()) for paragraph in text)
     if words > MOST_WORDS:
-        raise _Broken(first, f"its text has {words} words, more than {MOST_WORDS}.")
+        raise _Broken(first, f"the text has {words} words, more than the limit of {MOST_WORDS}.")
     if not text and "ask" not in given:
-        raise _Broken(first, "it has neither a text nor a question.")
+        raise _Broken(first, "the step has neither a text nor a question.")
     for one, other in (("do", "task"), ("task", "do")):
         if one in given and other not in given:
-            raise _Broken(given[one][0], f"a '{one}' needs a '{other}'.")
+            raise _Broken(given[one][0], f"the field '{one}' requires the field '{other}'.")
     if "task" in given and "ask" in given:
-        raise _Broken(given["ask"][0], "a task or a question, not both: make two steps of it.")
+        raise _Broken(
+            given["ask"][0], "a step cannot have both a task and a question. Use two steps."
+        )
     opens = given.get("open", (0, ""))
     if opens[1] and not re.fullmatch(r"\?[^\s#]*", opens[1]):
-        raise _Broken(opens[0], "'open' is the part of a link to the page from '?' on.")
+        raise _Broken(opens[0], "'open' must be a query string that begins with '?'.")
     selectors = {name: given[name][1] for name in SELECTORS if name in given}
     for name, selector in selectors.items():
         if set(selector) & set("{}<;@"):
-            raise _Broken(given[name][0], f"'{name}' is one CSS selector.")
+            raise _Broken(given[name][0], f"'{name}' must be a single CSS selector.")
     return Step(
         _known(first, title.removeprefix("## ").strip()),
         text,
@@ -241,7 +253,7 @@ def _step(lines: list[Line]) -> Step:
 
 
 def _fields(lines: list[Line]) -> tuple[tuple[str, ...], dict[str, Line], list[tuple[Line, bool]]]:
-    """Paragraphs, fields by name, and choices with whether each is right."""
+    """Return paragraphs, fields by name, and choices with whether each is correct."""
     paragraphs: list[list[str]] = [[]]
     given: dict[str, Line] = {}
     choices: list[tuple[Line, bool]] = []
@@ -253,14 +265,15 @@ def _fields(lines: list[Line]) -> tuple[tuple[str, ...], dict[str, Line], list[t
             choices.append(((number, _known(number, choice[2])), choice[1] == "x"))
         elif colon and name in FIELDS:
             if name in given:
-                raise _Broken(number, f"a second '{name}' in one step.")
+                raise _Broken(number, f"the field '{name}' occurs twice in one step.")
             given[name], last = (number, _known(number, value.strip())), name
         elif last and line.startswith(" ") and line.strip():
             given[last] = (given[last][0], f"{given[last][1]} {_known(number, line.strip())}")
         elif not line.strip():
             paragraphs.append([])
         elif given or choices:
-            raise _Broken(number, f"'{line[:40]}' is none of {', '.join(sorted(FIELDS))}.")
+            known = ", ".join(sorted(FIELDS))
+            raise _Broken(number, f"unknown field '{line[:40]}'. The fields are {known}.")
         else:
             paragraphs[-1].append(_known(number, line.strip()))
     return tuple(" ".join(each) for each in paragraphs if each), given, choices
@@ -271,18 +284,20 @@ def _task(line: int, text: str, because: str) -> Task:
         if found := form.fullmatch(text):
             needs = {name: each or "" for name, each in found.groupdict().items()}
             return Task(kind, **needs, because=because)
-    raise _Broken(line, f"'{text[:60]}' is no task: one is {', '.join(TASKS)} ...")
+    raise _Broken(line, f"'{text[:60]}' is not a task. A task begins with {', '.join(TASKS)}.")
 
 
 def _question(given: dict[str, Line], choices: list[tuple[Line, bool]]) -> Question | None:
     kinds = [name for name in ("number", "free") if name in given] + ["choices"] * bool(choices)
     if "ask" not in given:
         if kinds or ("because" in given and "task" not in given):
-            raise _Broken(min(line for line, _ in given.values()), "an answer needs an 'ask'.")
+            raise _Broken(
+                min(line for line, _ in given.values()), "an answer requires the field 'ask'."
+            )
         return None
     line, words = given["ask"]
     if len(kinds) != 1:
-        raise _Broken(line, "a question has one of: a number, choices, or a free answer.")
+        raise _Broken(line, "a question needs either a number, choices or a free answer.")
     because = given.get("because", (0, ""))[1]
     if kinds == ["free"]:
         return Question(words, free=given["free"][1], because=because)
@@ -291,16 +306,18 @@ def _question(given: dict[str, Line], choices: list[tuple[Line, bool]]) -> Quest
         value, _, tolerance = (part.strip() for part in text.replace("±", "+-").partition("+-"))
         for part in (value, tolerance or "0"):
             if not re.fullmatch(r"-?\d+(\.\d+)?|\{[^{}\s]+\}", part):
-                raise _Broken(at, f"'{part}' is no number.")
+                raise _Broken(at, f"'{part}' is not a number.")
         return Question(words, number=value, tolerance=tolerance or "0", because=because)
     right = [i for i, (_, is_right) in enumerate(choices) if is_right]
     if len(choices) < 2 or len(right) != 1:
-        raise _Broken(line, "two choices or more, and one of them right: '- [x] ...'.")
+        raise _Broken(
+            line, "a question needs two or more choices, exactly one of them correct ('- [x] ...')."
+        )
     return Question(words, tuple(text for (_, text), _ in choices), right[0], because=because)
 
 
 def _known(line: int, text: str) -> str:
-    """`text`, if all facts that it names are known ones."""
+    """Return `text` after checking that all facts in it exist."""
     try:
         check_names(text)
     except LessonError as error:

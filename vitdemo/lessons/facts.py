@@ -1,7 +1,7 @@
-"""Numbers of runs that a lesson's text names, read when it is shown: `{vit.patches}`.
+"""Values of runs in the text of a lesson, as `{vit.patches}`, read when the lesson is shown.
 
-Before the dot stands a role (`ROLES`) or a run's name, behind it one of `FACTS`. What is not there
-(no such run, no test answers) raises `MissingFact`, and the lesson says what it needs.
+The dot separates a role (`ROLES`) or a run's name from a key of `FACTS`. If the run or its test
+predictions are missing, `MissingFact` says what the lesson requires.
 """
 
 import re
@@ -29,73 +29,75 @@ from vitdemo.photos import OURS
 from vitdemo.runs import Run, pretraining
 from vitdemo.workbench import Workbench
 
-PICTURE = OURS / "cat.jpg"  # of all lessons
-NEAR, FAR = 0.5, 0.85  # of the distance of a head that looks at every patch alike
-FEW = 3  # patches
+PICTURE = OURS / "cat.jpg"  # image used by all lessons
+NEAR, FAR = 0.5, 0.85  # relative to the attention distance of a head with uniform attention
+FEW = 3  # number of patches for `few_share`
 NAMED = re.compile(r"\{([^{}\s.]+)\.([a-z_]+)\}")
 ROLES = {
     "vit": "a plain Vision Transformer trained from scratch",
-    "tuned": "a fine-tuned Vision Transformer of timm's",
-    "conv": "a convolutional model",
-    "tested": "a model with test answers",
+    "tuned": "a fine-tuned Vision Transformer from timm",
+    "conv": "a convolutional network",
+    "tested": "a model with test predictions",
 }
-Find = Callable[[str], Run]  # of a role or a run's name
-Tell = Callable[[Workbench, Run, str], str]  # of a run, what stands for a fact by its name
+Find = Callable[[str], Run]  # role or run name -> run
+Tell = Callable[[Workbench, Run, str], str]  # run and name of a fact -> text
 
 
 class MissingFact(VitdemoError):
-    """What a lesson needs and is not here, as the end of a sentence "it needs ..."."""
+    """A requirement of a lesson that is not met; the message is a noun phrase."""
 
 
 def check_names(text: str) -> None:
-    """Raises `LessonError` where `text` names a fact that there cannot be."""
+    """Raise `LessonError` if `text` contains an unknown fact."""
     left = NAMED.sub("", text)
     if "{" in left or "}" in left:
-        raise LessonError(f"'{left.strip()[:60]}' has a brace: a fact is named as {{vit.patches}}.")
+        raise LessonError(
+            f"'{left.strip()[:60]}' contains a brace. Write facts as {{vit.patches}}."
+        )
     for _, fact in NAMED.findall(text):
         if fact not in FACTS:
-            raise LessonError(f"there is no fact '{fact}': there are {', '.join(FACTS)}.")
+            raise LessonError(f"unknown fact '{fact}'. The facts are {', '.join(FACTS)}.")
 
 
 def filled(text: str, workbench: Workbench, find: Find, tell: Tell) -> str:
-    """`text` with what `tell` says in the place of each fact, of the run that `find` finds for it.
+    """Replace each fact in `text` by the result of `tell` for the run returned by `find`.
 
-    Raises `MissingFact`, as both do.
+    Raises `MissingFact`.
     """
     return NAMED.sub(lambda found: tell(workbench, find(found[1]), found[2]), text)
 
 
 def fact(workbench: Workbench, of: str, name: str) -> str:
-    """The fact `name` of a role or of a run. Raises `MissingFact`."""
+    """Return the fact `name` of a role or run. Raises `MissingFact`."""
     return looked_up(workbench, run_of(workbench, of), name)
 
 
 def looked_up(workbench: Workbench, run: Run, name: str) -> str:
-    """The fact `name` of `run`, which may take seconds at first. Raises `MissingFact`."""
+    """Return the fact `name` of `run`, cached since it may take seconds. Raises `MissingFact`."""
     try:
-        if name in OF_OTHERS:  # which may come meanwhile; who works it out keeps it
+        if name in OF_OTHERS:  # not cached here, since the other runs may change
             return FACTS[name](workbench, run)
         return workbench.cache.get_or_make(
             (looked_up, run, name), lambda: FACTS[name](workbench, run)
         )
     except (VitdemoError, AttributeError) as error:
-        raise MissingFact(f"'{name}' of {run.name}, which is not here") from error
+        raise MissingFact(f"the fact '{name}' of {run.name}") from error
 
 
 def unread(workbench: Workbench, run: Run, name: str) -> str:
-    """In the place of what is `looked_up`: takes no time."""
+    """Return a placeholder instead of a fact, without delay."""
     return "…"
 
 
 def run_of(workbench: Workbench, of: str) -> Run:
-    """The run that plays the role `of`, or has that name. Raises `MissingFact`."""
+    """Return the run with the role or name `of`. Raises `MissingFact` if there is none."""
     if of in ROLES:
-        # What the tabs of test answers begin with; the best of its kind otherwise.
+        # The default run of the test result tabs for "tested", otherwise the best of its kind.
         tested = of == "tested"
         runs = workbench.evaluated_runs() if tested else workbench.explained_runs()
         found = next((run for run in runs if tested or role(run) == of), None)
         if found is None:
-            raise MissingFact(ROLES[of] if tested else f"{ROLES[of]} with its weights")
+            raise MissingFact(ROLES[of] if tested else f"{ROLES[of]}, with weights")
         return found
     try:
         return workbench.run(of)
@@ -106,7 +108,7 @@ def run_of(workbench: Workbench, of: str) -> Run:
 def role(run: Run) -> str:
     if run.spec.family in CONVOLUTIONAL:
         return "conv"
-    if run.spec.family == "vit":  # one linear projection makes its tokens, as lessons say
+    if run.spec.family == "vit":  # the lessons assume one linear projection
         return "vit" if run.spec.options.get("stem", "patch") == "patch" else ""
     return "tuned" if run.has_evaluation or run.history else ""
 
@@ -124,10 +126,10 @@ def _wrong(probabilities, labels) -> int:
 
 
 def _pair(probabilities, labels, run: Run) -> tuple[str, str, str]:
-    """True class, predicted class and count of the largest cell off the diagonal."""
+    """Return true class, predicted class and count of the largest off-diagonal cell."""
     pairs = most_confused(confusion(probabilities, labels), 1)
     if not pairs:
-        raise MissingFact(f"a mistake of '{run.name}'")
+        raise MissingFact(f"an error of '{run.name}' on the test set")
     return run.classes[pairs[0].true], run.classes[pairs[0].predicted], str(pairs[0].count)
 
 
@@ -163,41 +165,43 @@ def _pair_share(model, run: Run) -> str:
 
 
 def _picture() -> Image.Image:
-    """The lessons' picture, as the page shows it to models."""
+    """Return the image of the lessons, cropped as on the page."""
     return visible_square(load_image(PICTURE))
 
 
 def _far(workbench: Workbench, run: Run) -> np.ndarray:
-    """How far each head looks beside one that looks everywhere alike, (L, H): on test pictures,
-    or for want of them on the lessons' picture, as Inside draws it."""
+    """Return each head's attention distance relative to uniform attention, (L, H).
+
+    It is measured on test images, or on the lessons' image if there is no dataset.
+    """
     found = distances_of(workbench, run, _picture())
     return found.heads / found.even
 
 
 def _near_layers(workbench: Workbench, run: Run) -> str:
-    """The layers that have a head with a short distance, in words."""
+    """Name the layers that have a head with a short attention distance."""
     return _layer_words((_far(workbench, run) < NEAR).any(1))
 
 
 def _far_layers(workbench: Workbench, run: Run) -> str:
-    """The layers all of whose heads have a long distance, in words."""
+    """Name the layers in which all heads have a long attention distance."""
     return _layer_words((_far(workbench, run) >= FAR).all(1))
 
 
 def _layer_words(chosen: np.ndarray) -> str:
-    """Layers (L,) bool as "in layer 9", "in layers 3, 4 and 5" or "in no layer"."""
+    """Format layers (L,) bool as "in layer 9", "in layers 3, 4 and 5" or "in no layer"."""
     layers = [str(i) for i in np.flatnonzero(chosen) + 1]
     return f"in layer{'s' if layers[1:] else ''} {listed(layers)}" if layers else "in no layer"
 
 
 def _largest_weight(workbench: Workbench, run: Run) -> str:
-    """The largest weight of an attention row on the lessons' image, mean of all, in percent."""
+    """Return the mean over all rows of the largest attention weight, in percent."""
     look = workbench.look(run, _picture())
     return percent(statistics.largest_weight(look.attention.float()).mean().item())
 
 
 def _unscaled_weight(workbench: Workbench, run: Run) -> str:
-    """`_largest_weight` if scores were not divided by the square root of the head's width."""
+    """Return `_largest_weight` for scores without the division by the square root."""
     look, model = workbench.look(run, _picture()), workbench.model(run)
     layers = [
         statistics.unscaled(weights.float(), head_scale(model, i))
@@ -208,7 +212,7 @@ def _unscaled_weight(workbench: Workbench, run: Run) -> str:
 
 
 def _few_share(workbench: Workbench, run: Run) -> str:
-    """Of what the last layer takes from the lessons' picture, the share of its first patches."""
+    """Return the fraction of last-layer attention that the `FEW` most attended patches receive."""
     look = workbench.look(run, _picture())
     shares = np.sort(look.head_maps(look.layers).mean(0), axis=None)
     return percent(shares[-FEW:].sum() / shares.sum())
@@ -224,7 +228,7 @@ def _few_norm(workbench: Workbench, run: Run) -> str:
 
 
 def _ablation(workbench: Workbench, run: Run) -> Ablation:
-    """The first of `ablations` that `run` is in, as its base or not."""
+    """Return the first ablation that contains `run`."""
     tested = workbench.evaluated_runs()
     for base, names in workbench.cache.of(ablations, tested).items():
         if run.name in names:
@@ -234,7 +238,7 @@ def _ablation(workbench: Workbench, run: Run) -> Ablation:
 
 
 def _gain(workbench: Workbench, run: Run) -> Gain:
-    """The gain of `run` compared with the base of its ablation."""
+    """Return the gain of `run` over the baseline of its ablation."""
     for gain in _ablation(workbench, run).gains:
         if gain.run == run.name:
             return gain
@@ -242,7 +246,7 @@ def _gain(workbench: Workbench, run: Run) -> Gain:
 
 
 def _seed_gain(workbench: Workbench, run: Run) -> tuple[float, float, float]:
-    """Mean gain of the run's ingredient over paired seeds, and its 95 % interval, in points."""
+    """Return the mean gain over paired seeds and its 95% confidence interval, in points."""
     paired = _ablation(workbench, run).seed_gains(_gain(workbench, run))
     if len(paired) < 2:
         raise MissingFact(f"another seed of '{run.name}'")
@@ -251,7 +255,7 @@ def _seed_gain(workbench: Workbench, run: Run) -> tuple[float, float, float]:
 
 
 def _seed_threshold(workbench: Workbench, run: Run) -> str:
-    """The gain with one seed that exceeds the variation between seeds, in points."""
+    """Return the smallest gain of one seed that exceeds the variation between seeds."""
     threshold = _ablation(workbench, run).seed_threshold
     if threshold is None:
         raise MissingFact(f"another seed of '{run.name}'")
@@ -259,20 +263,20 @@ def _seed_threshold(workbench: Workbench, run: Run) -> str:
 
 
 def _learnt_from(workbench: Workbench, run: Run) -> str:
-    """What it had beside the labels, in words."""
+    """Name the training signals of `run`: labels, a teacher model, self-supervised pretraining."""
     found = "labels"
     if teacher := setting(run, "teacher"):
-        found += f" and from what {Path(teacher).name} answers to the same pictures"
+        found += f" and the predictions of the teacher model {Path(teacher).name}"
     if before := pretraining(run):
-        found += f", after {len(before.history)} epochs without labels"
-    return found if found != "labels" else "labels alone"
+        found += f", after {len(before.history)} epochs of self-supervised pretraining"
+    return found if found != "labels" else "labels only"
 
 
 def _trained_on(workbench: Workbench, run: Run) -> str:
     return percent((run.record_of_weights or {})["train_accuracy"])
 
 
-# Of the pictures of a data set, or of the runs beside it
+# Facts that also depend on the dataset or on other runs
 OF_OTHERS = (
     *("near_layers", "far_layers", "gain", "gain_low", "gain_high"),
     *("seed_gain", "seed_gain_low", "seed_gain_high", "seed_threshold"),
@@ -285,7 +289,7 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "learnt_from": _learnt_from,
     "parameters": _of_model(lambda model, run: f"{count_parameters(model) / 1e6:.1f}"),  # millions
     "macs": _of_model(lambda model, run: f"{count_macs(model, run.spec.image_size) / 1e6:.0f}"),
-    # Of Vision Transformers
+    # Facts of Vision Transformers
     "patch": _of_model(lambda model, run: model.patch_embed.patch_size[0]),
     "patch_numbers": _of_model(lambda model, run: 3 * model.patch_embed.patch_size[0] ** 2),
     "rows": _of_model(lambda model, run: model.patch_embed.grid_size[0]),
@@ -300,13 +304,13 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "hidden": _of_model(lambda model, run: model.blocks[0].mlp.fc2.in_features),
     "near_layers": _near_layers,
     "far_layers": _far_layers,
-    "largest_weight": _largest_weight,  # of a row of attention, in percent
+    "largest_weight": _largest_weight,  # percent of an attention row
     "unscaled_weight": _unscaled_weight,
-    "pair_share": _of_model(_pair_share),  # of all multiply-adds, in percent
+    "pair_share": _of_model(_pair_share),  # percent of all multiply-adds
     "few_share": _few_share,
     "few_norm": _few_norm,
     "even_share": _of_model(lambda model, run: percent(FEW / model.patch_embed.num_patches)),
-    # Of tested runs; shares in percent
+    # Facts of tested runs; fractions in percent
     "tests": _evaluated(lambda p, labels, run: f"{len(labels):,}"),
     "accuracy": _evaluated(lambda p, labels, run: percent(accuracy(p, labels))),
     "wrong": _evaluated(lambda p, labels, run: str(_wrong(p, labels))),
@@ -320,7 +324,7 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "confidence": lambda workbench, run: percent(calibration(run).mean_confidence),
     "calibration_error": lambda workbench, run: percent(calibration(run).before.error),
     "train_accuracy": _trained_on,
-    # Of runs of an ablation, in points beside its base
+    # Facts of ablation runs: gain over the baseline in percentage points
     "gain": lambda workbench, run: signed(100 * _gain(workbench, run).test.difference),
     "gain_low": lambda workbench, run: signed(100 * _gain(workbench, run).test.interval[0]),
     "gain_high": lambda workbench, run: signed(100 * _gain(workbench, run).test.interval[1]),

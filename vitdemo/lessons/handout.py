@@ -1,9 +1,9 @@
-"""A lesson on paper: one HTML page that is whole by itself and prints on two sheets.
+"""Printable handout of a lesson: one self-contained HTML page that fits on two sheets.
 
-    Path("hand-out.html").write_text(handout(lesson, workbench), encoding="utf-8")
+    Path("handout.html").write_text(handout(lesson, workbench), encoding="utf-8")
 
-Its figures are of the models that are here; what a figure needs and is not here is said in its
-place.
+Its figures show the available models. If a requirement of a figure is missing, the handout says so
+instead.
 """
 
 from collections.abc import Callable
@@ -22,13 +22,13 @@ from vitdemo.metrics.recipe_ablation import ablation_of, ablations
 from vitdemo.report import TEMPLATES, Drawn, learning
 from vitdemo.workbench import Workbench
 
-LAYERS_SHOWN = 6  # of a deep model every second or third one
+LAYERS_SHOWN = 6  # maximum; deep models show every second or third layer
 
 
 def handout(lesson: Lesson, workbench: Workbench, *, answers: bool = False) -> str:
-    """The page of a `lesson` whose facts are filled in; with `answers`, for the teacher.
+    """Return the HTML page of a `lesson` with filled-in facts; with `answers`, for the teacher.
 
-    Raises `LessonError` for a figure that there is not.
+    Raises `LessonError` for an unknown figure.
     """
     shown = [*lesson.figures, *(lesson.answers if answers else ())]
     return TEMPLATES.get_template("handout.html").render(
@@ -41,15 +41,15 @@ def handout(lesson: Lesson, workbench: Workbench, *, answers: bool = False) -> s
 
 
 def drawn(name: str, workbench: Workbench) -> Drawn | str:
-    """The figure `name`, or why it cannot be drawn here. Raises `LessonError`."""
+    """Draw the figure `name`, or return why it is not available. Raises `LessonError`."""
     if name not in FIGURES:
-        raise LessonError(f"There is no figure '{name}': there are {', '.join(FIGURES)}.")
+        raise LessonError(f"Unknown figure '{name}'. The figures are {', '.join(FIGURES)}.")
     try:
         return FIGURES[name](workbench)
     except MissingFact as error:
-        return f"The figure '{name}' is missing: it needs {error}."
+        return f"The figure '{name}' is not available. Required: {error}."
     except VitdemoError as error:
-        return f"The figure '{name}' is missing. {error}"
+        return f"The figure '{name}' is not available. {error}"
 
 
 def _svg(title: str, figure) -> Drawn:
@@ -62,7 +62,7 @@ def _traced(workbench: Workbench, of: str):
 
 def _patches(workbench: Workbench) -> Drawn:
     found = _traced(workbench, "vit")
-    return _svg(f"What {found.run.name} is given", maps.cut_figure(found.seen, *found.grid))
+    return _svg(f"Input patches of {found.run.name}", maps.cut_figure(found.seen, *found.grid))
 
 
 def _heads(workbench: Workbench) -> Drawn:
@@ -70,7 +70,7 @@ def _heads(workbench: Workbench) -> Drawn:
     step = -(-found.layers // LAYERS_SHOWN)
     layers = range(1, found.layers + 1, step)
     shown = {f"layer {layer}": found.head_maps(layer) for layer in layers}
-    title = f"What the class token attends to, {found.run.name}"
+    title = f"Attention of the class token, {found.run.name}"
     return _svg(title, maps.head_grid_figure(found.seen, shown))
 
 
@@ -82,7 +82,7 @@ def _rollout(workbench: Workbench) -> Drawn:
         return found.rollout_map(layer, fusion="mean", discard_ratio=0.0)
 
     row = [
-        ("the picture", None),
+        ("input image", None),
         (f"mean of heads, layer {last}", found.head_maps(last).mean(0)),
         (f"rollout to layer {middle}", rolled(middle)),
         (f"rollout to layer {last}", rolled(last)),
@@ -94,23 +94,23 @@ def _rollout(workbench: Workbench) -> Drawn:
 
 def _distance(workbench: Workbench) -> Drawn:
     found = _traced(workbench, "tuned")
-    heads = found.distances / found.grid[0]  # (L, H), shares of the side
+    heads = found.distances / found.grid[0]  # (L, H), as fractions of the image side
     even = float(heads.mean())
-    title = f"How far the heads of {found.run.name} look on this picture; dashed: their mean"
+    title = f"Attention distance of the heads of {found.run.name}; dashed: mean of all heads"
     return _svg(title, charts.distance_plot(heads, even, float(heads.max()) * 1.1))
 
 
 def _matrix(workbench: Workbench) -> Drawn:
     run = run_of(workbench, "tested")
     counts = confusion(run.evaluation.probabilities, run.evaluation.labels)  # (C, C)
-    title = f"Test pictures of {run.name}"
+    title = f"Confusion matrix of {run.name} on the test set"
     texts = [[str(count) for count in row] for row in counts]
-    return _svg(title, matrix_figure(cells(counts), texts, run.classes, "", "pictures"))
+    return _svg(title, matrix_figure(cells(counts), texts, run.classes, "", "images"))
 
 
 def _reliability(workbench: Workbench) -> Drawn:
     found = calibration(run_of(workbench, "tested"))
-    title = f"Accuracy over confidence, {found.run}; grey bars: 95 % range expected by chance"
+    title = f"Accuracy by confidence, {found.run}; grey: 95% range for a calibrated model"
     return _svg(title, charts.reliability_plot(found.before, found.chance.band))
 
 
@@ -118,11 +118,11 @@ def _gains(workbench: Workbench) -> Drawn:
     tested = workbench.evaluated_runs()
     groups = ablations(tested)
     if not groups:
-        raise LessonError("There is no ablation among the runs.")
+        raise LessonError("No ablation runs were found.")
     base, names = next(iter(groups.items()))
     others = [run for run in tested if run.name in names and run.name != base]
     found = ablation_of(workbench.run(base), others)
-    return _svg(f"What each change of {base} bought", charts.gain_plot(found))
+    return _svg(f"Effect of each change to {base}", charts.gain_plot(found))
 
 
 def _curves(workbench: Workbench) -> Drawn:

@@ -28,8 +28,8 @@ LEVELS = (
     "subtracted, and the result is divided by the standard deviation."
 )
 MEANS = (
-    "The pixel-wise mean of all images of a class shows their common position and colour. The class "
-    "with the nearest mean image is correct for 28% of CIFAR-10's test images."
+    "The pixel-wise mean of all images of a class shows their common position and colour. The "
+    "class with the nearest mean image is correct for 28% of CIFAR-10's test images."
 )
 
 
