@@ -91,7 +91,7 @@ def window(browser: Browser, address: str) -> dict[str, list[float]]:
         page.wait_for_timeout(300)
     page.get_by_role("tab", name="Errors", exact=True).click()
     page.wait_for_timeout(700)
-    found["a page of 48 test pictures"] = [next_page(page) for _ in range(4)]
+    found["a page of 48 test images"] = [next_page(page) for _ in range(4)]
     page.close()
     return found
 
@@ -99,7 +99,7 @@ def window(browser: Browser, address: str) -> dict[str, list[float]]:
 def next_page(page: Page) -> float:
     page.wait_for_timeout(300)
     picture = page.locator("#errors-pictures [data-pick]").first.get_attribute("data-pick")
-    button = page.get_by_role("button", name="Next pictures").element_handle()
+    button = page.get_by_role("button", name="Next images").element_handle()
     gone = f"#errors-pictures [data-pick='{picture}']"
     return page.evaluate(CLICKED, [button, ["#errors-pictures .thumb"], gone])
 
@@ -112,7 +112,7 @@ def laid_out(browser: Browser, address: str, runs: list[str]) -> dict[str, list[
         page.set_default_timeout(300_000)
         page.goto(address)
         page.get_by_role("tab", name="Data", exact=True).click()
-        page.get_by_role("tab", name="Similar pictures").click()
+        page.get_by_role("tab", name="Similar images").click()
         page.locator("#similar-model select").select_option(run)
         page.wait_for_timeout(1000)
         started = time.perf_counter()

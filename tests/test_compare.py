@@ -65,18 +65,18 @@ def test_runs_of_an_ablation_are_folded_unless_there_are_no_others(tmp_path):
 
 
 SPLIT = {"seed": 0, "train_pictures": 20_000, "validation_pictures": 5000}
-THOUSANDS, MACS = "Training pictures (thousand)", "Multiply-adds (million)"
-ELSEWHERE = "Reported elsewhere (%)"
+THOUSANDS, MACS = "Training images (thousand)", "Multiply-adds (million)"
+ELSEWHERE = "Published results (%)"
 
 
 @pytest.mark.parametrize(
     ("config", "wanted"),
     [
         ({}, {THOUSANDS: "–", MACS: "–", ELSEWHERE: "91.45 / 95.04", "Macro ROC-AUC": "–"}),
-        ({"data": {"name": "cifar10"}}, {"Data set": "cifar10", ELSEWHERE: "91.45 / 95.04"}),
+        ({"data": {"name": "cifar10"}}, {"Dataset": "cifar10", ELSEWHERE: "91.45 / 95.04"}),
         (
             {"data": {"name": "pets"}, "split": SPLIT},
-            {"Data set": "pets", ELSEWHERE: "–", THOUSANDS: "20.0"},
+            {"Dataset": "pets", ELSEWHERE: "–", THOUSANDS: "20.0"},
         ),
     ],
 )
@@ -93,9 +93,9 @@ def test_a_cell_says_what_the_file_says(tmp_path, config, wanted):
 
 
 def test_columns_that_tell_nothing_apart_are_said_once():
-    header = ["Model", "Data set", "Accuracy"]
+    header = ["Model", "Dataset", "Accuracy"]
     rows = [["a", "cifar10", "1"], ["b", "cifar10", "2"]]
-    assert compare.told_once(header, rows) == {"Data set": "cifar10"}
+    assert compare.told_once(header, rows) == {"Dataset": "cifar10"}
     assert compare.told_once(header, rows[:1]) == {}
 
 
@@ -105,7 +105,7 @@ def test_what_is_not_known_is_a_dash_and_what_was_timed_has_its_column(workbench
     assert last["Test accuracy (%)"] == last["Worst class"] == last["File (MB)"] == "–"
     measured = {"worse": [compare.Latency(32, 12.34, 12, 13, 5, "cpu")]}
     header, rows = compare.cells(compare.model_rows(workbench), measured)
-    column = header.index("32 pictures here (ms)")
+    column = header.index("Latency, 32 images (ms)")
     assert [row[column] for row in rows] == ["–", "12.3", "–"]
 
 

@@ -23,11 +23,11 @@ def read(tested_runs):
 
 def test_counts_shares_and_differences_as_texts(read):
     assert drawing.texts(read(COUNTS)) == [["60", "10", "0"], ["5", "25", "0"], ["4", "6", "0"]]
-    assert drawing.texts(read(SHARES))[2] == ["40.0 %", "60.0 %", "0.0 %"]
-    assert drawing.texts(read(PREDICTED_SHARES))[0] == ["87.0 %", "24.4 %", "–"]
+    assert drawing.texts(read(SHARES))[2] == ["40.0%", "60.0%", "0.0%"]
+    assert drawing.texts(read(PREDICTED_SHARES))[0] == ["87.0%", "24.4%", "–"]
     less = [["−6", "+6", "0"], ["−4", "+4", "0"], ["−6", "+6", "0"]]
     assert drawing.texts(read(COUNTS, "second")) == less
-    assert drawing.texts(read(SHARES, "second"))[2] == ["−60.0 %", "+60.0 %", "0.0 %"]
+    assert drawing.texts(read(SHARES, "second"))[2] == ["−60.0%", "+60.0%", "0.0%"]
     assert drawing.texts(read(COUNTS, errors_only=True))[1] == ["5", "", "0"]
 
 
@@ -45,14 +45,13 @@ def test_the_worst_error_has_the_strongest_colour(read):
 
 def test_a_cell_is_told_in_words(read):
     assert drawing.spoken(read(PREDICTED_SHARES), 0, 1) == (
-        "true class <b>ant, predicted class bee: 10 pictures, "
-        "24.4 % of all pictures predicted to be bee"
+        "true class <b>ant, predicted class bee: 10 images, 24.4% of all images predicted as bee"
     )
     assert drawing.spoken(read(PREDICTED_SHARES), 0, 2) == (
-        "true class <b>ant, predicted class fly: 0 pictures"
+        "true class <b>ant, predicted class fly: 0 images"
     )
     assert drawing.spoken(read(COUNTS, "second"), 1, 1) == (
-        "true class bee, predicted class bee: 25 pictures with first, 21 with second"
+        "true class bee, predicted class bee: 25 images for first, 21 for second"
     )
     assert drawing.plural("cat") == "cats"
 

@@ -80,29 +80,29 @@ def test_questions():
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("## S\nWords.", 1, "begin with a head"),
-        ("---\ntitle: T\nminutes: 5\n---\n## S\nWords.", 1, "has no 'goal'"),
-        ("---\ntitle: T\ncolour: red\n---\n## S\nWords.", 3, "none of title"),
+        ("## S\nWords.", 1, "begin with a header"),
+        ("---\ntitle: T\nminutes: 5\n---\n## S\nWords.", 1, "'goal' is missing"),
+        ("---\ntitle: T\ncolour: red\n---\n## S\nWords.", 3, "unknown field 'colour: red'"),
         (HEAD.replace("5", "five") + "## S\nWords.", 1, "whole number"),
-        (HEAD, 1, "it has no step"),
-        (HEAD + "Words.", 6, "a step begins"),
-        (HEAD + "## S\n" + "word " * 61, 6, "61 words, more than 60"),
+        (HEAD, 1, "has no steps"),
+        (HEAD + "Words.", 6, "a step must begin"),
+        (HEAD + "## S\n" + "word " * 61, 6, "61 words, more than the limit of 60"),
         (HEAD + "## S\n", 6, "neither a text nor a question"),
-        (HEAD + "## S\nWords.\ndo: It.", 8, "a 'do' needs a 'task'"),
-        (HEAD + "## S\nWords.\ndo: It.\ntask: jump", 9, "'jump' is no task"),
-        (HEAD + "## S\nWords.\nopen: https://elsewhere", 8, "from '?' on"),
+        (HEAD + "## S\nWords.\ndo: It.", 8, "'do' requires the field 'task'"),
+        (HEAD + "## S\nWords.\ndo: It.\ntask: jump", 9, "'jump' is not a task"),
+        (HEAD + "## S\nWords.\nopen: https://elsewhere", 8, "begins with '?'"),
         (HEAD + "## S\nWords.\nring: a {} b", 8, "a brace"),
-        (HEAD + "## S\nWords.\nring: </style><b>", 8, "one CSS selector"),
-        (HEAD + "## S\nask: A?\n- [x] one", 7, "two choices or more"),
-        (HEAD + "## S\nask: A?\n- [x] one\n- [x] two", 7, "one of them right"),
-        (HEAD + "## S\nask: A?", 7, "one of: a number"),
-        (HEAD + "## S\nask: A?\nnumber: many", 8, "'many' is no number"),
-        (HEAD + "## S\nWords.\nbecause: so", 8, "needs an 'ask'"),
-        (HEAD + "## S\nWords.\ncover: a;b", 8, "'cover' is one CSS selector"),
-        (HEAD + "## S\nask: A?\nask: B?", 8, "a second 'ask'"),
-        (HEAD + "## S\nWords.\nopen: ?a\nWhat?", 9, "'What?' is none of"),
-        (HEAD + "## S\nSee {vit.colour}.", 7, "no fact 'colour'"),
-        (HEAD + "## S\nSee {vit}.", 7, "has a brace"),
+        (HEAD + "## S\nWords.\nring: </style><b>", 8, "single CSS selector"),
+        (HEAD + "## S\nask: A?\n- [x] one", 7, "two or more choices"),
+        (HEAD + "## S\nask: A?\n- [x] one\n- [x] two", 7, "one of them correct"),
+        (HEAD + "## S\nask: A?", 7, "either a number"),
+        (HEAD + "## S\nask: A?\nnumber: many", 8, "'many' is not a number"),
+        (HEAD + "## S\nWords.\nbecause: so", 8, "requires the field 'ask'"),
+        (HEAD + "## S\nWords.\ncover: a;b", 8, "'cover' must be a single CSS selector"),
+        (HEAD + "## S\nask: A?\nask: B?", 8, "'ask' occurs twice"),
+        (HEAD + "## S\nWords.\nopen: ?a\nWhat?", 9, "unknown field 'What?'"),
+        (HEAD + "## S\nSee {vit.colour}.", 7, "unknown fact 'colour'"),
+        (HEAD + "## S\nSee {vit}.", 7, "a brace"),
     ],
 )
 def test_a_broken_lesson_is_named_by_file_and_line(text, line, words):
@@ -159,11 +159,11 @@ def test_facts_are_the_files_own(shipped):
 
 
 def test_what_a_model_had_beside_its_labels_is_said(shipped):
-    teacher = " and from what conv-baseline answers to the same pictures"
+    teacher = " and the predictions of the teacher model conv-baseline"
     told = {
-        "vit-scratch": f"labels{teacher}, after 150 epochs without labels",
+        "vit-scratch": f"labels{teacher}, after 150 epochs of self-supervised pretraining",
         "vit-conv-stem": f"labels{teacher}",
-        "vit-plain": "labels alone",
+        "vit-plain": "labels only",
     }
     assert {name: fact(shipped, name, "learnt_from") for name in told} == told
 
@@ -303,10 +303,10 @@ def test_hand_outs_hold_questions_and_answers_where_they_are_asked_for(shipped, 
         assert "A <b>strong</b> one?" in page and "&lt;b&gt;G&lt;/b&gt;" in page
         assert ("12345" in page) == ("So &amp; so." in page) == answers
         assert page.count("<svg") == 1 + answers
-    with pytest.raises(LessonError, match="no figure 'none'"):
+    with pytest.raises(LessonError, match="Unknown figure 'none'"):
         handout(lesson("## S\nW.", "goal: G\nfigures: none"), shipped)
     page = handout(lesson("## S\nW.", "goal: G\nfigures: heads"), bench(tmp_path))
-    assert "The figure 'heads' is missing: it needs a plain Vision" in unescape(page)
+    assert "The figure 'heads' is not available. Required: a plain Vision" in unescape(page)
 
 
 def test_cost_follows_the_formulas():
@@ -321,11 +321,11 @@ def test_cost_follows_the_formulas():
 
 
 def test_the_calculator_refuses_what_cannot_be():
-    with pytest.raises(LessonError, match="do not fill"):
+    with pytest.raises(LessonError, match="not a multiple of the patch side"):
         checked([32, 5, 64, 1, 1])
-    with pytest.raises(LessonError, match="the most"):
+    with pytest.raises(LessonError, match="more than the limit of 2,500"):
         checked([384, 2, 64, 1, 1])
     table = cost_table(vit_cost(32, 4, 64, 2, 4), vit_cost(64, 4, 64, 2, 4))[0]
     factors = {row[0]: row[-1] for row in table.rows}
     assert factors["Tokens"] == "× 3.95"  # 257 to 65
-    assert factors["for pairs of tokens, M"] == "× 15.63"
+    assert factors["Attention matrix products, M"] == "× 15.63"

@@ -351,7 +351,7 @@ def test_what_is_done_meanwhile_is_not_lost(workbench, monkeypatch, tmp_path):
     jobs = Jobs(tmp_path, None, "cpu")
 
     async def visit():
-        with Page() as page, gr.Tab("Your classes") as own:
+        with Page() as page, gr.Tab("Custom classes") as own:
             tab.build(own, workbench, jobs)
         handlers = {fn.name: fn for fn in page.fns.values()}
         state, request = SessionState(page), SimpleNamespace(session_hash="me")
@@ -395,7 +395,9 @@ def test_what_is_done_meanwhile_is_not_lost(workbench, monkeypatch, tmp_path):
         await do("take_back", None)
         assert shown() == []
         await do("share", None)
-        jobs.discard("own-a-b-1")  # in Train here; somebody else shows a model of that name
+        jobs.discard(
+            "own-a-b-1"
+        )  # as in "Train a model"; another user publishes a model of that name
         jobs.keep("own-a-b", lambda folder: None)
         assert "in place of" not in told(await do("share", None))
         assert shown() == ["own-a-b-1", "own-a-b-2"]

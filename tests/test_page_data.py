@@ -68,7 +68,7 @@ def test_what_is_not_there_is_named(tmp_path):
     with pytest.raises(DataError, match=r"train\.py download"):
         classes.overview(Workbench([], tmp_path / "none", CPU))
     run = make_run(tmp_path / "resnet", RESNET)
-    with pytest.raises(RunError, match="cuts no patches"):
+    with pytest.raises(RunError, match="has no patches"):
         patches.article(Workbench([tmp_path], None, CPU), run, Image.new("RGB", (9, 9)))
 
 
@@ -108,9 +108,9 @@ def test_augmentations_follow_the_recipe(name):
     assert {t: t in titles for t in wanted} == {t: bool(v) for t, v in wanted.items()}
     assert any("MixUp" in t or "CutMix" in t for t in titles) == bool(recipe.mixup + recipe.cutmix)
     assert all(step.pictures.shape == (4, 16, 16, 3) for step in found)
-    assert titles[0] == "As they are"
-    assert titles[-1] == ("All together" if any(wanted.values()) else "As they are")
-    assert ("dropped as tokens" in found[-1].words) == bool(recipe.patch_dropout)
+    assert titles[0] == "Original images"
+    assert titles[-1] == ("All steps together" if any(wanted.values()) else "Original images")
+    assert ("patch tokens are dropped" in found[-1].words) == bool(recipe.patch_dropout)
 
 
 def seen() -> torch.Tensor:

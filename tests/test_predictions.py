@@ -49,8 +49,8 @@ def test_a_run_on_other_pictures_is_left_out_in_words_and_shows_none_of_these(ch
     group = predictions(workbench, "first")
     assert group.names == ["first"]
     (told,) = group.left_out
-    assert told.startswith("second is not compared with first: it was tested on other pictures")
-    with pytest.raises(DataError, match="not the one that 'second' was tested on: pass --data"):
+    assert told.startswith("second is not compared with first: it was tested on different images")
+    with pytest.raises(DataError, match="'second' was tested on a different dataset"):
         pictures(workbench, workbench.run("second"), [0])
 
 
@@ -68,7 +68,7 @@ def test_every_model_means_those_whose_weights_are_here_and_who_is_asked(tested_
     assert [run.name for run in three.evaluated_runs()] == ["third", "first", "second"]
     assert every_model(three, "first").names == ["third", "first"]
     (told,) = every_model(three, "first").left_out
-    assert told.endswith("weights are not here: second.")
+    assert told.endswith("weights are not available: second.")
     alone = every_model(three, "third")  # it would say nothing
     assert alone.names == ["third", "first", "second"]
     assert every_model(three, "first", "second").names == ["third", "first", "second"]
@@ -88,7 +88,7 @@ def test_of_many_runs_without_weights_three_are_named(tested_runs, tmp_path):
         if name != "third":
             (root / name / runs.WEIGHTS).unlink()
     (told,) = every_model(Workbench([root], tested_runs[1], CPU), "first").left_out
-    assert told.endswith("weights are not here: a, b, c and 1 more.")
+    assert told.endswith("weights are not available: a, b, c and 1 more.")
 
 
 def test_other_classes_are_never_compared(tested_runs):
@@ -98,7 +98,7 @@ def test_other_classes_are_never_compared(tested_runs):
     group = predictions(Workbench([root, other], folder, CPU), "third")
     assert group.names == ["third"]
     told = [sentence.split(":")[1] for sentence in group.left_out]
-    assert told == [" it knows other classes."] * 2
+    assert told == [" it has different classes."] * 2
 
 
 def test_nan_is_refused_by_name_and_hides_no_other_run(changed, tested_runs):
@@ -136,7 +136,7 @@ def test_counts_of_each_kind_follow_the_other_filters(workbench):
     ("query", "message"),
     [
         (Query("first", Filters(true=3)), "no true class 3: choose 0 to 2"),
-        (Query("first", Filters(), "nobody"), "'nobody' was not tested on the same pictures"),
+        (Query("first", Filters(), "nobody"), "'nobody' was not tested on the same images"),
         (Query("nobody", Filters()), "There is no run 'nobody'"),
     ],
 )
@@ -161,7 +161,7 @@ def test_without_the_data_set_all_but_the_pictures_is_there(tested_runs, put_pic
 
     with pytest.raises(DataError, match=r"python train\.py download"):
         show(tmp_path / "none")
-    with pytest.raises(DataError, match="not the one"):  # of other classes
+    with pytest.raises(DataError, match="a different dataset"):  # of other classes
         show(put_pictures({f"{part}/{name}": 1 for part in ("train", "test") for name in "ab"}))
 
 

@@ -33,7 +33,7 @@ def several(tmp_path_factory):
 
 
 def test_each_run_stands_in_one_group(several):
-    figures = ("Curves and answers alone", ["other"])
+    figures = ("Results only (no weights)", ["other"])
     table = ("Ablation of plain", ["plain", "ema", "longer", "trivial"])
     assert grouped(several) == [("Models", ["model"]), table, figures]
     timms = timm_run("timm:vit_tiny_patch16_224", pretrained=False)

@@ -1,4 +1,4 @@
-"""The panel "Train here" without a browser: who may, words of each state, guess and result."""
+"""The panel "Train a model" without a browser: permissions, texts of states, guess and result."""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -46,11 +46,12 @@ def test_a_guess_stands_beside_the_result(tmp_path):
     asked = {"beside": "old", "guess": 4.0, "arguments": []}
     job = Job("new", tmp_path / "new", asked, "finished", epoch=3, epochs=3)
     words = live.guessed(job, found["new"], found)
-    assert words.startswith("Guess: +4.0 points of validation accuracy beside old. Result: +5.0")
-    assert words.endswith("The guess lies within it.")
-    assert "no longer here" in live.guessed(job, found["new"], {})
+    asked = "Guess: +4.0 percentage points of validation accuracy compared with old."
+    assert words.startswith(f"{asked} Result: +5.0")
+    assert "The guess is within this interval" in words
+    assert "no longer exists" in live.guessed(job, found["new"], {})
     queued = replace(job, state="queued")
-    assert live.guessed(queued, None, found).endswith("beside old.")
+    assert live.guessed(queued, None, found) == asked
     assert live.guessed(replace(job, asked={}), found["new"], found) == ""
 
 
@@ -81,7 +82,7 @@ def test_what_a_browser_wants_is_checked():
             wanted(SimpleNamespace(_data=data), list(ACTIONS))
     assert points_guessed(" −2,5 ", "old") == -2.5
     for words in ("", None, "nan", "1e9", "many"):
-        with pytest.raises(JobError, match=r"Guess first|A guess is"):
+        with pytest.raises(JobError, match=r"Enter a guess|is not a number"):
             points_guessed(words, "old")
 
 
@@ -123,6 +124,6 @@ def test_training_is_for_a_page_of_this_machine_alone(arguments, variables, alon
 )
 def test_a_proxy_does_not_make_a_stranger_of_this_machine(tmp_path, host, headers, for_all, may):
     request = SimpleNamespace(headers=headers, client=SimpleNamespace(host=host))
-    refused = pytest.raises(JobError, match="Only this machine may train here")
+    refused = pytest.raises(JobError, match="Only this computer can train")
     with nullcontext() if may else refused:
         check_who(Jobs(tmp_path, for_all=for_all), request)

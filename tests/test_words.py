@@ -109,7 +109,7 @@ def test_numbers_at_the_ends_are_not_known_exactly(tmp_path):
     assert "for two accuracies ±1.3 points, so that 1 point is not significant" in words
     assert "for two recalls ±11.4 points, so that 1 point is not significant" in words
     note = doubt({"vit": [1.0, 0.0]}, 100)
-    assert "known to ±1.8 points" in note and "two points to ±2.6 or better" in note
+    assert "at most ±1.8 percentage points" in note and "±2.6 for a difference" in note
 
 
 def test_a_difference_of_two_recalls_needs_more_than_the_interval_of_one(tmp_path):
@@ -138,7 +138,7 @@ def test_a_run_without_pictures_hinders_no_other():
 def test_a_model_alone_is_not_compared_with_none(tmp_path, kind):
     make_run(tmp_path / "vit")
     words = kind_words(predictions(bench(tmp_path), "vit"), Query("vit", Filters(kind)))
-    assert words == "vit alone was tested on these pictures: there is no model beside it."
+    assert words == "Only vit was tested on these images, so there is nothing to compare."
 
 
 @pytest.mark.parametrize("stem", ["patch", "conv"])
@@ -147,8 +147,9 @@ def test_tokens_that_overlap_are_not_called_one_patch_each(tmp_path, stem):
     alone = stem == "patch"
     picture = Image.fromarray(np.arange(768, dtype=np.uint8).reshape(16, 16, 3))
     words = patches.article(bench(tmp_path), run, picture)[0].text
-    assert ("4 × 4 × 3 = 48 numbers a patch become a vector of 24; 16 such" in words) == alone
-    assert ("see a little beyond each patch" in words) != alone
+    assert ("The 4 × 4 × 3 = 48 values of a patch are projected" in words) == alone
+    assert "a vector of 24 numbers" in words and "receives 16 patch tokens" in words
+    assert ("also read a few pixels around each patch" in words) != alone
     assert ("drop" in class_maps.maps(bench(tmp_path), run, picture).fills) == alone
 
 

@@ -104,7 +104,7 @@ def test_rows_that_are_folded_are_sorted_and_saved_with_all(open_page, address):
     place.get_by_role("button", name="Count").click()
     place.get_by_role("button", name="Count").click()
     expect(names).to_have_text(["b", "c", "a"])
-    fold = place.get_by_role("button", name="Fold the rest")
+    fold = place.get_by_role("button", name="Hide the rest")
     expect(fold).to_have_attribute("aria-expanded", "true")
     fold.click()
     expect(names).to_have_text(["c", "a"])

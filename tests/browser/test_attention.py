@@ -124,9 +124,11 @@ def test_every_map_equals_the_trace_and_models_and_pictures_never_mix(
         holds(page, look)
         buttons = page.locator("#attention .tokens button")
         expect(buttons).to_have_count(len(names) + 1)
-        for button, name in zip(buttons.all(), [*names, "average patch"], strict=True):
+        for button, name in zip(buttons.all(), [*names, "mean of the patches"], strict=True):
             assert button.inner_text().startswith(name)
-        read = {"distilled": names[-1:], "average-pooled": ["average patch"]}.get(model, names[:1])
+        read = {"distilled": names[-1:], "average-pooled": ["mean of the patches"]}.get(
+            model, names[:1]
+        )
         expect(page.locator(f"#attention .tokens {PRESSED}")).to_contain_text(read[0])
         last = buttons.nth(max(len(names) - 1, 0))
         last.click()
@@ -145,7 +147,7 @@ def test_every_map_equals_the_trace_and_models_and_pictures_never_mix(
                 assert wait_until_drawn(page, token="2,3")["layer"] == layer
                 holds(page, look)
                 page.mouse.move(0, 0)
-        page.get_by_role("button", name="average patch").click()
+        page.get_by_role("button", name="mean of the patches").click()
         wait_until_drawn(page, token="mean")
         holds(page, look)
         large.press("Escape")
@@ -474,7 +476,7 @@ def test_it_is_said_where_few_patches_get_most(open_page, kinds_url, look_of, wo
         patches = look.attention[0, :, 0, look.num_prefix_tokens :].mean(0)
         share = float(patches.topk(3).values.sum() / patches.sum())
         assert (share >= 1 / 3) == few
-        told = f"Three of 196 patches get {100 * share:.1f} % of the attention on patches."
+        told = f"Three of 196 patches get {100 * share:.1f}% of the attention on patches."
         expect(words).to_contain_text(told) if few else expect(words).to_have_text("")
     products = workbench_of_kinds.value_products(look)
     show(page, "norm")
@@ -482,7 +484,7 @@ def test_it_is_said_where_few_patches_get_most(open_page, kinds_url, look_of, wo
     passed = expected(look, drawn(page), products)
     part = float(passed[patches.topk(3).indices].sum() / passed.sum())
     words_of_norms = (
-        f"{100 * share:.1f} % of the attention on patches, and {100 * part:.1f} % of the norms"
+        f"{100 * share:.1f}% of the attention on patches, and {100 * part:.1f}% of the norms"
     )
     expect(words).to_contain_text(words_of_norms)
     show(page, "mean")

@@ -45,7 +45,7 @@ def cell(page: Page, true: int, predicted: int):
 
 def found(page: Page, place: str, count: int) -> None:
     """The place says that it holds `count` pictures, and shows them up to 48."""
-    words = "1 picture" if count == 1 else f"{count} pictures" if count else "No picture"
+    words = "1 image" if count == 1 else f"{count} images" if count else "No image"
     expect(page.locator(f"#{place} .found")).to_contain_text(words)
     expect(page.locator(f"#{place} .pictures button")).to_have_count(min(count, 48))
 
@@ -58,7 +58,7 @@ def numbers(page: Page, place: str) -> list[int]:
 
 
 def is_open_in_look(page: Page, words: re.Pattern | str) -> None:
-    expect(page.get_by_role("tab", name="Look")).to_have_attribute("aria-selected", "true")
+    expect(page.get_by_role("tab", name="Explore")).to_have_attribute("aria-selected", "true")
     expect(page.locator("#picture .about")).to_contain_text(words)
     expect(page.locator("#attention .large")).to_be_visible()
 
@@ -93,7 +93,7 @@ def test_a_model_chosen_while_its_tab_opens_stays_chosen(page):
         open_tab(page, tab)
         page.locator(f"{model} select").select_option("second")
         expect(place).to_have_text(shows["second"])
-        open_tab(page, "Look")
+        open_tab(page, "Explore")
         page.evaluate(TAB_THEN_MODEL, [tab, f"{model} select"])
         expect(place).to_have_text(shows["first"])
         page.wait_for_timeout(500)  # for an answer to the opening that comes after the click's
@@ -137,24 +137,24 @@ def test_the_keyboard_alone_leads_from_a_cell_to_the_attention(page):
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     is_open_in_look(page, re.compile(rf"Test picture {shown[1]}\b.* True class: bee\."))
-    expect(page.get_by_role("tab", name="Look")).to_be_focused()
+    expect(page.get_by_role("tab", name="Explore")).to_be_focused()
 
 
 def test_cells_say_and_show_what_they_hold_as_counts_shares_and_the_difference_of_two(page):
     open_tab(page, "Confusion matrix")
     expect(cell(page, 0, 1)).to_have_accessible_name(
-        'true class <b>ant, predicted class bee: 10 pictures, 14.3 % of all pictures of "<b>ant"'
+        'true class <b>ant, predicted class bee: 10 images, 14.3% of all images of "<b>ant"'
     )
     cell(page, 2, 2).click()
     found(page, "cell-pictures", 0)
     # A sentence of the confused pairs chooses its cell.
     page.get_by_role("button", name='10 images of "<b>ant" were predicted as "bee"').click()
     found(page, "cell-pictures", 10)
-    file = download(page, page.get_by_role("button", name="Draw as PNG"))
+    file = download(page, page.get_by_role("button", name="Save as PNG"))
     assert file.suggested_filename == "first-confusion.png"
     assert file.path().read_bytes()[:4] == b"\x89PNG"
-    page.get_by_role("radio", name="Share of the predicted class").check()
-    expect(cell(page, 1, 0)).to_have_text("7.2 %")  # 5 of 69
+    page.get_by_role("radio", name="Percentage of predicted class").check()
+    expect(cell(page, 1, 0)).to_have_text("7.2%")  # 5 of 69
     page.get_by_role("radio", name="Counts").check()
     page.get_by_role("checkbox", name="Errors only").check()
     expect(cell(page, 0, 0)).to_have_text("")
@@ -211,27 +211,27 @@ def test_kinds_say_their_count_and_show_as_many_page_by_page(errors):
     thumbs = errors.locator("#errors-pictures .thumb").evaluate_all(SEEN)
     assert len(thumbs) == 25
     assert all(width == height >= 96 and sheet == 8 * 16 for width, height, sheet in thumbs)
-    expect(kind(errors, "Right answers")).to_have_text("Right answers 85")
-    for name in ("Only this model is right", "All models are wrong", "Doubtful labels"):
+    expect(kind(errors, "Correct predictions")).to_have_text("Correct predictions 85")
+    for name in ("Only this model correct", "All models wrong", "Possible label errors"):
         kind(errors, name).click()
         expect(kind(errors, name)).to_have_attribute("aria-pressed", "true")
         found(errors, "errors-pictures", int(kind(errors, name).locator("b").inner_text()))
     # Pages turn, and hold every picture once.
-    kind(errors, "All pictures").click()
+    kind(errors, "All images").click()
     head, seen = errors.locator("#errors-pictures .found"), []
-    previous = errors.get_by_role("button", name="Previous pictures")
-    following = errors.get_by_role("button", name="Next pictures")
+    previous = errors.get_by_role("button", name="Previous images")
+    following = errors.get_by_role("button", name="Next images")
     for span, count in (("1 to 48", 48), ("49 to 96", 48), ("97 to 110", 14)):
         if seen:
             following.click()
-        expect(head).to_contain_text(f"110 pictures, {span} shown")
+        expect(head).to_contain_text(f"110 images, {span} shown")
         expect(previous).to_be_enabled(enabled=bool(seen))
         expect(errors.locator("#errors-pictures .pictures button")).to_have_count(count)
         seen += numbers(errors, "errors-pictures")
     assert sorted(seen) == list(range(110))
     expect(following).to_be_disabled()
     previous.click()
-    expect(head).to_contain_text("110 pictures, 49 to 96 shown")
+    expect(head).to_contain_text("110 images, 49 to 96 shown")
     errors.set_viewport_size({"width": 390, "height": 844})
     assert fits(errors)
 
@@ -239,12 +239,12 @@ def test_kinds_say_their_count_and_show_as_many_page_by_page(errors):
 def test_filters_combine_are_cleared_and_go_with_their_model(errors):
     before = numbers(errors, "errors-pictures")
     first = errors.locator("#errors-pictures .pictures button").first
-    errors.get_by_role("radio", name="Least sure first").check()
+    errors.get_by_role("radio", name="Smallest margin first").check()
     expect(first).to_have_attribute("data-pick", str(before[-1]))
-    errors.get_by_role("radio", name="By number").check()
+    errors.get_by_role("radio", name="By image number").check()
     expect(first).to_have_attribute("data-pick", str(min(before)))
     assert numbers(errors, "errors-pictures") == sorted(before)
-    expect(first).to_contain_text(re.compile(r"(<b>ant|bee|fly) → (<b>ant|bee)\s*\d+\.\d %"))
+    expect(first).to_contain_text(re.compile(r"(<b>ant|bee|fly) → (<b>ant|bee)\s*\d+\.\d%"))
     expect(first.locator("small")).to_have_count(0)
     errors.locator("#errors-pictures .wanted input").check()  # every model's answer
     expect(first.locator("small")).to_have_count(2)
@@ -252,8 +252,8 @@ def test_filters_combine_are_cleared_and_go_with_their_model(errors):
     errors.locator("#errors-true input").click()
     errors.get_by_role("option", name="bee").click()
     found(errors, "errors-pictures", FIRST[1, 0])
-    expect(kind(errors, "Right answers")).to_have_text("Right answers 25")
-    turned = errors.get_by_role("checkbox", name="Either way round")
+    expect(kind(errors, "Correct predictions")).to_have_text("Correct predictions 25")
+    turned = errors.get_by_role("checkbox", name="Both directions")
     turned.check()
     found(errors, "errors-pictures", 5 + 10 + 6)  # bees, and what was predicted to be one
     fill(errors, "#errors-high", 40)
@@ -266,10 +266,10 @@ def test_filters_combine_are_cleared_and_go_with_their_model(errors):
     found(errors, "errors-pictures", 25)
     # A pair filters both its cells; a second click takes it away.
     note = errors.locator("#errors-kinds .only")
-    pair = errors.get_by_role("button", name=re.compile("<b>ant and bee: 15 pictures, 10 times"))
+    pair = errors.get_by_role("button", name=re.compile("<b>ant and bee: 15 images, 10 of"))
     expect(note).to_be_hidden()
     pair.click()
-    expect(note).to_contain_text("Only <b>ant ↔ bee is counted and shown.")
+    expect(note).to_contain_text("Filter: <b>ant ↔ bee.")
     found(errors, "errors-pictures", 15)
     expect(errors.locator("#errors-true input")).to_have_value("<b>ant")
     expect(errors.locator("#errors-predicted input")).to_have_value("bee")
@@ -289,7 +289,7 @@ def test_filters_combine_are_cleared_and_go_with_their_model(errors):
 def test_the_address_holds_the_filters_and_opens_them(errors, open_page, address):
     errors.locator("#errors-model select").select_option("second")
     found(errors, "errors-pictures", 23)
-    kind(errors, "All pictures").click()
+    kind(errors, "All images").click()
     errors.locator("#errors-true input").click()
     errors.get_by_role("option", name="bee").click()
     found(errors, "errors-pictures", 30)
@@ -317,12 +317,12 @@ def test_a_picture_opens_with_the_model_that_was_asked(errors):
     errors.go_back()  # to the same picture, for another model
     expect(errors.get_by_role("tab", name="Errors")).to_have_attribute("aria-selected", "true")
     errors.locator("#errors-model select").select_option("first")
-    kind(errors, "All pictures").click()
-    expect(errors.locator("#errors-pictures .found")).to_contain_text("110 pictures")
+    kind(errors, "All images").click()
+    expect(errors.locator("#errors-pictures .found")).to_contain_text("110 images")
     again = errors.locator(f"#errors-pictures [data-pick='{number}']")
     while not again.count():
         before = numbers(errors, "errors-pictures")
-        errors.get_by_role("button", name="Next pictures").click()
+        errors.get_by_role("button", name="Next images").click()
         expect(errors.locator(f"#errors-pictures [data-pick='{before[0]}']")).to_have_count(0)
     again.click()
     is_open_in_look(errors, f"Test picture {number}.")
@@ -332,7 +332,7 @@ def test_a_picture_opens_with_the_model_that_was_asked(errors):
 def test_without_its_weights_a_run_and_without_the_data_set_a_picture_is_told(
     errors, open_page, page_url
 ):
-    expect(errors.locator("#header")).to_contain_text("figures of 1 more")
+    expect(errors.locator("#header")).to_contain_text("results of 1 more run")
     errors.locator("#errors-model select").select_option("third")
     found(errors, "errors-pictures", 23)
     errors.locator("#errors-pictures .pictures button").first.click()
@@ -345,7 +345,7 @@ def test_without_its_weights_a_run_and_without_the_data_set_a_picture_is_told(
     expect(place.locator(".vd-notice")).to_contain_text("python train.py download")
     open_tab(page, "Errors")
     head = page.locator("#errors-pictures thead th")
-    expect(head).to_contain_text(["Test picture", "True class", "timm"])
+    expect(head).to_contain_text(["Test image", "True class", "timm"])
     expect(page.locator("#errors-pictures tbody tr")).to_have_count(5)
 
 

@@ -267,7 +267,7 @@ def test_one_heads_numbers_are_the_traces(open_page, kinds_url, look_of, photo, 
     key, box = look.num_prefix_tokens + 3, view.locator(".map").bounding_box()
     cell = box["width"] / look.grid[1]
     view.locator(".map").hover(position={"x": 3.5 * cell, "y": 0.5 * cell})  # row 1, column 4
-    share = float(view.locator(".weight").inner_text().removesuffix(" %")) / 100
+    share = float(view.locator(".weight").inner_text().removesuffix("%")) / 100
     assert share == pytest.approx(float(look.attention[1, 2, 5, key]), rel=0.06)
     view.locator(".map").click(position={"x": 3.5 * cell, "y": 0.5 * cell})
     expect(view.locator("select.query")).to_have_value(str(key))

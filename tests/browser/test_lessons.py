@@ -117,14 +117,14 @@ def answer(page: Page, step: Step, keyboard: bool) -> None:
     else:
         form.locator("input, textarea").fill(question.number or "I think so.")
     press(page, form.get_by_role("button"), keyboard)
-    told = "One answer:" if question.free else "Right."
+    told = "Sample answer:" if question.free else "Correct."
     expect(page.locator("#lesson .told")).to_contain_text(told)
 
 
 def closing_words(lesson: Lesson) -> str:
     tasks = sum(bool(step.task) for step in lesson.steps)
     asked = sum(bool(step.question and not step.question.free) for step in lesson.steps)
-    told = f"{asked} of {asked} questions right at the first answer."
+    told = f"{asked} of {asked} questions answered correctly at the first try."
     return f"{tasks} of {tasks} tasks done, {told}"
 
 
@@ -164,7 +164,7 @@ def test_a_lesson_is_walked(walker, lessons, name):
         on = panel(page).locator(".on")
         expect(on).to_have_text("Finish" if number == len(lesson.steps) else "Next")
         press(page, on, keyboard)
-    expect(panel(page).locator(".title")).to_have_text("The end of this lesson")
+    expect(panel(page).locator(".title")).to_have_text("End of the lesson")
     expect(panel(page).locator(".text")).to_contain_text(closing_words(lesson))
     on.click()
     expect(panel(page)).to_be_hidden()
@@ -219,19 +219,19 @@ def test_an_address_opens_a_lesson_at_its_step_and_its_view(open_page, small):
     expect(page.locator("#part-distance")).to_be_visible()  # of the step before
     panel(page).get_by_role("textbox").fill("5")
     panel(page).get_by_role("button", name="Check").click()
-    expect(panel(page).locator(".told")).to_contain_text("Not quite. It is 4.")
+    expect(panel(page).locator(".told")).to_contain_text("Not quite. The answer is 4.")
     panel(page).get_by_role("button", name="Back").click()
     expect(panel(page).locator(".text")).to_have_text("The model is vit.")
     panel(page).get_by_role("button", name="Next").click()  # the answer is still there
     expect(panel(page).get_by_role("textbox")).to_have_value("5")
-    expect(panel(page).locator(".told")).to_contain_text("Not quite. It is 4.")
+    expect(panel(page).locator(".told")).to_contain_text("Not quite. The answer is 4.")
     panel(page).get_by_role("button", name="Back").click()
     panel(page).get_by_role("button", name="Show me").click()
     expect(page.locator(".vd-dim")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator(".vd-dim")).to_have_count(0)
     assert "lesson=9-own&step=1" in page.url
-    panel(page).get_by_role("button", name="Leave").click()
+    panel(page).get_by_role("button", name="Exit lesson").click()
     expect(panel(page)).to_be_hidden()
     assert "lesson" not in page.url
 
@@ -239,8 +239,8 @@ def test_an_address_opens_a_lesson_at_its_step_and_its_view(open_page, small):
 def test_what_cannot_be_shown_is_said_and_progress_is_kept(open_page, small):
     page = open_page(f"{small}?tab=lessons")
     shelf = page.locator("#lessons")
-    expect(shelf).to_contain_text("9-broken.md, line 8: an answer needs an 'ask'.")
-    expect(shelf).to_contain_text("worth little' are not shown: it needs a fine-tuned")
+    expect(shelf).to_contain_text("9-broken.md, line 8: an answer requires the field 'ask'.")
+    expect(shelf).to_contain_text("' are not available. Required: a fine-tuned")
     expect(shelf).to_contain_text("See <b>it</b>.")
     shelf.get_by_role("button", name="Start: Our own").click()
     on = panel(page).locator(".on")
@@ -248,11 +248,11 @@ def test_what_cannot_be_shown_is_said_and_progress_is_kept(open_page, small):
     expect(on).to_have_text("Skip")
     on.click()
     expect(panel(page).locator(".title")).to_have_text("Three")
-    panel(page).get_by_role("button", name="Leave").click()
+    panel(page).get_by_role("button", name="Exit lesson").click()
     page = open_page(f"{small}?tab=lessons")  # the same browser, another day
     shelf = page.locator("#lessons")
     expect(shelf).to_contain_text("1 done")
-    shelf.get_by_role("button", name="Go on: Our own").click()
+    shelf.get_by_role("button", name="Continue: Our own").click()
     expect(panel(page).locator(".title")).to_have_text("Three")
     page.locator("#data-sections").get_by_role("tab", name="Patches").click()
     expect(panel(page).locator(".do")).to_have_class("do done")
@@ -294,11 +294,11 @@ def test_a_hand_out_prints_on_two_sheets_and_the_calculator_compares(
         assert 1 <= len(re.findall(rb"/Type\s*/Page[^s]", pdf)) <= 2
     page.locator("#cost-of .label-wrap").click()
     table = page.locator("#cost-table")
-    pairs = table.get_by_role("row", name="for pairs of tokens")
+    pairs = table.get_by_role("row", name="Attention matrix products, M")
     expect(pairs).to_contain_text("× 1.00")  # before a slider is moved
     fill(page, "#cost-width", 256)
     expect(pairs).to_contain_text("× 2.00")
     page.locator("#cost-measure").click()
-    expect(table).to_contain_text("ms here (median of")
+    expect(table).to_contain_text("ms (median of")
     fill(page, "#cost-patch", 5)
-    expect(table).to_contain_text("Patches of 5 pixels do not fill a side of 32.")
+    expect(table).to_contain_text("The image side (32) is not a multiple of the patch side (5).")

@@ -120,22 +120,22 @@ def test_the_table_of_models_is_timed_exported_and_read_on_a_phone(page):
     open_tab(page, "Compare models")
     table = page.locator("#models table").first
     expect(table.locator("tbody th")).to_have_text(["<i>held", "best", "second"])
-    expect(page.locator("#models")).to_contain_text("The same for all: ")
+    expect(page.locator("#models")).to_contain_text("Same value for all models: ")
     titles = table.locator("thead th:visible")
     expect(titles.nth(1)).to_have_text("Test accuracy (%)")
-    timed = table.locator("thead th", has_text="1 picture here (ms)")
+    timed = table.locator("thead th", has_text="Latency, 1 image (ms)")
     expect(timed).to_be_hidden()
-    page.get_by_role("button", name="Measure latency here").click()
+    page.get_by_role("button", name="Measure latency", exact=True).click()
     expect(page.locator("#latency")).to_contain_text("Median of at least 5 forward passes")
     expect(timed).to_be_visible()
-    place = titles.all_text_contents().index("1 picture here (ms)")
+    place = titles.all_text_contents().index("Latency, 1 image (ms)")
     speed = table.locator("tbody tr").last.locator("td:visible").nth(place - 1)
     expect(speed).to_have_text(re.compile(r"^\d+\.\d$"))
     text = csv_of(page, "#models")
     assert "Recipe" in text  # which is not shown: it repeats the names
     rows = list(csv.DictReader(io.StringIO(text)))
     assert rows[0]["Test accuracy (%)"] == "97.5"
-    assert float(rows[-1]["1 picture here (ms)"]) == float(speed.inner_text())
+    assert float(rows[-1]["Latency, 1 image (ms)"]) == float(speed.inner_text())
     page.set_viewport_size({"width": 390, "height": 844})
     box = table.locator("tbody td").first.bounding_box()
     assert box["x"] + box["width"] <= 390  # the accuracy is seen without scrolling
@@ -160,10 +160,10 @@ def test_an_ingredient_is_seen_beside_any_run_and_robustness_as_a_curve_a_change
     expect(robust.locator("tbody th")).to_have_text(["best", "second"])
     expect(robust.locator("figcaption")).to_have_text(["Blur"])
     expect(robust.locator("[id^='curve-']")).to_have_count(2)
-    expect(robust).to_contain_text("of 20 test pictures")
+    expect(robust).to_contain_text("on 20 test images")
     changes.get_by_role("checkbox", name="Blur").uncheck()
     measure.click()
-    expect(robust).to_contain_text("Choose a model and a change above.")
+    expect(robust).to_contain_text("Choose at least one model and one change above.")
 
 
 def test_a_diverged_run_is_named_in_every_tab(open_page, serve_runs, tmp_path):

@@ -1,4 +1,4 @@
-"""The tab "Your classes" in a real Chromium: digits are taught, saved, shown and taken back."""
+"""The tab "Custom classes" in a real Chromium: digits are taught, saved, shown and taken back."""
 
 import io
 import re
@@ -71,7 +71,7 @@ def test_digits_are_taught_saved_shown_and_taken_back(tab, digits, tmp_path, ope
     } <= {*held}
     name = "own-digit1-digit4-digit7"
     expect(result).to_contain_text(f"'{name}' is now among the models of every tab, for you alone.")
-    tab.get_by_role("tab", name="Look").click()
+    tab.get_by_role("tab", name="Explore").click()
     tab.locator("#model select").select_option(name)
     expect(tab.locator("#attention .large")).to_have_attribute(
         "aria-label", re.compile("Large map")
@@ -85,7 +85,7 @@ def test_digits_are_taught_saved_shown_and_taken_back(tab, digits, tmp_path, ope
     expect(stranger.locator("#model option", has_text=name)).to_have_count(0)
     expect(stranger.locator("#answers .card")).to_have_count(1)
     stranger.close()
-    tab.get_by_role("tab", name="Your classes").click()
+    tab.get_by_role("tab", name="Custom classes").click()
     tab.get_by_role("button", name="Show it to everyone").click()
     expect(tab.locator("#own-told")).to_contain_text("for everyone who opens this page")
     tab.get_by_role("tab", name="Confusion matrix").click()
@@ -94,12 +94,12 @@ def test_digits_are_taught_saved_shown_and_taken_back(tab, digits, tmp_path, ope
     choice.select_option(f"{name}-1")
     expect(tab.locator("#confusion-matrix")).to_contain_text("digit 7")
     tab.get_by_role("tab", name="Training progress").click()
-    tab.get_by_role("button", name="Train here").click()
+    tab.get_by_role("button", name="Train a model").click()
     listed = tab.locator("#trainings").get_by_role("listitem").filter(has_text=f"{name}-1")
-    expect(listed).to_contain_text("of Your classes, shown to everyone")
-    expect(listed).to_contain_text("%, cross-validated")
-    expect(listed.get_by_role("button")).to_have_text(["Discard"])
-    tab.get_by_role("tab", name="Your classes").click()
+    expect(listed).to_contain_text("from Custom classes, published to all users")
+    expect(listed).to_contain_text("cross-validated accuracy")
+    expect(listed.get_by_role("button")).to_have_text(["Delete"])
+    tab.get_by_role("tab", name="Custom classes").click()
     tab.get_by_role("button", name="Take it back").click()
     expect(tab.locator("#own-told")).to_contain_text("no more")
     assert [each.name for each in (tmp_path / "runs").glob("[!.]*")] == ["vit"]

@@ -85,7 +85,7 @@ def test_the_view_begins_with_the_map_that_measured_truest(open_page, serve_runs
     workbench = bench(tmp_path / "runs")
     cat = visible_square(load_image(OURS / "cat.jpg"), at=0.5)
     rows = workbench.look(workbench.run("timm"), cat).attention[:, 0, 0]  # (L, N)
-    strongest = [f"{100 * float(row.max()):.1f} %" for row in rows]
+    strongest = [f"{100 * float(row.max()):.1f}%" for row in rows]
     assert strongest[0] != strongest[1]
     expect(page.locator("#one-head")).to_contain_text(strongest[0])
 

@@ -99,7 +99,7 @@ def test_a_strange_address_opens_the_page_as_it_is(open_page, page_url, query):
     page = ready(open_page(page_url + query))
     assert chosen(page) == "timm"
     expect(page.locator("#attention .wall button")).to_have_count(8)
-    expect(tab(page, "Look")).to_have_attribute("aria-selected", "true")
+    expect(tab(page, "Explore")).to_have_attribute("aria-selected", "true")
     page.wait_for_url(lambda url: "tab=" not in url and ("layer=1" in url) == ("layer=1&" in query))
 
 
@@ -111,7 +111,11 @@ def tab(page, name):
 
 
 def test_back_returns_to_the_tab_before_and_keeps_what_look_shows(page):
-    look, compare, models = tab(page, "Look"), tab(page, "Compare models"), page.locator("#models")
+    look, compare, models = (
+        tab(page, "Explore"),
+        tab(page, "Compare models"),
+        page.locator("#models"),
+    )
     compare.click()
     page.wait_for_url(re.compile(r"\?(.*&)?tab=compare$"))
     tab(page, "Data").click()
@@ -145,7 +149,7 @@ def test_an_address_opens_its_tab_and_on_a_phone_all_are_seen(open_page, page_ur
     models = page.locator("#models tbody tr")
     expect(models).to_have_count(3)
     assert "tab=compare" in page.url and "layer=1" in page.url
-    tab(page, "Look").click()
+    tab(page, "Explore").click()
     ready(page)
     names = page.get_by_role("tab")
     expect(names).to_have_count(10 + 5)

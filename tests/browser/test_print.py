@@ -14,7 +14,7 @@ from vitdemo.report import report
 
 # What has come into a tab once it is drawn
 TABS = {
-    "Look": "#attention .wall canvas",
+    "Explore": "#attention .wall canvas",
     "Training progress": "#learning table",
     "Per-class metrics": "#per-class table",
     "Confusion matrix": "#confusion-matrix table",
@@ -81,7 +81,7 @@ def test_every_tab_fits_a_laptop_and_a_phone_and_is_on_paper_what_was_seen(open_
             assert page.evaluate(CUT, PAPER) == [], tab
             assert shown(page, CONTROLS) == [], tab
             assert shown(page, drawn), tab
-            if tab == "Look":
+            if tab == "Explore":
                 page.set_viewport_size({"width": A4, "height": 1000})
                 assert page.locator(NAMES).evaluate_all(WHOLE)
                 assert page.evaluate(PAINTED)

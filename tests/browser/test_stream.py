@@ -51,9 +51,9 @@ def test_who_waits_is_told_their_place(page):
     page.evaluate(tell, estimation)
     line = page.locator(".vd-waiting")
     expect(line).to_have_count(0)  # not before a second has gone
-    expect(line).to_have_text("Many are asking: 3 questions are before yours, about 5 s.")
+    expect(line).to_have_text("The server is busy: 3 requests are ahead of yours (about 5 s).")
     page.evaluate(tell, estimation | {"rank": 0, "rank_eta": None})
-    expect(line).to_have_text("Many are asking: yours is the next question.")
+    expect(line).to_have_text("The server is busy: your request is next.")
     page.evaluate(tell, {"msg": "process_starts", "event_id": "one"})
     expect(line).to_be_hidden()
     page.evaluate("window.told = []; document.addEventListener('vitdemo:queue', e => told.push(e))")

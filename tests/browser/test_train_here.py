@@ -1,4 +1,4 @@
-"""The panel "Train here" in a real Chromium: a training of a tiny set, from Start to its film."""
+"""The panel "Train a model" in a real Chromium: a tiny training run, from start to animation."""
 
 import re
 
@@ -28,7 +28,7 @@ def open_panel(open_page, address):
     page = open_page(address)
     page.get_by_role("tab", name="Training progress").click()
     if not page.locator("#trainings").is_visible():
-        page.get_by_role("button", name="Train here").click()
+        page.get_by_role("button", name="Train a model").click()
     page.locator("#trainings").wait_for()
     return page
 
@@ -40,7 +40,7 @@ def press(page, words):
 def test_a_training_from_start_to_film(site, open_page):  # the page ends before its server
     page = open_panel(open_page, site)
     expect(page.locator("#cost")).to_contain_text(re.compile(r"0\.\d+ M parameters.*minutes"))
-    page.get_by_role("button", name="Ingredients").click()
+    page.get_by_role("button", name="Recipe settings").click()
     for name, value in {"epochs": "60", "embed-dim": "32", "num-heads": "2", "depth": "2"}.items():
         field = page.locator(f"#option-{name} input")
         field.fill(value)
@@ -58,9 +58,9 @@ def test_a_training_from_start_to_film(site, open_page):  # the page ends before
     expect(page.locator(STATE)).to_have_text("training")
     expect(page.locator("#live figure")).to_have_count(2)
     expect(page.locator("#film .play")).to_be_enabled()  # a second epoch has ended
-    press(page, "Stop and keep")
+    press(page, "Stop and evaluate")
     expect(page.locator(STATE)).to_have_text("stopped")
-    expect(page.locator("#trainings .words")).to_contain_text("of the test pictures")
+    expect(page.locator("#trainings .words")).to_contain_text("test accuracy")
 
     asked = []
     page.on("request", lambda request: asked.append(request.url))
@@ -71,8 +71,8 @@ def test_a_training_from_start_to_film(site, open_page):  # the page ends before
     expect(page.locator("#film .when")).not_to_contain_text("after epoch 1:")
     assert not [url for url in asked if ".safetensors" in url or "/file=" in url]
 
-    press(page, "Discard")
-    press(page, "Keep first-steps-1")
-    press(page, "Discard")
-    press(page, "Discard first-steps-1 for good")
+    press(page, "Delete")
+    press(page, "Do not delete first-steps-1")
+    press(page, "Delete")
+    press(page, "Delete first-steps-1 permanently")
     expect(page.locator("#trainings .none")).to_be_visible()

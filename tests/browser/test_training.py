@@ -37,7 +37,7 @@ def test_five_plots_follow_the_chosen_runs_from_none_to_all(progress):
     expect(page.locator("#learning")).to_contain_text("97.50")
     lines, box = page.locator("#plots [id^='curve-']"), page.locator("#runs")
     expect(lines).to_have_count(21)  # loss and accuracy twice, the others once, three runs
-    every = box.get_by_role("checkbox", name="All of Models")
+    every = box.get_by_role("checkbox", name="Select all: Models")
     every.uncheck()
     expect(page.get_by_text("Choose a run above")).to_be_visible()
     expect(lines).to_have_count(0)
@@ -71,7 +71,7 @@ def test_values_are_read_without_a_pointer_and_minutes_smoothing_and_scale_redra
     assert "vit: validation 1.1, training 1 loss" in said
     strips.nth(1).hover()
     assert strips.nth(1).evaluate("strip => getComputedStyle(strip).fillOpacity") == "0.07"
-    slider = progress.get_by_label("Read the curves at epoch")
+    slider = progress.get_by_label("Show values at epoch")
     slider.focus()
     progress.keyboard.press("ArrowLeft")
     expect(words.first).to_contain_text("epoch 2\n")
@@ -108,7 +108,7 @@ def test_an_address_says_which_runs_and_news_are_asked_for_only_while_the_tab_is
         return heard
 
     assert asked()
-    open_tab(page, "Look")
+    open_tab(page, "Explore")
     page.wait_for_timeout(1000)
     assert asked() == []
     open_tab(page, "Training progress")
@@ -147,7 +147,7 @@ def test_a_growing_run_updates_by_itself_and_milestones_have_reasons(
 def test_an_ablation_opens_at_a_click_and_leads_to_what_its_ingredients_bought(
     open_page, serve_runs, tmp_path
 ):
-    """A model with its weights, and an ablation of which the figures alone are here."""
+    """A model with its weights, and an ablation without weights."""
     root = tmp_path / "runs"
     make_run(root / "model")
     changes = {EVIL: {}, "longer": {"epochs": 9}, "trivial": {"policy": "trivial"}}
@@ -162,12 +162,12 @@ def test_an_ablation_opens_at_a_click_and_leads_to_what_its_ingredients_bought(
     expect(drawn).to_have_text(["model"])
     expect(box.locator("summary")).to_have_text(["Models1 of 1", f"Ablation of {EVIL}0 of 4"])
     expect(box.get_by_role("checkbox", name="trivial")).to_be_hidden()  # its group is closed
-    only = box.get_by_role("button", name=f"Only Ablation of {EVIL}")
+    only = box.get_by_role("button", name=f"Select only: Ablation of {EVIL}")
     only.click()
     expect(drawn).to_have_text([EVIL, "ema", "longer", "trivial"])
     expect(box.get_by_role("checkbox", name="model", exact=True)).not_to_be_checked()
     make_run(root / "newcomer", epochs=1)
-    box.get_by_role("checkbox", name="All of Models").check()
+    box.get_by_role("checkbox", name="Select all: Models").check()
     expect(drawn).to_have_count(6)
     box.locator("summary", has_text="Ablation").click()
     box.get_by_role("checkbox", name="ema").uncheck()
@@ -180,7 +180,7 @@ def test_an_ablation_opens_at_a_click_and_leads_to_what_its_ingredients_bought(
     base.select_option("ema")
     expect(page.locator("#gains tbody tr").first).to_contain_text("ema")
     open_tab(page, "Training progress")
-    page.get_by_role("button", name=f"ingredient of the ablation of {EVIL} bought").click()
+    page.get_by_role("button", name=f"Show the ablation of {EVIL}").click()
     compare = page.get_by_role("tab", name="Compare models")
     expect(compare).to_have_attribute("aria-selected", "true")
     expect(base).to_have_value(EVIL)
@@ -191,7 +191,7 @@ def test_an_ablation_opens_at_a_click_and_leads_to_what_its_ingredients_bought(
     page.add_style_tag(content=".late :is(#models, #gains) { display: none; }")
     page.evaluate("document.body.className = 'late'")
     page.evaluate("setTimeout(() => { document.body.className = ''; }, 1000)")
-    page.get_by_role("button", name=f"ingredient of the ablation of {EVIL} bought").click()
+    page.get_by_role("button", name=f"Show the ablation of {EVIL}").click()
     expect(compare).to_have_attribute("aria-selected", "true")
     page.wait_for_timeout(1500)
     assert abs(page.locator("#gains-base").bounding_box()["y"]) < 60
