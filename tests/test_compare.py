@@ -1,4 +1,4 @@
-"""`page.compare.models`: the table of all runs, the stopwatch."""
+"""Table of all runs, and latency measurement (`page.compare.models`)."""
 
 import itertools
 from dataclasses import replace
@@ -30,7 +30,7 @@ def workbench(tmp_path_factory):
     return bench(root)
 
 
-def test_the_best_run_comes_first_the_untested_last_and_only_weights_can_be_tried(workbench):
+def test_runs_are_sorted_by_accuracy_and_trained_runs_have_weights(workbench):
     rows = compare.model_rows(workbench)
     assert workbench.cache.get((class_table, workbench.run(rows[0].name)))
     assert [row.name for row in rows] == ["vit", "worse", "untested"]
@@ -40,7 +40,7 @@ def test_the_best_run_comes_first_the_untested_last_and_only_weights_can_be_trie
         compare.latency(workbench, workbench.run("untested"), 1)
 
 
-def test_an_unusable_evaluation_is_named_and_the_others_stand(tmp_path):
+def test_an_invalid_evaluation_is_reported_and_skipped(tmp_path):
     make_run(tmp_path / "good")
     bad = make_run(tmp_path / "bad")
     found = bad.evaluation
@@ -50,7 +50,7 @@ def test_an_unusable_evaluation_is_named_and_the_others_stand(tmp_path):
     assert "NaN" in rows[1].problem and rows[1].tested is None
 
 
-def test_runs_of_an_ablation_are_folded_unless_there_are_no_others(tmp_path):
+def test_ablation_runs_are_folded_if_there_are_others(tmp_path):
     changes = {"base": {}, "a": {"epochs": 9}, "b": {"flip": False}, "c": {"cutout": 8}}
     for name, change in changes.items():
         make_run(tmp_path / name, recipe=change)
@@ -80,7 +80,7 @@ ELSEWHERE = "Published results (%)"
         ),
     ],
 )
-def test_a_cell_says_what_the_file_says(tmp_path, config, wanted):
+def test_cells_match_the_run_files(tmp_path, config, wanted):
     """What others report is by recipe, and stands beside runs on the same data set alone."""
     run = make_run(tmp_path / "mine")
     recipe = run.config["recipe"] | {"name": "vit-conv-stem"}
@@ -92,14 +92,14 @@ def test_a_cell_says_what_the_file_says(tmp_path, config, wanted):
     assert wanted == {title: found[title] for title in wanted}
 
 
-def test_columns_that_tell_nothing_apart_are_said_once():
+def test_constant_columns_are_reported_once():
     header = ["Model", "Dataset", "Accuracy"]
     rows = [["a", "cifar10", "1"], ["b", "cifar10", "2"]]
     assert compare.told_once(header, rows) == {"Dataset": "cifar10"}
     assert compare.told_once(header, rows[:1]) == {}
 
 
-def test_what_is_not_known_is_a_dash_and_what_was_timed_has_its_column(workbench):
+def test_missing_values_are_dashes_and_latencies_have_a_column(workbench):
     header, rows = compare.cells(compare.model_rows(workbench))
     last = dict(zip(header, rows[-1], strict=True))
     assert last["Test accuracy (%)"] == last["Worst class"] == last["File (MB)"] == "–"
@@ -109,7 +109,7 @@ def test_what_is_not_known_is_a_dash_and_what_was_timed_has_its_column(workbench
     assert [row[column] for row in rows] == ["–", "12.3", "–"]
 
 
-def test_every_reported_figure_names_its_source_and_agrees_with_the_recipes():
+def test_published_results_have_sources_and_known_recipes():
     _, rows = compare.reported_cells()
     assert all(all(row) for row in rows)
     for recipe, found in compare.REPORTED.items():
@@ -132,7 +132,7 @@ def test_latency_is_the_median_of_the_passes_after_the_warm_up(workbench, monkey
     assert (found.low, found.milliseconds, found.high) == pytest.approx((1, 1, 5))
 
 
-def test_latency_goes_on_until_its_time_is_over(workbench, monkeypatch):
+def test_latency_measurement_continues_until_its_time_limit(workbench, monkeypatch):
     clock = itertools.count(step=0.25)  # each pass takes as long
     monkeypatch.setattr(compare.time, "perf_counter", lambda: next(clock))
     found = compare.latency(workbench, workbench.run("vit"), 1, seconds=2.0)

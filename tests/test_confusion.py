@@ -1,4 +1,4 @@
-"""The cells of the confusion matrix: their numbers, their colours and what is predicted of them."""
+"""Cells of the confusion matrix: texts, colours and labels."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def read(tested_runs):
     return read
 
 
-def test_counts_shares_and_differences_as_texts(read):
+def test_cell_texts_of_counts_percentages_and_differences(read):
     assert drawing.texts(read(COUNTS)) == [["60", "10", "0"], ["5", "25", "0"], ["4", "6", "0"]]
     assert drawing.texts(read(SHARES))[2] == ["40.0%", "60.0%", "0.0%"]
     assert drawing.texts(read(PREDICTED_SHARES))[0] == ["87.0%", "24.4%", "–"]
@@ -43,7 +43,7 @@ def test_the_worst_error_has_the_strongest_colour(read):
     assert np.abs(strengths).max() == 1
 
 
-def test_a_cell_is_told_in_words(read):
+def test_cell_labels_for_screen_readers(read):
     assert drawing.spoken(read(PREDICTED_SHARES), 0, 1) == (
         "true class <b>ant, predicted class bee: 10 images, 24.4% of all images predicted as bee"
     )
@@ -56,7 +56,7 @@ def test_a_cell_is_told_in_words(read):
     assert drawing.plural("cat") == "cats"
 
 
-def test_the_chosen_cell_and_the_pairs_have_the_same_names(read):
+def test_chosen_cell_and_pairs_use_the_same_keys(read):
     found = drawing.drawn(read(COUNTS), ("<b>ant", "bee"))
     assert found.cell == (0, 1)
     assert list(found.pairs) == ["0-1", "2-1", "1-0", "2-0"]

@@ -1,4 +1,4 @@
-"""Trainings as jobs: one true state at any moment, whoever dies, and nothing but known options."""
+"""Training jobs: consistent states after crashes, limits, and checks of the settings."""
 
 import json
 import multiprocessing
@@ -63,7 +63,7 @@ def process(jobs, name):
 # --- states --------------------------------------------------------------------------------------
 
 
-def test_a_training_goes_its_way_and_leaves_the_cores_to_the_page(jobs):
+def test_a_job_finishes_with_low_cpu_priority(jobs):
     name, pid = begin(jobs, epochs=8)
     assert name == "first-steps-1"
     job = jobs.job(name)
@@ -79,7 +79,7 @@ def test_a_training_goes_its_way_and_leaves_the_cores_to_the_page(jobs):
     assert wait_for(jobs, name, "finished").epoch == 8
 
 
-def test_pause_resume_and_stop_keep_what_there_is(jobs):
+def test_pause_resume_and_stop_keep_the_progress(jobs):
     name, _ = begin(jobs)
     jobs.pause(name)
     wait_for(jobs, name, "paused")
@@ -100,7 +100,7 @@ def test_pause_resume_and_stop_keep_what_there_is(jobs):
         jobs.resume(name)
 
 
-def test_one_trains_and_the_rest_queue(jobs):
+def test_one_job_runs_and_the_others_wait(jobs):
     jobs.limits = Limits(waiting=2)
     first, second, third = (jobs.start("first-steps", LONG).name for _ in range(3))
     wait_for(jobs, first, "training")
@@ -120,13 +120,13 @@ def test_one_trains_and_the_rest_queue(jobs):
         jobs.pause(first)
 
 
-def test_a_failed_one_says_its_last_words(jobs):
+def test_a_failed_job_reports_the_last_log_message(jobs):
     name = jobs.start("first-steps", {"epochs": 66}).name
     job = wait_for(jobs, name, "failed")
     assert job.words == "The loss is not a number in epoch 1: the training diverged."
 
 
-def test_a_full_disk_is_told_where_the_log_had_no_room_for_it(jobs, monkeypatch):
+def test_a_full_disk_is_reported_without_a_log_message(jobs, monkeypatch):
     name, _ = begin(jobs)
     processes.end(process(jobs, name))
     (jobs.root / name / LOG).write_text("--- launched first\nepoch 1/3: 5%|")
@@ -148,12 +148,12 @@ def test_a_full_disk_is_told_where_the_log_had_no_room_for_it(jobs, monkeypatch)
         ("train.py: one\n--- launched again\n1%|\r2%|\ntrain.py: two", "two"),
     ],
 )
-def test_last_words_are_of_the_last_process(tmp_path, log, words):
+def test_last_words_are_read_from_the_last_process(tmp_path, log, words):
     (tmp_path / LOG).write_text(f"--- launched first\n{log}")
     assert last_words(tmp_path).startswith(words) and bool(words) == bool(last_words(tmp_path))
 
 
-def test_what_is_full_is_told(jobs):
+def test_exceeded_limits_are_reported(jobs):
     jobs.limits = Limits(kept=1)
     name = jobs.start("first-steps", {"epochs": 1}).name
     with pytest.raises(JobError, match="limit of 1 stored training runs"):
@@ -170,7 +170,7 @@ def test_what_is_full_is_told(jobs):
 # --- whoever dies --------------------------------------------------------------------------------
 
 
-def test_a_strangers_pid_is_not_ours(jobs):
+def test_a_reused_pid_is_not_the_job(jobs):
     name, _ = begin(jobs)
     folder, asked = jobs.root / name, read_job(jobs.root / name)
     processes.end(asked["process"])
@@ -183,7 +183,7 @@ def test_a_strangers_pid_is_not_ours(jobs):
         stranger.kill()
 
 
-def test_a_killed_one_goes_on_where_it_was_and_another_page_sees_it(jobs):
+def test_a_killed_job_can_be_resumed_from_another_page(jobs):
     name = jobs.start("first-steps", {"epochs": 40}).name
     for moment in (random.uniform(0, 0.3) for _ in range(5)):
         time.sleep(moment)
@@ -199,7 +199,7 @@ def test_a_killed_one_goes_on_where_it_was_and_another_page_sees_it(jobs):
     assert epochs == [*range(1, 41)]
 
 
-def test_a_training_that_is_killed_before_its_first_word_has_failed(jobs):
+def test_a_job_killed_before_its_first_output_has_failed(jobs):
     silent = ["/bin/sh", "-c", "sleep 0.1; kill -9 $$", "sh"]  # no room for the pictures, say
     jobs.command = silent
     name = jobs.start("first-steps", {"epochs": 3}).name
@@ -212,7 +212,7 @@ def test_a_training_that_is_killed_before_its_first_word_has_failed(jobs):
     assert (jobs.root / name / LOG).read_text().count("--- launched") == 1
 
 
-def test_a_page_that_dies_between_two_steps_of_a_start_leaves_no_lie(jobs, monkeypatch):
+def test_a_crash_during_the_start_leaves_the_job_queued(jobs, monkeypatch):
     def dies(process):
         process.stdin.close()
         process.wait()
@@ -233,7 +233,7 @@ def _start(root, data, results):
     os._exit(0)  # the training lives on
 
 
-def test_of_two_who_press_start_at_once_one_trains(jobs):
+def test_simultaneous_starts_run_one_job(jobs):
     context = multiprocessing.get_context("fork")
     results = context.SimpleQueue()
     arguments = (jobs.root, jobs.data_root, results)
@@ -248,7 +248,7 @@ def test_of_two_who_press_start_at_once_one_trains(jobs):
     assert states in (["queued", "starting"], ["queued", "training"])
 
 
-def test_the_page_looks_after_the_queue(jobs, monkeypatch):
+def test_the_page_starts_queued_jobs(jobs, monkeypatch):
     monkeypatch.setattr("vitdemo.jobs.SECONDS", 0.05)
     jobs.watch()
     first, second = (jobs.start("first-steps", {"epochs": 2}).name for _ in range(2))
@@ -259,7 +259,7 @@ def test_the_page_looks_after_the_queue(jobs, monkeypatch):
 # --- what a browser may send ---------------------------------------------------------------------
 
 
-def test_every_preset_is_known_to_train_py():
+def test_train_py_accepts_every_preset():
     for name in PRESETS:
         recipe = recipe_of(name, values_of(name))
         assert set(values_of(name)) == set(OPTIONS)
@@ -289,13 +289,13 @@ def test_every_preset_is_known_to_train_py():
         ("weights", "/etc/passwd", "Unknown setting 'weights'"),
     ],
 )
-def test_bad_values_never_get_near_a_command_line(jobs, name, value, words):
+def test_invalid_values_never_reach_the_command_line(jobs, name, value, words):
     with pytest.raises(VitdemoError, match=words):
         jobs.start("first-steps", {name: value})
     assert jobs.all() == []
 
 
-def test_strange_presets_names_and_folders_are_refused(jobs, tmp_path):
+def test_unknown_presets_names_and_folders_are_rejected(jobs, tmp_path):
     for preset in ("vit-scratch", None, ["first-steps"], "../x"):
         with pytest.raises(JobError, match="Unknown recipe"):
             jobs.start(preset, {})
@@ -309,12 +309,12 @@ def test_strange_presets_names_and_folders_are_refused(jobs, tmp_path):
     assert jobs.all() == [] and stranger.is_dir()
 
 
-def test_without_pictures_there_is_nothing_to_train_on(tmp_path):
+def test_training_without_a_dataset_is_rejected(tmp_path):
     with pytest.raises(DataError, match="Training needs a dataset"):
         Jobs(tmp_path / "runs", tmp_path / "none").start("first-steps", {})
 
 
-def test_what_a_training_costs_is_measured_once(jobs):
+def test_the_training_cost_is_measured_once(jobs):
     recipe = jobs.recipe("first-steps", TINY)
     assert recipe.train_pictures == 0  # there are fewer than it asks for
     found = cost_of(recipe, 1000, jobs.root, torch.device("cpu"))
@@ -328,7 +328,7 @@ def test_what_a_training_costs_is_measured_once(jobs):
 # --- with train.py itself ------------------------------------------------------------------------
 
 
-def test_train_py_is_killed_goes_on_and_is_stopped(monkeypatch, tmp_path, put_pictures):
+def test_train_py_can_be_killed_resumed_and_stopped(monkeypatch, tmp_path, put_pictures):
     # As nice as the tests: beside others, one that gives way to them would take a minute.
     monkeypatch.setattr(processes, "WAIT", 'trap "" USR1; read -r _ && exec "$@"')
     jobs = Jobs(tmp_path / "runs", put_pictures(PICTURES), "cpu")
@@ -352,7 +352,7 @@ def test_train_py_is_killed_goes_on_and_is_stopped(monkeypatch, tmp_path, put_pi
 # --- on pictures of its own ----------------------------------------------------------------------
 
 
-def test_a_training_may_have_pictures_of_its_own_which_go_with_it(jobs):
+def test_a_jobs_own_images_are_deleted_with_it(jobs):
     job = jobs.start_on(
         "own", ["first-steps", "--epochs", "2"], lambda folder: write_pictures(folder, PICTURES)
     )
@@ -363,7 +363,7 @@ def test_a_training_may_have_pictures_of_its_own_which_go_with_it(jobs):
     assert not job.path.exists() and not jobs.all()
 
 
-def test_pictures_that_cannot_be_laid_down_leave_nothing(jobs):
+def test_a_failed_image_export_leaves_no_files(jobs):
     def lay_down(folder):
         folder.mkdir()
         raise DataError("Too few.")
@@ -373,7 +373,7 @@ def test_pictures_that_cannot_be_laid_down_leave_nothing(jobs):
     assert not jobs.all() and not list(jobs.root.glob("own*"))
 
 
-def test_what_was_made_without_a_training_is_kept_among_them(jobs):
+def test_registered_runs_are_listed_as_jobs(jobs):
     made = jobs.keep("own", lambda folder: (folder / "it").write_text("is here"))
     assert (made.name, made.state, made.words) == ("own-1", "finished", "")
     begun = jobs.start("first-steps", LONG)
@@ -395,7 +395,7 @@ def test_what_was_made_without_a_training_is_kept_among_them(jobs):
     assert not (jobs.root / "own-1").exists()
 
 
-def test_a_full_disk_leaves_no_folder_that_is_no_job(jobs, monkeypatch):
+def test_a_full_disk_leaves_no_incomplete_job_folder(jobs, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 

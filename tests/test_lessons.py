@@ -1,4 +1,4 @@
-"""Lessons: the reader against good and broken files, their facts against the runs' own files."""
+"""Lessons: parsing of valid and invalid files, and facts compared with the run files."""
 
 import re
 from html import unescape
@@ -44,7 +44,7 @@ def step(text: str) -> Step:
     return lesson(f"## S\nWords.\n\n{text}").steps[0]
 
 
-def test_a_step_has_its_fields():
+def test_step_fields_are_parsed():
     found = step("open: ?tab=data&x=1\nring: #a .b\ndo: Press\n  it.\ntask: press #a button")
     task = Task("press", "#a button")
     assert found == Step("S", ("Words.",), "?tab=data&x=1", "#a .b", do="Press it.", task=task)
@@ -105,12 +105,12 @@ def test_questions():
         (HEAD + "## S\nSee {vit}.", 7, "a brace"),
     ],
 )
-def test_a_broken_lesson_is_named_by_file_and_line(text, line, words):
+def test_errors_name_file_and_line(text, line, words):
     with pytest.raises(LessonError, match=rf"^a\.md, line {line}: .*{re.escape(words)}"):
         parse(text, "a.md")
 
 
-def test_a_folder_of_ones_own_adds_and_replaces(tmp_path, shipped):
+def test_a_second_folder_adds_and_replaces_lessons(tmp_path, shipped):
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     good = HEAD + "## S\nIt has {vit.tokens} tokens, {nobody.name}.\n"
@@ -132,7 +132,7 @@ def test_a_folder_of_ones_own_adds_and_replaces(tmp_path, shipped):
     assert "…" in repr(at_once) and "…" not in repr(shelf)
 
 
-def test_the_shipped_lessons_are_whole(shipped):
+def test_included_lessons_are_valid(shipped):
     found, problems = read_lessons(FOLDER / LANGUAGE)
     assert not problems and len(found) == 9
     for lesson in found:
@@ -143,7 +143,7 @@ def test_the_shipped_lessons_are_whole(shipped):
         assert {*lesson.figures, *lesson.answers} <= {*FIGURES}
 
 
-def test_facts_are_the_files_own(shipped):
+def test_facts_match_the_run_files(shipped):
     run = shipped.run("vit-scratch")
     right = run.evaluation.probabilities.argmax(1) == run.evaluation.labels
     assert fact(shipped, "vit", "accuracy") == f"{100 * right.mean():.1f}"
@@ -158,7 +158,7 @@ def test_facts_are_the_files_own(shipped):
     assert fact(shipped, "vit-plain-cpu-muon", "gain") == f"{points:+.1f}"
 
 
-def test_what_a_model_had_beside_its_labels_is_said(shipped):
+def test_training_signals_are_named(shipped):
     teacher = " and the predictions of the teacher model conv-baseline"
     told = {
         "vit-scratch": f"labels{teacher}, after 150 epochs of self-supervised pretraining",
@@ -258,7 +258,7 @@ def test_the_share_of_a_confusion_is_of_all_mistakes(shipped):
     assert fact(shipped, "vit-scratch", "even_confused_share") == f"{100 / 90:.1f}"
 
 
-def test_what_three_patches_get_is_counted_on_the_last_layers_attention(shipped):
+def test_few_share_matches_the_attention_of_the_last_layer(shipped):
     look = shipped.look(shipped.run("vit-scratch"), visible_square(load_image(PICTURE)))
     taken = np.asarray(look.attention)[-1, :, 0, 1:].mean(0)
     first = sorted(taken, reverse=True)[:3]
@@ -280,7 +280,7 @@ def test_what_three_patches_pass_on_is_the_norm_of_their_weighted_values(shipped
     assert fact(shipped, "vit", "few_norm") == f"{100 * norms[few].sum() / norms.sum():.1f}"
 
 
-def test_what_is_not_here_is_said_and_another_model_has_other_facts(tmp_path):
+def test_missing_facts_are_reported(tmp_path):
     make_run(tmp_path / "conv", RESNET)
     workbench = bench(tmp_path)
     with pytest.raises(MissingFact, match="trained from scratch"):
@@ -295,7 +295,7 @@ def test_what_is_not_here_is_said_and_another_model_has_other_facts(tmp_path):
     assert fact(workbench, "vit", "image") == str(run.spec.image_size)
 
 
-def test_hand_outs_hold_questions_and_answers_where_they_are_asked_for(shipped, tmp_path):
+def test_handouts_contain_answers_only_if_requested(shipped, tmp_path):
     asking = "## S\nask: A **strong** one?\nnumber: 12345\nbecause: So & so.\n"
     written = lesson(asking, "goal: <b>G</b>\nfigures: patches\nanswers: gains")
     for answers in (False, True):
@@ -320,7 +320,7 @@ def test_cost_follows_the_formulas():
     assert np.isclose(found.pair_share, found.pair_macs / found.macs)
 
 
-def test_the_calculator_refuses_what_cannot_be():
+def test_the_cost_calculator_rejects_invalid_sizes():
     with pytest.raises(LessonError, match="not a multiple of the patch side"):
         checked([32, 5, 64, 1, 1])
     with pytest.raises(LessonError, match="more than the limit of 2,500"):

@@ -1,4 +1,4 @@
-"""Counts, colours and means of the data set, the download, and a recipe's augmentation."""
+"""Class counts, colours and mean images of the dataset, its download, and augmentation."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 UNEQUAL = {"train/<b>ant": 5, "train/bee": 2, "train/cow": 9, "test/<b>ant": 3, "test/cow": 4}
 
 
-def test_every_class_is_counted_and_every_pixel_of_so_many_pictures(put_pictures, monkeypatch):
+def test_all_classes_and_pixels_are_counted(put_pictures, monkeypatch):
     unequal = Workbench([], put_pictures(UNEQUAL), CPU)
     found = classes.overview(unequal)
     assert classes.overview(unequal) is found  # counted once
@@ -64,7 +64,7 @@ def test_cifar10_has_its_known_counts_and_colours(cifar10):
     assert np.allclose(found.std, CIFAR10_STD, atol=0.01)
 
 
-def test_what_is_not_there_is_named(tmp_path):
+def test_missing_dataset_and_missing_patches_raise_errors(tmp_path):
     with pytest.raises(DataError, match=r"train\.py download"):
         classes.overview(Workbench([], tmp_path / "none", CPU))
     run = make_run(tmp_path / "resnet", RESNET)
@@ -72,7 +72,7 @@ def test_what_is_not_there_is_named(tmp_path):
         patches.article(Workbench([tmp_path], None, CPU), run, Image.new("RGB", (9, 9)))
 
 
-def test_some_pictures_are_those_of_all(put_pictures):
+def test_load_some_returns_the_same_images_as_load(put_pictures):
     source = data.open_source(put_pictures(UNEQUAL), download=False)
     some, everything = source.load_some("test", torch.tensor([4, 0, 6])), source.load("test")
     assert torch.equal(some.images, everything.images[[4, 0, 6]])
@@ -84,7 +84,7 @@ def pictures() -> list[Image.Image]:
     return [noise(seed, (20, 20)) for seed in range(4)]
 
 
-def test_the_recipe_of_a_model_that_is_here_comes_first_and_one_that_changes_pictures(tmp_path):
+def test_recipes_of_available_models_with_augmentation_come_first(tmp_path):
     changing, plain = "vit-plain-cpu-augmented", "first-steps"
     assert (RECIPES[changing].policy, RECIPES[plain].policy) == ("trivial", "none")
     here = [make_run(tmp_path / name) for name in (plain, changing, "of-no-recipe")]
@@ -117,7 +117,7 @@ def seen() -> torch.Tensor:
     return torch.stack([torch.from_numpy(to_uint8(square_crop(p, 16))) for p in pictures()])
 
 
-def test_each_step_is_that_of_training_alone_and_leaves_no_trace():
+def test_each_step_equals_the_training_step_without_side_effects():
     recipe = get_recipe("vit-small-cpu")
     before = torch.random.get_rng_state()
     found, same, other = (
@@ -131,7 +131,7 @@ def test_each_step_is_that_of_training_alone_and_leaves_no_trace():
     assert not np.array_equal(found[-1].pictures, other[-1].pictures)
 
 
-def test_all_together_is_what_the_trainer_feeds():
+def test_all_steps_together_equal_the_trainer_input():
     """The trainer's own steps for the same draws, the targets those of one class a picture."""
     recipe = get_recipe("vit-tiny-regularised")
     whole = Augmentation(4, True, "trivial", 0.25, 0, 0.2, 1.0)
@@ -149,7 +149,7 @@ def test_all_together_is_what_the_trainer_feeds():
     assert all(shares == {"cat": pytest.approx(1)} for shares in cats.targets)  # they add up
 
 
-def test_patches_cut_the_picture():
+def test_patches_tile_the_image():
     seen = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
     found = patches.cut(seen, (4, 4))
     assert found.shape == (4, 4, 4, 4, 3)

@@ -1,4 +1,4 @@
-"""The pictures behind a choice: whose answers go together, and which data set they come from."""
+"""Selection of images by predictions: compatible runs, and the dataset of the images."""
 
 import shutil
 from dataclasses import replace
@@ -36,7 +36,7 @@ def changed(tested_runs, tmp_path):
     return change
 
 
-def test_runs_on_the_same_pictures_go_together(workbench):
+def test_runs_on_the_same_images_are_grouped(workbench):
     group = predictions(workbench, "second")
     assert (group.names, group.classes, group.left_out) == (["first", "second"], INSECTS, ())
     assert group.probabilities.shape == (2, 110, 3)
@@ -44,7 +44,7 @@ def test_runs_on_the_same_pictures_go_together(workbench):
     assert group.confusion("first").tolist() == [[60, 10, 0], [5, 25, 0], [4, 6, 0]]
 
 
-def test_a_run_on_other_pictures_is_left_out_in_words_and_shows_none_of_these(changed):
+def test_runs_on_different_images_are_excluded_with_a_reason(changed):
     workbench = changed(fingerprint="another")
     group = predictions(workbench, "first")
     assert group.names == ["first"]
@@ -54,12 +54,12 @@ def test_a_run_on_other_pictures_is_left_out_in_words_and_shows_none_of_these(ch
         pictures(workbench, workbench.run("second"), [0])
 
 
-def test_the_same_fingerprint_with_other_labels_does_not_go_together(changed, tested_runs):
+def test_different_labels_are_excluded_despite_equal_fingerprints(changed, tested_runs):
     labels = runs.read_evaluation(tested_runs[0] / "first").labels
     assert predictions(changed(labels=labels[::-1].copy()), "first").names == ["first"]
 
 
-def test_every_model_means_those_whose_weights_are_here_and_who_is_asked(tested_runs, tmp_path):
+def test_every_model_contains_runs_with_weights_and_queried_runs(tested_runs, tmp_path):
     root = shutil.copytree(tested_runs[0], tmp_path / "runs")
     shutil.copytree(root / "second", root / "third")  # which answers the same
     for name in ("first", "second"):
@@ -81,7 +81,7 @@ def test_every_model_means_those_whose_weights_are_here_and_who_is_asked(tested_
     assert every_model(three, "first").names == ["first", "second", "third"]
 
 
-def test_of_many_runs_without_weights_three_are_named(tested_runs, tmp_path):
+def test_at_most_three_runs_without_weights_are_named(tested_runs, tmp_path):
     root = shutil.copytree(tested_runs[0], tmp_path / "runs")
     for name in ("third", "a", "b", "c", "d"):
         shutil.copytree(root / "second", root / name)
@@ -112,7 +112,7 @@ def test_nan_is_refused_by_name_and_hides_no_other_run(changed, tested_runs):
     assert "NaN" in group.left_out[0]
 
 
-def test_of_two_models_the_second_ones_own_pictures_follow(workbench):
+def test_images_of_the_second_model_follow_the_first(workbench):
     first = find(workbench, Query("first", ANT_AS_BEE)).numbers.tolist()
     second = find(workbench, Query("second", ANT_AS_BEE)).numbers.tolist()
     both = find(workbench, Query("first", ANT_AS_BEE, other="second"))
@@ -140,12 +140,12 @@ def test_counts_of_each_kind_follow_the_other_filters(workbench):
         (Query("nobody", Filters()), "There is no run 'nobody'"),
     ],
 )
-def test_a_choice_of_what_is_not_there_is_a_sentence(workbench, query, message):
+def test_invalid_queries_raise_run_errors(workbench, query, message):
     with pytest.raises(RunError, match=message):
         find(workbench, query)
 
 
-def test_pictures_are_those_that_the_run_was_tested_on(workbench, tested_runs):
+def test_images_match_the_evaluation_of_the_run(workbench, tested_runs):
     run = workbench.run("first")
     found = pictures(workbench, run, [109, 0])
     wanted = data.open_source(tested_runs[1]).load("test", VIT.image_size).images
@@ -153,7 +153,7 @@ def test_pictures_are_those_that_the_run_was_tested_on(workbench, tested_runs):
     assert pictures(workbench, run, []).shape == (0, 16, 16, 3)
 
 
-def test_without_the_data_set_all_but_the_pictures_is_there(tested_runs, put_pictures, tmp_path):
+def test_without_the_dataset_only_the_images_are_missing(tested_runs, put_pictures, tmp_path):
     def show(source):
         workbench = Workbench([tested_runs[0]], source, CPU)
         assert len(find(workbench, Query("first", ANT_AS_BEE)).numbers) == 10
@@ -165,7 +165,7 @@ def test_without_the_data_set_all_but_the_pictures_is_there(tested_runs, put_pic
         show(put_pictures({f"{part}/{name}": 1 for part in ("train", "test") for name in "ab"}))
 
 
-def test_pictures_of_cifar10_need_no_resizing(cifar10, tmp_path):
+def test_cifar10_images_are_not_resized(cifar10, tmp_path):
     test = cifar10.load("test")
     shares = np.eye(10, dtype=np.float32)[test.labels]
     print_ = data.fingerprint(test, cifar10.classes)

@@ -1,4 +1,4 @@
-"""The grouped choice of a run: its groups, what a browser may send, how it is renewed."""
+"""Menu of runs: groups, checks of browser values, and updates."""
 
 import shutil
 from pathlib import Path
@@ -32,7 +32,7 @@ def several(tmp_path_factory):
     return found
 
 
-def test_each_run_stands_in_one_group(several):
+def test_each_run_is_in_one_group(several):
     figures = ("Results only (no weights)", ["other"])
     table = ("Ablation of plain", ["plain", "ema", "longer", "trivial"])
     assert grouped(several) == [("Models", ["model"]), table, figures]
@@ -40,7 +40,7 @@ def test_each_run_stands_in_one_group(several):
     assert grouped([timms, *several])[0] == ("Models", [timms.name, "model"])
 
 
-def test_what_an_ingredient_with_weights_and_a_run_in_training_are(several, tmp_path):
+def test_groups_of_trained_ablation_runs_and_unfinished_runs(several, tmp_path):
     """The base of an ablation stands with the models then, its ingredient stays."""
     found = [Path(shutil.copytree(run.path, tmp_path / run.name)) for run in several]
     for folder in found[1:3]:
@@ -53,7 +53,7 @@ def test_what_an_ingredient_with_weights_and_a_run_in_training_are(several, tmp_
     ]
 
 
-def test_a_choice_begins_with_the_first_model_or_with_nobody(several):
+def test_the_default_is_the_first_model_or_none(several):
     assert RunChoice(grouped(several)).value == "model"
     assert RunChoice(grouped(several), nobody="no other model").value is None
     assert grouped([]) == []
@@ -64,12 +64,12 @@ def test_a_choice_begins_with_the_first_model_or_with_nobody(several):
 @pytest.mark.parametrize(
     ("sent", "name"), [("vit", "vit"), ("", None), (None, None), (["vit"], None), ({"a": 1}, None)]
 )
-def test_only_a_name_comes_from_the_browser(sent, name):
+def test_browser_values_are_checked(sent, name):
     assert RunChoice().preprocess(sent) == name
     assert len(RunChoice().preprocess("x" * 9999)) == 300
 
 
-def test_a_choice_that_is_there_stays_and_one_that_is_gone_becomes_the_first_or_none(several):
+def test_updates_keep_existing_choices_and_replace_missing_ones(several):
     update, name = renewed_runs(several, "ema")
     assert (name, update["groups"]) == ("ema", grouped(several))
     assert "value" not in update  # which would undo a choice made meanwhile

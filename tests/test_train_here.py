@@ -31,7 +31,7 @@ def wrong_on(folder, wrong: int, seed: int = 0):
     return make_run(folder, tested=tested, recipe={"seed": seed})
 
 
-def test_a_gain_is_paired_where_the_pictures_are_the_same(tmp_path):
+def test_the_gain_is_paired_on_the_same_images(tmp_path):
     old, new = wrong_on(tmp_path / "old", 60), wrong_on(tmp_path / "new", 50)
     found = gain(new, old)
     assert found.paired and found.points == pytest.approx(5.0)
@@ -41,7 +41,7 @@ def test_a_gain_is_paired_where_the_pictures_are_the_same(tmp_path):
     assert apart.low < -3 and apart.high > 13  # far less is known
 
 
-def test_a_guess_stands_beside_the_result(tmp_path):
+def test_the_guess_is_compared_with_the_result(tmp_path):
     found = {name: wrong_on(tmp_path / name, n) for name, n in {"old": 60, "new": 50}.items()}
     asked = {"beside": "old", "guess": 4.0, "arguments": []}
     job = Job("new", tmp_path / "new", asked, "finished", epoch=3, epochs=3)
@@ -55,7 +55,7 @@ def test_a_guess_stands_beside_the_result(tmp_path):
     assert live.guessed(replace(job, asked={}), found["new"], found) == ""
 
 
-def test_every_state_has_words_and_buttons_that_are_known(tmp_path):
+def test_every_state_has_a_text_and_known_actions(tmp_path):
     run = wrong_on(tmp_path / "new", 50)
     for state, actions in live.ACTIONS.items():
         job = Job("new", run.path, {"arguments": []}, state, "why", 2, 3, True, 0.5, 100.0, 200.0)
@@ -67,14 +67,14 @@ def test_every_state_has_words_and_buttons_that_are_known(tmp_path):
     assert live.words(training, run) == "epoch 3 of 3, 100 images/s, 3 min left"
 
 
-def test_what_a_switch_says_is_what_its_option_takes():
+def test_inputs_return_values_that_their_options_accept():
     for name, value in values_of("shuffled-labels").items():
         component = switch(name, OPTIONS[name], value)
         assert component.preprocess(component.value) == value
         assert OPTIONS[name].checked(value) == value
 
 
-def test_what_a_browser_wants_is_checked():
+def test_browser_events_and_guesses_are_checked():
     event = SimpleNamespace(_data={"action": "pause", "name": "a"})
     assert wanted(event, list(ACTIONS)) == ("pause", "a")
     for data in (None, {}, {"action": "launch", "name": "a"}, {"action": "pause", "name": 3}):
@@ -99,7 +99,7 @@ def test_what_a_browser_wants_is_checked():
         ("", {"GRADIO_ROOT_PATH": "/vitdemo"}, False),
     ],
 )
-def test_training_is_for_a_page_of_this_machine_alone(arguments, variables, alone, monkeypatch):
+def test_training_is_enabled_only_on_localhost(arguments, variables, alone, monkeypatch):
     for name in ("GRADIO_SERVER_NAME", "GRADIO_SHARE", "SPACE_ID", "GRADIO_ROOT_PATH"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
@@ -122,7 +122,7 @@ def test_training_is_for_a_page_of_this_machine_alone(arguments, variables, alon
         ("10.0.0.7", {}, True, True),
     ],
 )
-def test_a_proxy_does_not_make_a_stranger_of_this_machine(tmp_path, host, headers, for_all, may):
+def test_requests_through_a_proxy_are_not_local(tmp_path, host, headers, for_all, may):
     request = SimpleNamespace(headers=headers, client=SimpleNamespace(host=host))
     refused = pytest.raises(JobError, match="Only this computer can train")
     with nullcontext() if may else refused:

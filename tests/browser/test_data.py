@@ -1,4 +1,4 @@
-"""The Data tab in a real Chromium, over a data set of one's own: three classes, unequal sizes."""
+"""The Data tab in a real Chromium, with a custom dataset of three imbalanced classes."""
 
 import re
 import signal
@@ -39,7 +39,7 @@ def page(own, open_shared):  # the page ends before its server
     return page
 
 
-def test_every_tab_shows_a_data_set_of_ones_own(page):
+def test_every_tab_shows_a_custom_dataset(page):
     expect(page.locator("#answers")).to_contain_text("The models know 3 classes")
     expect(page.locator("#answers")).to_contain_text("<b>ant")
     open_tab(page, "Training progress")
@@ -66,7 +66,7 @@ def test_every_tab_shows_a_data_set_of_ones_own(page):
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
-def test_patches_and_augmentation_are_of_the_picture_in_look(page):
+def test_patches_and_augmentation_use_the_explored_image(page):
     open_tab(page, "Data", "Patches")
     expect(page.locator("#patches figure")).to_have_count(7)
     expect(page.locator("#patches")).to_contain_text("2 × 2 patches of 8 × 8 pixels")
@@ -87,7 +87,7 @@ def test_patches_and_augmentation_are_of_the_picture_in_look(page):
     assert wait_for_change(page, "#augmentation", after) == before
 
 
-def test_a_dot_and_a_neighbour_open_their_picture_in_look(page):
+def test_dots_and_neighbours_open_their_images(page):
     open_tab(page, "Data", "Similar images")
     page.locator("#lay-out").click()
     planes = page.locator("#tsne .plane")
@@ -121,7 +121,7 @@ def test_a_dot_and_a_neighbour_open_their_picture_in_look(page):
     expect(page.locator("#picture .about")).to_contain_text(f"Test picture {number}")
 
 
-def test_without_a_data_set_it_says_how_to_get_one_and_the_rest_works(open_page, page_url):
+def test_without_a_dataset_the_tab_explains_how_to_get_one(open_page, page_url):
     page = open_page(page_url)
     page.locator("#answers .card").first.wait_for()
     open_tab(page, "Data")

@@ -1,4 +1,4 @@
-"""From a number to the picture and its attention, in a real Chromium, by mouse and by keyboard."""
+"""From a confusion matrix cell or a filter to an image, by mouse and by keyboard."""
 
 import re
 import shutil
@@ -84,7 +84,7 @@ TAB_THEN_MODEL = """([tab, model]) => {
 }"""
 
 
-def test_a_model_chosen_while_its_tab_opens_stays_chosen(page):
+def test_a_model_chosen_while_its_tab_opens_stays_selected(page):
     counted = page.locator("#errors-kinds [data-pick=errors]")
     for tab, model, place, shows in (
         ("Errors", "#errors-model", counted, {"first": "Errors 25", "second": "Errors 23"}),
@@ -104,7 +104,7 @@ def test_a_model_chosen_while_its_tab_opens_stays_chosen(page):
 # --- the confusion matrix ------------------------------------------------------------------------
 
 
-def test_two_clicks_lead_from_a_cell_to_the_attention(page):
+def test_two_clicks_open_an_image_of_a_cell(page):
     wait_until_drawn(page)
     before = drawn(page)
     open_tab(page, "Confusion matrix")
@@ -123,7 +123,7 @@ def test_two_clicks_lead_from_a_cell_to_the_attention(page):
     found(page, "cell-pictures", ANSWERS["second"][0, 1])
 
 
-def test_the_keyboard_alone_leads_from_a_cell_to_the_attention(page):
+def test_the_keyboard_opens_an_image_of_a_cell(page):
     page.get_by_role("tab", name="Confusion matrix").focus()
     page.keyboard.press("Enter")
     cell(page, 0, 0).wait_for()
@@ -140,7 +140,7 @@ def test_the_keyboard_alone_leads_from_a_cell_to_the_attention(page):
     expect(page.get_by_role("tab", name="Explore")).to_be_focused()
 
 
-def test_cells_say_and_show_what_they_hold_as_counts_shares_and_the_difference_of_two(page):
+def test_cells_show_counts_percentages_and_differences(page):
     open_tab(page, "Confusion matrix")
     expect(cell(page, 0, 1)).to_have_accessible_name(
         'true class <b>ant, predicted class bee: 10 images, 14.3% of all images of "<b>ant"'
@@ -169,9 +169,7 @@ def test_cells_say_and_show_what_they_hold_as_counts_shares_and_the_difference_o
     expect(answers).to_contain_text(["first: ", "second: "])
 
 
-def test_a_picture_of_a_model_without_attention_opens_its_class_maps(
-    open_page, tested_runs, tmp_path
-):
+def test_an_image_opens_class_maps_for_models_without_attention(open_page, tested_runs, tmp_path):
     root, data = tested_runs
     first = read_run(root / "first")
     make_run(tmp_path / "conv", RESNET, classes=first.classes, tested=first.evaluation)
@@ -207,7 +205,7 @@ def kind(page: Page, name: str):
     return page.locator("#errors-kinds").get_by_role("button", name=name)
 
 
-def test_kinds_say_their_count_and_show_as_many_page_by_page(errors):
+def test_kinds_show_counts_and_all_pages_of_images(errors):
     thumbs = errors.locator("#errors-pictures .thumb").evaluate_all(SEEN)
     assert len(thumbs) == 25
     assert all(width == height >= 96 and sheet == 8 * 16 for width, height, sheet in thumbs)
@@ -236,7 +234,7 @@ def test_kinds_say_their_count_and_show_as_many_page_by_page(errors):
     assert fits(errors)
 
 
-def test_filters_combine_are_cleared_and_go_with_their_model(errors):
+def test_filters_combine_and_are_reset_with_the_model(errors):
     before = numbers(errors, "errors-pictures")
     first = errors.locator("#errors-pictures .pictures button").first
     errors.get_by_role("radio", name="Smallest margin first").check()
@@ -286,7 +284,7 @@ def test_filters_combine_are_cleared_and_go_with_their_model(errors):
     expect(errors.locator("#errors-predicted input")).to_have_value("any class")
 
 
-def test_the_address_holds_the_filters_and_opens_them(errors, open_page, address):
+def test_the_address_restores_the_filters(errors, open_page, address):
     errors.locator("#errors-model select").select_option("second")
     found(errors, "errors-pictures", 23)
     kind(errors, "All images").click()
@@ -306,7 +304,7 @@ def test_the_address_holds_the_filters_and_opens_them(errors, open_page, address
     found(page, "errors-pictures", 25)
 
 
-def test_a_picture_opens_with_the_model_that_was_asked(errors):
+def test_an_image_opens_with_the_queried_model(errors):
     errors.locator("#errors-model select").select_option("second")
     found(errors, "errors-pictures", 23)
     first = errors.locator("#errors-pictures .pictures button").first
@@ -329,9 +327,7 @@ def test_a_picture_opens_with_the_model_that_was_asked(errors):
     wait_until_drawn(errors, run="first")
 
 
-def test_without_its_weights_a_run_and_without_the_data_set_a_picture_is_told(
-    errors, open_page, page_url
-):
+def test_missing_weights_and_a_missing_dataset_are_reported(errors, open_page, page_url):
     expect(errors.locator("#header")).to_contain_text("results of 1 more run")
     errors.locator("#errors-model select").select_option("third")
     found(errors, "errors-pictures", 23)
@@ -349,7 +345,7 @@ def test_without_its_weights_a_run_and_without_the_data_set_a_picture_is_told(
     expect(page.locator("#errors-pictures tbody tr")).to_have_count(5)
 
 
-def test_the_test_pictures_open_with_their_true_class(open_page, address):
+def test_test_images_open_with_their_true_class(open_page, address):
     page = open_page(f"{address}?picture=test:2")
     wait_until_drawn(page)
     for card in page.locator("#answers .card").all():

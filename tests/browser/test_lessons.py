@@ -1,4 +1,4 @@
-"""The lessons in a real Chromium: each walked from its first step to its last, task by task."""
+"""The lessons in a real Chromium: each is completed from the first to the last step."""
 
 import re
 from urllib.parse import parse_qs
@@ -138,7 +138,7 @@ def walker(request, address, open_shared):  # the page ends before its server
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_lesson_is_walked(walker, lessons, name):
+def test_every_lesson_can_be_completed(walker, lessons, name):
     (page, keyboard), lesson = walker, lessons[name]
     open_tab(page, "Lessons")
     page.locator("#lessons").get_by_role("button", name=f"Start: {lesson.title}").click()
@@ -173,7 +173,7 @@ def test_a_lesson_is_walked(walker, lessons, name):
     assert fits(page)
 
 
-def test_who_walks_faster_than_the_server_answers_sees_the_last_view(open_page, address, lessons):
+def test_fast_navigation_shows_the_last_view(open_page, address, lessons):
     page, lesson = open_page(f"{address}?tab=lessons", stranger=True), lessons["3-heads"]
     page.evaluate(
         """() => {
@@ -213,7 +213,7 @@ def small(tmp_path_factory):
         yield address
 
 
-def test_an_address_opens_a_lesson_at_its_step_and_its_view(open_page, small):
+def test_the_address_opens_a_lesson_at_a_step(open_page, small):
     page = open_page(f"{small}?lesson=9-own&step=2", stranger=True)
     expect(panel(page).locator(".title")).to_have_text("Two")
     expect(page.locator("#part-distance")).to_be_visible()  # of the step before
@@ -236,7 +236,7 @@ def test_an_address_opens_a_lesson_at_its_step_and_its_view(open_page, small):
     assert "lesson" not in page.url
 
 
-def test_what_cannot_be_shown_is_said_and_progress_is_kept(open_page, small):
+def test_unavailable_lessons_are_reported_and_progress_is_saved(open_page, small):
     page = open_page(f"{small}?tab=lessons")
     shelf = page.locator("#lessons")
     expect(shelf).to_contain_text("9-broken.md, line 8: an answer requires the field 'ask'.")
@@ -258,7 +258,7 @@ def test_what_cannot_be_shown_is_said_and_progress_is_kept(open_page, small):
     expect(panel(page).locator(".do")).to_have_class("do done")
 
 
-def test_before_a_class_keys_lead_on_and_type_is_larger(open_page, small):
+def test_teach_mode_has_larger_text_and_arrow_keys(open_page, small):
     page = open_page(f"{small}?lesson=9-own&step=1&teach=1", width=1366, height=768, stranger=True)
     title = panel(page).locator(".title")
     expect(title).to_have_text("One")
@@ -277,9 +277,7 @@ def test_before_a_class_keys_lead_on_and_type_is_larger(open_page, small):
     assert "teach=1" in page.url
 
 
-def test_a_hand_out_prints_on_two_sheets_and_the_calculator_compares(
-    open_page, address, browser, tmp_path
-):
+def test_handouts_print_on_two_sheets_and_costs_are_compared(open_page, address, browser, tmp_path):
     page = open_page(f"{address}?tab=lessons")
     page.locator("#hand-outs .label-wrap").click()
     expect(page.get_by_role("combobox", name="Lesson")).to_have_value("From pixels to tokens")

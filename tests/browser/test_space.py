@@ -23,7 +23,7 @@ def space(tmp_path_factory):
         yield address
 
 
-def test_ten_people_are_answered_at_once(space):
+def test_ten_users_are_served_at_once(space):
     photo = handle_file(str(ROOT / "assets" / "photos" / "cat.jpg"))
     clients = [Client(space, verbose=False) for _ in range(10)]
     with ThreadPoolExecutor(10) as pool:
@@ -32,7 +32,7 @@ def test_ten_people_are_answered_at_once(space):
     assert answers[0]["vit"] and all(answer == answers[0] for answer in answers)
 
 
-def test_latency_is_measured_where_a_gpu_is_lent(space, open_page):
+def test_latency_is_measured_on_the_borrowed_gpu(space, open_page):
     page = open_page(f"{space}?tab=compare")
     page.get_by_role("button", name="Measure latency on a GPU").click()
     expect(page.locator("#latency")).to_contain_text("passes on the lent GPU-0")

@@ -1,4 +1,4 @@
-"""No answer is lost where the stream of answers is slower than everything else."""
+"""No response is lost if the response stream is slow."""
 
 import pytest
 from playwright.sync_api import expect
@@ -13,7 +13,7 @@ def slow_url(page_url):
         yield address
 
 
-def test_a_slow_stream_loses_no_answer(open_page, slow_url):
+def test_a_slow_stream_loses_no_response(open_page, slow_url):
     for _ in range(3):  # each time is a race of the questions against the stream's closing
         page = open_page(slow_url)
         wait_until_drawn(page)
@@ -22,7 +22,7 @@ def test_a_slow_stream_loses_no_answer(open_page, slow_url):
     wait_until_drawn(page, run="vit")
 
 
-def test_a_model_that_is_chosen_while_a_section_opens_is_drawn_in_it(open_page, slow_url):
+def test_a_model_chosen_while_a_section_opens_is_drawn(open_page, slow_url):
     page = open_page(slow_url)
     wait_until_drawn(page)
     page.locator("#sections").get_by_role("tab", name="Inside").click()
@@ -30,7 +30,7 @@ def test_a_model_that_is_chosen_while_a_section_opens_is_drawn_in_it(open_page, 
     expect(page.locator("#lens .vd-notice")).to_contain_text("'resnet' is no Vision Transformer")
 
 
-def test_there_is_never_a_pile_of_streams(open_page, page_url):
+def test_there_is_at_most_one_stream(open_page, page_url):
     """A browser has six connections to a page; a stream that is left behind would keep one."""
     page, streams = open_page("about:blank"), []
     page.on("request", lambda r: "/queue/data" in r.url and streams.append(r))
@@ -45,7 +45,7 @@ def test_there_is_never_a_pile_of_streams(open_page, page_url):
         assert len(streams) <= 1
 
 
-def test_who_waits_is_told_their_place(page):
+def test_waiting_requests_show_their_queue_position(page):
     tell = "detail => document.dispatchEvent(new CustomEvent('vitdemo:queue', { detail }))"
     estimation = {"msg": "estimation", "event_id": "one", "rank": 3, "rank_eta": 4.2}
     page.evaluate(tell, estimation)

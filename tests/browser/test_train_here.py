@@ -37,7 +37,7 @@ def press(page, words):
     page.locator("#trainings").get_by_role("button", name=words).first.click()
 
 
-def test_a_training_from_start_to_film(site, open_page):  # the page ends before its server
+def test_a_training_run_from_start_to_animation(site, open_page):  # the page ends before its server
     page = open_panel(open_page, site)
     expect(page.locator("#cost")).to_contain_text(re.compile(r"0\.\d+ M parameters.*minutes"))
     page.get_by_role("button", name="Recipe settings").click()

@@ -1,4 +1,4 @@
-"""Training progress in a real Chromium: plots that follow the choices, words, and the report."""
+"""Training progress in a real Chromium: plots, tables, settings and the report."""
 
 import re
 
@@ -62,7 +62,7 @@ def test_five_plots_follow_the_chosen_runs_from_none_to_all(progress):
     expect(lines).to_have_count(21)
 
 
-def test_values_are_read_without_a_pointer_and_minutes_smoothing_and_scale_redraw(progress):
+def test_the_slider_reads_values_and_settings_redraw_the_plots(progress):
     figures, words = progress.locator("#plots figure"), progress.locator("#plots .said")
     strips = figures.first.locator(".strip")
     expect(strips).to_have_count(3)  # an epoch each
@@ -93,9 +93,7 @@ def test_values_are_read_without_a_pointer_and_minutes_smoothing_and_scale_redra
     )
 
 
-def test_an_address_says_which_runs_and_news_are_asked_for_only_while_the_tab_is_open(
-    open_page, page_url
-):
+def test_the_address_selects_runs_and_updates_stop_in_hidden_tabs(open_page, page_url):
     page = timed(open_page, f"{page_url}?tab=training&runs=timm,gone")
     expect(page.locator("#plots .legend strong")).to_have_text(["timm"])
     expect(page.locator("#runs").get_by_role("checkbox", name="vit")).not_to_be_checked()
@@ -116,9 +114,7 @@ def test_an_address_says_which_runs_and_news_are_asked_for_only_while_the_tab_is
     assert asked()
 
 
-def test_a_growing_run_updates_by_itself_and_milestones_have_reasons(
-    open_page, serve_runs, tmp_path
-):
+def test_a_run_in_progress_updates_automatically(open_page, serve_runs, tmp_path):
     run = make_run(tmp_path / "runs" / "growing", epochs=2)
     page = timed(open_page, serve_runs())
     open_tab(page, "Training progress")
@@ -144,9 +140,7 @@ def test_a_growing_run_updates_by_itself_and_milestones_have_reasons(
     expect(words.get_by_text("With MixUp, each training image is a mixture")).to_be_visible()
 
 
-def test_an_ablation_opens_at_a_click_and_leads_to_what_its_ingredients_bought(
-    open_page, serve_runs, tmp_path
-):
+def test_ablation_groups_open_and_link_to_the_ablation_table(open_page, serve_runs, tmp_path):
     """A model with its weights, and an ablation without weights."""
     root = tmp_path / "runs"
     make_run(root / "model")

@@ -34,7 +34,7 @@ class Tested:
 
     pictures: int
     accuracy: float
-    accuracy_interval: tuple[float, float]  # 95 %
+    accuracy_interval: tuple[float, float]  # 95%
     macro_f1: float
     macro_roc_auc: float  # NaN if all images are of one class
     calibration_error: float
