@@ -1,7 +1,7 @@
 """Processes that continue after their parent has ended, identified by pid and start time.
 
-Linux and macOS only. The `mark` of a process, made of the boot id and its start time, distinguishes
-it from any other process that had or will have the same pid.
+Linux and macOS only. The `mark` of a process consists of the boot id and its start time. It differs
+from the marks of all other processes that ever have the same pid.
 """
 
 import os

@@ -38,7 +38,7 @@ class Tested:
     macro_f1: float
     macro_roc_auc: float  # NaN if all images are of one class
     calibration_error: float
-    worst_class: str  # by F1
+    worst_class: str  # class with the lowest F1
     worst_f1: float
 
 
@@ -102,7 +102,7 @@ _CCT = (
     Reported("91.45", "CCT-4/3x2, 0.48 M parameters, 200 epochs", "SHI-Labs/Compact-Transformers"),
     Reported("95.04", "CCT-7/3x2, 300 epochs", "SHI-Labs/Compact-Transformers"),
 )
-REPORTED: dict[str, tuple[Reported, ...]] = {  # by recipe
+REPORTED: dict[str, tuple[Reported, ...]] = {  # by recipe name
     "vit-plain": (Reported("76.23", "width 256, depth 6, 8 heads, 50 epochs", _STUDENTS),),
     "vit-deit-tiny": (Reported("90.9", "192/12/3 with DeiT's recipe, 300 epochs", _STUDENTS),),
     "vit-nine-blocks": (

@@ -195,7 +195,7 @@ def _augmented(
 
 
 def _uint8(pixels: Tensor) -> np.ndarray:
-    """(B, 3, S, S) in 0..255 -> (B, S, S, 3) uint8."""
+    """Convert images (B, 3, S, S) in 0..255 to (B, S, S, 3) uint8."""
     return pixels.float().clamp(0, 255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
 
 
