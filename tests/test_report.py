@@ -134,7 +134,7 @@ def test_calibration_text_with_and_without_temperature(shown, page, alone):
     scaled = calibration(shown[2]).scaled
     told = f"temperature scaling with T = {scaled.temperature:.3f}, fitted on 200 validation"
     assert told in words_of(page)
-    limit = f"with the scaled probabilities stays below {100 * scaled.chance.error:.2f} %"
+    limit = f"scaled probabilities, it is at most {100 * scaled.chance.error:.2f}%"
     assert limit in words_of(page)
 
 
