@@ -13,6 +13,7 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before gradio is i
 if os.environ.get("SPACES_ZERO_GPU"):
     import spaces  # noqa: F401 - of a Space alone; it must come before torch
 
+from vitdemo import console
 from vitdemo.errors import VitdemoError
 from vitdemo.jobs import Jobs
 from vitdemo.lessons import FOLDER, LANGUAGE
@@ -28,6 +29,7 @@ SHIPPED = Path(__file__).parent / "assets" / "runs"
 
 
 def main(argv: list[str] | None = None) -> int:
+    console.escape_unprintable()
     args = build_parser().parse_args(argv)
     try:
         device = pick_device(args.device)

@@ -30,7 +30,7 @@ from typing import NoReturn
 
 import torch
 
-from vitdemo import data, runs
+from vitdemo import console, data, runs
 from vitdemo.errors import PretrainingError, RecipeError, RunError, VitdemoError
 from vitdemo.metrics import accuracy
 from vitdemo.models import build_model
@@ -72,6 +72,7 @@ LEFT = (
 def main(argv: list[str] | None = None) -> int:
     """Run a command; exit codes: 0 done, 2 error with a message, 130 stopped, can be resumed."""
     argv = sys.argv[1:] if argv is None else argv
+    console.escape_unprintable()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     args = build_parser().parse_args(argv)
     try:

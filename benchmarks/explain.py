@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.faithfulness import machine  # noqa: E402
-from vitdemo import attributions, runs  # noqa: E402
+from vitdemo import attributions, console, runs  # noqa: E402
 from vitdemo.attention import rollout, trace  # noqa: E402
 from vitdemo.training import pick_device  # noqa: E402
 
@@ -32,6 +32,7 @@ PLAIN, ROLLOUT, GRADIENTS = "plain pass", "trace + rollout", "all maps of a clas
 
 
 def main() -> None:
+    console.escape_unprintable()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 32, 64])

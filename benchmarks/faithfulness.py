@@ -32,7 +32,7 @@ from torch import Tensor, nn
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from vitdemo import attention, attributions, data, faithfulness, runs  # noqa: E402
+from vitdemo import attention, attributions, console, data, faithfulness, runs  # noqa: E402
 from vitdemo.faithfulness import CENTRE  # noqa: E402
 from vitdemo.faithfulness.measured import fingerprint, summed_up, write_measured  # noqa: E402
 from vitdemo.faithfulness.saco import saco  # noqa: E402
@@ -48,6 +48,7 @@ RANDOM, ROAD = "random", "road"
 
 
 def main() -> None:
+    console.escape_unprintable()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pictures", type=int, default=500)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after as many")
@@ -93,7 +94,7 @@ class Subject:
         if self.kept:
             args.keep.mkdir(parents=True, exist_ok=True)
             self.kept.touch()
-            lines = self.kept.read_text().splitlines()[: args.pictures]
+            lines = self.kept.read_text(encoding="utf-8-sig").splitlines()[: args.pictures]
             self.rows = [json.loads(line) for line in lines]
 
     def measure(self, at: int) -> None:
@@ -105,7 +106,7 @@ class Subject:
         self.rows.append(measured(self.model, image, self.fills, self.steps, at))
         seconds = time.perf_counter() - started
         if self.kept:
-            with self.kept.open("a") as lines:
+            with self.kept.open("a", encoding="utf-8") as lines:
                 lines.write(json.dumps(self.rows[-1]) + "\n")
         print(f"{self.run.name}: {at + 1}, {seconds:.1f} s", file=sys.stderr, flush=True)
 

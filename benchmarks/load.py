@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.serving import serve  # noqa: E402
+from vitdemo import console  # noqa: E402
 
 EVERY = 10  # seconds from one picture of a person to the next
 SIDE = 1024  # of each picture, in pixels
@@ -35,6 +36,7 @@ API = "gradio_api"
 
 
 def main() -> None:
+    console.escape_unprintable()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--users", type=int, nargs="+", default=[10, 30, 50, 100])
     parser.add_argument("--seconds", type=float, default=120)

@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.browser.doing import LISTEN, POINT, choose_model, upload, wait_until_drawn  # noqa: E402
 from tests.serving import serve  # noqa: E402
+from vitdemo import console  # noqa: E402
 
 SIDE = 1024  # of each new picture, in pixels
 REST = 500  # ms between questions: what the one before set in motion has come to rest
@@ -57,6 +58,7 @@ class Stopwatch:
 
 
 def main() -> None:
+    console.escape_unprintable()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=20, help="of each question")
     parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")

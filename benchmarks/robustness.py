@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from vitdemo import console  # noqa: E402
 from vitdemo.errors import VitdemoError  # noqa: E402
 from vitdemo.perturb import PERTURBATIONS  # noqa: E402
 from vitdemo.robustness import Point, measure  # noqa: E402
@@ -22,6 +23,7 @@ from vitdemo.workbench import Workbench  # noqa: E402
 
 
 def main() -> None:
+    console.escape_unprintable()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
     parser.add_argument("--data", type=Path)

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.serving import serve  # noqa: E402
+from vitdemo import console  # noqa: E402
 
 PLACES = {  # tab -> what is to be seen in it
     "Training progress": ["#plots svg", "#learning table"],
@@ -51,6 +52,7 @@ CLICKED = """([button, places, gone]) => new Promise((done, fail) => {
 
 
 def main() -> None:
+    console.escape_unprintable()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--windows", type=int, default=10)
     parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import usual  # noqa: E402
-from vitdemo import data, runs  # noqa: E402
+from vitdemo import console, data, runs  # noqa: E402
 from vitdemo.metrics.learning import reached, whole  # noqa: E402
 from vitdemo.models import build_model, count_macs  # noqa: E402
 from vitdemo.recipes import Recipe, get_recipe  # noqa: E402
@@ -42,6 +42,7 @@ TARGETS = (0.90, 0.94)
 
 
 def main(argv: list[str] | None = None) -> None:
+    console.escape_unprintable()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("recipes", nargs="*", help=f"default: {', '.join(RECIPES)}")
     parser.add_argument(

@@ -19,10 +19,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from vitdemo import console  # noqa: E402
+
 LEAST = 2.5  # minutes; with less time left, a run could not compile and finish an epoch
 
 
 def main(argv: list[str] | None = None) -> int:
+    console.escape_unprintable()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("trainings", nargs="+", help="recipes, each with optional options")
     parser.add_argument("--minutes", type=float, required=True, help="time for all runs together")
@@ -63,7 +68,12 @@ def is_finished(folder: Path) -> bool:
         return True
     if not (folder / "model.safetensors").is_file():
         return False
-    return json.loads((folder / "config.json").read_text())["recipe"].get("mask_ratio", 0) > 0
+    return (
+        json.loads((folder / "config.json").read_text(encoding="utf-8-sig"))["recipe"].get(
+            "mask_ratio", 0
+        )
+        > 0
+    )
 
 
 if __name__ == "__main__":

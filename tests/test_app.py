@@ -2,8 +2,10 @@
 
 import base64
 import gc
+import io
 import json
 import struct
+import sys
 
 import httpx
 import numpy as np
@@ -106,6 +108,15 @@ def test_a_data_url_passes_the_same_check(client, tmp_path):
 def test_unknown_device_ends_with_a_sentence(capsys):
     assert app.main(["--device", "abacus"]) == 2
     assert "choose auto, cuda, mps or cpu" in capsys.readouterr().err
+
+
+def test_a_console_without_the_letters_of_a_name_gets_escapes(monkeypatch):
+    streams = [io.TextIOWrapper(io.BytesIO(), "ascii", write_through=True) for _ in range(2)]
+    for name, stream in zip(("stdout", "stderr"), streams, strict=True):
+        monkeypatch.setattr(sys, name, stream)
+    assert app.main(["--device", "猫"]) == 2
+    print("猫")
+    assert [b"\\u732b" in stream.buffer.getvalue() for stream in streams] == [True, True]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

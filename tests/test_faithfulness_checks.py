@@ -123,6 +123,8 @@ def test_what_was_measured_travels_with_its_weights(tmp_path):
     assert written["drop"].layers == (0.2, 0.5, -0.1)
     write_measured(run.path, written, steps=4)
     assert read_measured(run.path) == written and written["drop"].pictures == 200
+    (run.path / FILE).write_bytes(b"\xef\xbb\xbf" + (run.path / FILE).read_bytes())
+    assert read_measured(run.path) == written  # an editor on Windows has put the mark there
     other = make_run(tmp_path / "other", seed=1)
     (other.path / FILE).write_text((run.path / FILE).read_text())
     assert read_measured(other.path) == {}  # of other weights

@@ -18,7 +18,7 @@ import torch
 from tests.conftest import write_pictures
 from vitdemo import runs
 from vitdemo.errors import DataError, JobError, VitdemoError
-from vitdemo.jobs import ACTIONS, Jobs, Limits, processes, state
+from vitdemo.jobs import ACTIONS, Jobs, Limits, cost, processes, state
 from vitdemo.jobs.cost import SPEEDS, cost_of
 from vitdemo.jobs.options import OPTIONS, PRESETS, arguments, recipe_of, values_of
 from vitdemo.jobs.state import LOG, last_words, read_job, write_job
@@ -307,6 +307,16 @@ def test_unknown_presets_names_and_folders_are_rejected(jobs, tmp_path):
                 action(jobs, name)
     (stranger / JOB).write_text("{}")
     assert jobs.all() == [] and stranger.is_dir()
+
+
+def test_a_byte_order_mark_in_job_files_is_ignored(tmp_path):
+    """Editors on Windows put one before the text."""
+    asked = {"arguments": ["first-steps"], "at": 1.0}
+    write_job(tmp_path, asked)
+    (tmp_path / JOB).write_bytes(b"\xef\xbb\xbf" + (tmp_path / JOB).read_bytes())
+    assert read_job(tmp_path) == asked
+    (tmp_path / SPEEDS).write_text('{"a": 3.5}', encoding="utf-8-sig")
+    assert cost.known_speeds(tmp_path) == {"a": 3.5}
 
 
 def test_training_without_a_dataset_is_rejected(tmp_path):

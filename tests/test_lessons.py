@@ -115,7 +115,8 @@ def test_a_second_folder_adds_and_replaces_lessons(tmp_path, shipped):
     theirs.mkdir()
     good = HEAD + "## S\nIt has {vit.tokens} tokens, {nobody.name}.\n"
     (theirs / "own.md").write_text(good)
-    (theirs / "1-tokens.md").write_text(HEAD + "## S\nMine.\n")
+    mine = HEAD + "## S\nMine.\n"
+    (theirs / "1-tokens.md").write_text(mine, encoding="utf-8-sig")  # as editors on Windows do
     (theirs / "broken.md").write_bytes(b"\xff\xfe")
     (theirs / "Upper.md").write_text(good)
     found, problems = read_lessons(FOLDER / LANGUAGE, theirs)

@@ -57,14 +57,14 @@ def write_measured(folder: Path, by_fill: Mapping[str, Measured], **words: objec
     fills = {fill: asdict(found) for fill, found in by_fill.items()}
     content = {"weights": fingerprint(folder), **words, "fills": fills}
     beside = folder / f".{FILE}"
-    beside.write_text(json.dumps(content, indent=1) + "\n")
+    beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     beside.replace(folder / FILE)
 
 
 def read_measured(folder: Path) -> dict[str, Measured]:
     """By fill; {} where nothing was measured, or not of these weights, or the file is damaged."""
     try:
-        content = json.loads((folder / FILE).read_text())
+        content = json.loads((folder / FILE).read_text(encoding="utf-8-sig"))
         if content["weights"] != fingerprint(folder):
             return {}
         return {

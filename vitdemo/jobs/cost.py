@@ -64,13 +64,13 @@ def cost_of(
 
 
 def _speed(recipe: Recipe, folder: Path, device: torch.device, busy: bool) -> float:
-    known, key = _read(folder), _key(recipe, device)
+    known, key = known_speeds(folder), _key(recipe, device)
     if key not in known:
         speed = probe(recipe, device)
         if busy:
             return speed
         folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(_read(folder) | {key: round(speed, 1)}, indent=1)
+        text = json.dumps(known_speeds(folder) | {key: round(speed, 1)}, indent=1)
         runs.write_atomically(folder / SPEEDS, lambda file: file.write(text.encode()))
         return speed
     return known[key]
@@ -84,9 +84,10 @@ def _key(recipe: Recipe, device: torch.device) -> str:
     return json.dumps(found | model | {"device": device_name(device)}, sort_keys=True)
 
 
-def _read(folder: Path) -> dict[str, float]:
+def known_speeds(folder: Path) -> dict[str, float]:
+    """Return the training images per second that were measured before, by what they depend on."""
     try:
-        found = json.loads((folder / SPEEDS).read_text(encoding="utf-8"))
+        found = json.loads((folder / SPEEDS).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
         return {}
     items = found.items() if isinstance(found, dict) else ()

@@ -49,7 +49,7 @@ class Job:
 def read_job(folder: Path) -> dict | None:
     """Return the content of job.json, or None if the folder does not belong to a job."""
     try:
-        found = json.loads((folder / JOB).read_text(encoding="utf-8"))
+        found = json.loads((folder / JOB).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) and isinstance(found.get("arguments"), list) else None

@@ -137,7 +137,7 @@ def read_lesson(path: Path) -> Lesson:
             raise LessonError(
                 f"{path.name} is larger than {MOST_BYTES // 1000} kB, the limit for a lesson."
             )
-        return parse(path.read_text(encoding="utf-8"), path.name)
+        return parse(path.read_text(encoding="utf-8-sig"), path.name)
     except (OSError, UnicodeDecodeError) as error:
         raise LessonError(f"{path.name} cannot be read as UTF-8 text.") from error
 

@@ -20,7 +20,7 @@ FIELDS = ("epoch", "step", "steps", "loss", "accuracy", "seconds")
 def read_steps(folder: Path) -> list[dict]:
     """Read all complete lines; a missing file has none."""
     try:
-        lines = (folder / STEPS).read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = (folder / STEPS).read_text("utf-8-sig", errors="replace").splitlines()
     except OSError:
         return []
     return [found for line in lines if (found := _parsed(line))]
