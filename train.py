@@ -18,7 +18,9 @@ A training run writes a run folder (see `vitdemo/runs`). The page shows it while
 
 import argparse
 import json
+import math
 import os
+import shlex
 import signal
 import sys
 import time
@@ -31,7 +33,7 @@ from typing import NoReturn
 import torch
 
 from vitdemo import console, data, runs
-from vitdemo.errors import PretrainingError, RecipeError, RunError, VitdemoError
+from vitdemo.errors import DataError, PretrainingError, RecipeError, RunError, VitdemoError
 from vitdemo.metrics import accuracy
 from vitdemo.models import build_model
 from vitdemo.recipes import RECIPES, Recipe, get_recipe, smoke_recipe
@@ -45,6 +47,7 @@ from vitdemo.runs.writer import Saver, check_free, command_line, describe, note_
 from vitdemo.training import (
     Trainer,
     choose_compile,
+    is_first_process,
     join_processes,
     pick_device,
 )
@@ -189,7 +192,7 @@ def list_recipes() -> int:
 
 
 def download(args: argparse.Namespace) -> int:
-    source = data.open_source(args.data)
+    source = data.open_source(args.data, download=True)
     print(f"The dataset '{source.name}' with {len(source.classes)} classes is in '{source.root}'.")
     return 0
 
@@ -198,12 +201,13 @@ def evaluate(args: argparse.Namespace) -> int:
     if len(args.runs) != 1:
         raise RunError("evaluate needs one run folder: python train.py evaluate runs/NAME.")
     run = runs.read_run(args.runs[0])
-    source = data.open_source(args.data)
+    source = data.find_source(args.data)
     check_classes(run, source)
+    print_notes(source)
     parts = split_of(run, source)
     if parts is None:
         print(f"train.py: '{run.path}' was trained with another training set than the one in "
-              f"'{source.root}', so its validation set is not evaluated.",
+              f"'{source.root}', or with another split, so its validation set is not evaluated.",
               file=sys.stderr)  # fmt: skip
     write_evaluation(run, source, parts and parts[1], args.device)
     if parts:
@@ -263,11 +267,14 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
     device = pick_device(args.device)
     keep_memory()
     compile = choose_compile(device, args.compile)
-    source = data.SYNTHETIC if args.smoke and args.data is None else data.open_source(args.data)
+    source = data.SYNTHETIC if args.smoke and args.data is None else data.find_source(args.data)
     pictures, classes = source.load("train", recipe.model.image_size), source.classes
-    kept, held = split(pictures, recipe)
+    kept, held = split(pictures, recipe, classes)
     fingerprint = data.fingerprint(pictures, classes)
-    saved = resumable(folder, fingerprint, recipe) if args.resume else None
+    saved = resumable(folder, fingerprint, len(held), recipe) if args.resume else None
+    if is_first_process():
+        source.check("test")  # now, not after the last epoch
+        print_notes(source, note_on_split(recipe, len(held), len(pictures)))
     processes, device = join_processes(device)
     origin = source_of(args.weights)
     check_unseen(origin, recipe, classes, fingerprint)
@@ -317,10 +324,48 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
         print(f"The encoder is trained. Start a recipe of the same model from it with --weights "
               f"{folder / runs.WEIGHTS}")  # fmt: skip
         return 0
-    run = runs.read_run(folder)
-    write_evaluation(run, source, trainer.validation, args.device)
-    add_reference(run, trainer.train, trainer.validation, args.device)
+    evaluate_trained(args, folder, source, trainer)
     return 0
+
+
+def print_notes(source: data.Source, *more: str) -> None:
+    """Print which files and classes of a folder are left out, and `more` notes."""
+    for note in filter(None, (*source.notes(), *more)):
+        print(note, file=sys.stderr)
+
+
+def note_on_split(recipe: Recipe, held_out: int, count: int) -> str:
+    """Return a sentence if more images are held out than the recipe asks for; else ""."""
+    if held_out <= math.ceil(recipe.validation_share * count):
+        return ""
+    return (
+        f"{held_out} of {count} images are held out for validation, more than --validation-share "
+        f"{recipe.validation_share:g}, so that every class has one."
+    )
+
+
+def evaluate_trained(
+    args: argparse.Namespace, folder: Path, source: data.Source, trainer: Trainer
+) -> None:
+    """Evaluate the run in `folder` at the end of its training.
+
+    Raises `DataError` with the command that evaluates it later, if the test set has changed since
+    the training began and cannot be read.
+    """
+    try:
+        run = runs.read_run(folder)
+        write_evaluation(run, source, trainer.validation, args.device)
+        add_reference(run, trainer.train, trainer.validation, args.device)
+    except (VitdemoError, KeyboardInterrupt) as error:
+        command = ["python", "train.py", "evaluate", str(folder), "--data", str(source.root)]
+        saved = (
+            f"The training is finished and its weights are saved in '{folder}'. Evaluate them "
+            f"with: {shlex.join(command)}"
+        )
+        if isinstance(error, KeyboardInterrupt):
+            print(saved, file=sys.stderr)
+            raise
+        raise DataError(f"{error} {saved}") from error
 
 
 def resume_command(args: argparse.Namespace, folder: Path) -> str:

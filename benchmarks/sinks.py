@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.faithfulness import drawn  # noqa: E402
-from vitdemo import attention, data, runs  # noqa: E402
+from vitdemo import attention, console, data, runs  # noqa: E402
 from vitdemo.attention import norms  # noqa: E402
 from vitdemo.attention.knockout import bar_attention, trace_barred  # noqa: E402
 from vitdemo.errors import VitdemoError  # noqa: E402
@@ -49,6 +49,7 @@ COLUMNS = {
 
 
 def main() -> None:
+    console.escape_unprintable()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
     parser.add_argument("--data", type=Path)
@@ -56,7 +57,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
     parser.add_argument("--device", default="auto")
     args = parser.parse_args()
-    device, source = pick_device(args.device), data.open_source(args.data)
+    device, source = pick_device(args.device), data.find_source(args.data)
     print("| run, pictures | " + " | ".join(title for title, _ in COLUMNS.values()) + " |")
     print("|---" * (1 + len(COLUMNS)) + "|")
     for run in Workbench([args.runs], args.data, device).trained_runs():

@@ -100,7 +100,7 @@ def write_pictures(root: Path, counts: dict[str, int]) -> Path:
     random = np.random.default_rng(0)
     for place, count in counts.items():
         folder = root / place
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         for i in range(count):
             pixels = random.integers(0, 256, (20 + i % 5, 17, 3), dtype=np.uint8)
             Image.fromarray(pixels).save(folder / f"{i}.png")

@@ -54,11 +54,11 @@ def test_the_official_files_come_out_in_any_order_after_a_stop(
             raise Stopped
 
     with hub(monkeypatch, shuffled), pytest.raises(Stopped):
-        data.open_source(tmp_path, on_bytes=stop_late)
+        data.open_source(tmp_path, download=True, on_bytes=stop_late)
     assert not (tmp_path / CIFAR10.base_folder).exists()
     assert data.is_absent(tmp_path)
     with hub(monkeypatch, shuffled) as asked:
-        source = data.open_source(tmp_path)
+        source = data.open_source(tmp_path, download=True)
     starts = [int(line.split()[1]) for line in asked if line.startswith("GET")]
     assert starts[0] > 10 * 2**20 and starts[1] == 0  # the second file was not begun
     assert sorted(file.name for file in tmp_path.iterdir()) == [CIFAR10.base_folder]
@@ -129,9 +129,9 @@ def test_without_the_hub_its_own_site_is_asked_and_gone_on_with(monkeypatch, tmp
     target = tmp_path / "data"
     with own_site(monkeypatch, batch) as asked:
         with pytest.raises(Stopped):
-            data.open_source(target, on_bytes=stop_late)
+            data.open_source(target, download=True, on_bytes=stop_late)
         assert data.is_absent(target)
-        data.open_source(target)
+        data.open_source(target, download=True)
     assert asked[-1] == f"GET {2 * 2**20}"
     assert [file.name for file in target.iterdir()] == [CIFAR10.base_folder]
     assert (target / CIFAR10.base_folder / "data_batch_1").read_bytes() == batch
@@ -141,7 +141,7 @@ def test_another_archive_is_refused_and_not_kept(monkeypatch, tmp_path):
     with own_site(monkeypatch, b"something else"):
         monkeypatch.setattr(CIFAR10, "tgz_md5", "0" * 32)
         with pytest.raises(DataError, match=r"Hub \(.*404.*site \(the received file is not"):
-            data.open_source(tmp_path / "data")
+            data.open_source(tmp_path / "data", download=True)
     assert not (tmp_path / "data").exists()
 
 

@@ -1,12 +1,17 @@
 """Data sets as tensors: what is read is what lies there, and every mistake is named."""
 
+import hashlib
+import re
+import shlex
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from sklearn.model_selection import train_test_split
 from torchvision.datasets import CIFAR10
 
 from vitdemo import data
@@ -14,6 +19,12 @@ from vitdemo.data import Pictures, open_source, prepare, stratified, stratified_
 from vitdemo.errors import DataError
 from vitdemo.inputs import square_crop, to_uint8
 
+# (seed, digest of the held-out indices, digest of 10,000 of the others), as scikit-learn drew them
+SPLITS = [
+    (0, "90550577eb6d6b26", "5bb23bfaf0959482"),
+    (1, "c77fef5e34b4d731", "3a2253904a6e3a2e"),
+    (2, "9beca6e987ca5b44", "d0d5096bdf4f9ab3"),
+]
 THREE = {"train/ant": 4, "train/bee": 3, "train/cow": 2, "test/ant": 2, "test/cow": 1}
 
 
@@ -42,10 +53,12 @@ def test_a_folder_is_read_as_the_page_would_show_it(put_pictures):
         (THREE | {"test/dodo": 1}, "test", "'dodo'"),
         (THREE, "validation", "'validation'"),
         (
-            {"train/ant": 1, "train/bee": 1, "test/ant": 0},
+            {"train/ant": 1, "train/bee": 1, "test": 0},
             "test",
-            "no pictures: put them into .*/test/<class>/",
+            "no images: put them into .*/test/<class>/",
         ),
+        (THREE | {"train/dodo": 0}, "train", r"The class 'dodo' has no images in '.*/train/dodo'"),
+        (THREE | {"test/bee": 0}, "test", r"The class 'bee' has no images in '.*/test/bee'"),
         ({"train/ant": 1, "train/bee": 1}, None, "has train/ but no test/"),
         ({"train/ant": 1, "test/ant": 1}, None, "at least two"),
         (THREE, "train", r"bee/broken\.png"),
@@ -58,6 +71,25 @@ def test_what_is_wrong_with_a_folder_is_named(put_pictures, counts, part, words)
     source = open_source(root) if part else None
     with pytest.raises(DataError, match=words):
         source.load(part) if part else open_source(root)
+
+
+def test_only_the_default_folder_gets_cifar10_by_itself(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(data, "_download_cifar10", lambda root, on_bytes: asked.append(root))
+    monkeypatch.delenv("VITDEMO_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / ".DS_Store").touch()
+    for root, state in ((tmp_path / "my images", "does not exist"), (Path("empty"), "is empty")):
+        command = re.escape(f"python train.py download --data {shlex.quote(str(root))}")
+        with pytest.raises(DataError, match=f"'{root}' {state}.*{command}"):
+            data.find_source(root)
+        with monkeypatch.context() as patch, pytest.raises(DataError, match=f"'{root}' {state}"):
+            patch.setenv("VITDEMO_DATA", str(root))
+            data.find_source()
+    assert asked == []
+    assert data.find_source().is_cifar10
+    assert asked == [Path("data")]
 
 
 @pytest.mark.parametrize("download", [True, False])
@@ -88,7 +120,7 @@ def test_a_failed_download_says_why_and_leaves_no_empty_folder(monkeypatch, tmp_
     monkeypatch.setattr(data.cifar10, "fetch", fail)
     for _ in range(2):
         with pytest.raises(DataError, match=r"no route to host.*--data"):
-            open_source(tmp_path / "data")
+            open_source(tmp_path / "data", download=True)
         assert (tmp_path / "data").exists() == bool(part)  # which the next try goes on with
 
 
@@ -101,7 +133,7 @@ def test_of_several_who_find_no_data_one_downloads(monkeypatch, tmp_path):
         (root / CIFAR10.base_folder).mkdir()
 
     def find():
-        found.append(open_source(tmp_path / "data"))
+        found.append(open_source(tmp_path / "data", download=True))
 
     monkeypatch.setattr(data.cifar10, "fetch", fetch)
     threads = [threading.Thread(target=find) for _ in range(4)]
@@ -116,7 +148,7 @@ def test_of_several_who_find_no_data_one_downloads(monkeypatch, tmp_path):
 def test_a_place_that_cannot_be_written_to_is_named(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match=r"'.*file/data' cannot be written to \(.*--data"):
-        open_source(tmp_path / "file" / "data")
+        open_source(tmp_path / "file" / "data", download=True)
 
 
 def test_a_damaged_cifar10_names_what_to_delete(tmp_path):
@@ -133,8 +165,69 @@ def test_split_holds_out_each_class_in_proportion_by_its_seed():
     assert torch.equal(held, stratified_split(labels, 0.2, seed=0)[1])
     assert not torch.equal(held, stratified_split(labels, 0.2, seed=4)[1])
     assert len(stratified_split(labels, 12, seed=0)[1]) == 12  # a number of pictures
-    with pytest.raises(DataError, match="smallest class"):
-        stratified_split(torch.tensor([0, 0, 0, 0, 1]), 0.4, seed=0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("share", [0.001, 0.05, 0.1, 0.2, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize(
+    "counts", [[8] * 200, [200, 200, 5, 4, 3, 2], [20] * 10 + [4] * 10, [4, 4], [2] * 30, [999, 2]]
+)
+def test_every_class_is_in_both_parts_of_a_split(counts, share, seed):
+    labels = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
+    labels = labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))]
+    kept, held = stratified_split(labels, share, seed)
+    assert sorted(kept.tolist() + held.tolist()) == list(range(len(labels)))
+    for part in (kept, held):
+        assert labels[part].bincount(minlength=len(counts)).min() >= 1
+        assert (part.diff() > 0).all()
+    wanted, most = -(-share * len(labels) // 1), len(labels) - len(counts)
+    assert len(held) == pytest.approx(min(max(wanted, len(counts)), most), abs=len(counts))
+    # A large class keeps its share.
+    large = labels[held].bincount()[0] / counts[0]
+    assert counts[0] < 100 or large == pytest.approx(share, abs=len(counts) / counts[0])
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("count", [20, 50, 100, 239, 250, 256, 258])
+def test_a_subset_has_its_number_of_images_and_every_class(count, seed):
+    labels = torch.arange(20).repeat_interleave(torch.tensor([20] * 10 + [4] * 5 + [2] * 4 + [31]))
+    chosen = data.stratified_subset(labels, count, seed)
+    assert len(set(chosen.tolist())) == count
+    assert labels[chosen].bincount(minlength=20).min() >= 1
+    with pytest.raises(
+        DataError, match="19, fewer than the 20 classes: choose --train-pictures 20"
+    ):
+        data.stratified_subset(labels, 19, seed)
+
+
+def test_a_class_of_one_image_is_named():
+    labels = torch.tensor([0, 0, 0, 0, 1, 2, 2, 3])
+    with pytest.raises(DataError, match="single image: 1, 3"):
+        stratified_split(labels, 0.4, seed=0)
+    with pytest.raises(DataError, match="single image: bee, dodo"):
+        stratified_split(labels, 0.4, seed=0, classes=("ant", "bee", "cow", "dodo"))
+
+
+def digest(indices):
+    return hashlib.blake2b(indices.numpy().tobytes(), digest_size=8).hexdigest()
+
+
+@pytest.mark.parametrize(("seed", "of_the_split", "of_10000"), SPLITS)
+def test_splits_of_earlier_runs_stay_as_they_were(seed, of_the_split, of_10000):
+    labels = torch.arange(50_000) % 10
+    kept, held = stratified_split(labels, 0.1, seed)
+    assert digest(held) == of_the_split
+    assert digest(data.stratified_subset(labels[kept], 10_000, seed)) == of_10000
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cifar10_is_split_as_scikit_learn_does(cifar10, seed):
+    labels = cifar10.labels("train")
+    wanted = train_test_split(
+        np.arange(50_000), test_size=0.1, stratify=labels.numpy(), random_state=seed
+    )
+    for part, indices in zip(stratified_split(labels, 0.1, seed), wanted, strict=True):
+        assert np.array_equal(part, np.sort(indices))
 
 
 def test_fingerprint_notices_every_change():

@@ -10,11 +10,11 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ORDER = (
-    "errors < console < downloads < inputs < perturb < cifar10 < data < models < augment < recipes"
-    " < training < runs < metrics < attention < attributions < faithfulness < figures"
-    " < timm_models < photos < tsne < cache < traced < workbench < class_maps < features < inside"
-    " < export < near_duplicates < own_classes < robustness < predictions < film < jobs < report"
-    " < lessons"
+    "errors < console < downloads < inputs < image_folders < perturb < cifar10 < data < models"
+    " < augment < recipes < training < runs < metrics < attention < attributions < faithfulness"
+    " < figures < timm_models < photos < tsne < cache < traced < workbench < class_maps < features"
+    " < inside < export < near_duplicates < own_classes < robustness < predictions < film < jobs"
+    " < report < lessons"
     " < page < app"
 )
 LAYERS = ORDER.split(" < ")

@@ -4,6 +4,7 @@ import asyncio
 import io
 import re
 import time
+import unicodedata
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -150,7 +151,127 @@ def test_a_zip_of_folders_becomes_classes(tmp_path):
     entries |= {"__MACOSX/a/._0.png": b"x", "set/a/.DS_Store": b"x", "set/b/notes.txt": b"x"}
     found, problems = Collection().with_class("A").with_zip(zipped(tmp_path / "z.zip", entries))
     assert {each.name: len(each.pictures) for each in found.classes} == {"A": 2, "b": 2}
-    assert problems == ["'notes.txt' in 'b' is not a picture that we can read."]
+    assert problems == ["Skipped 1 file without an image suffix: set/b/notes.txt."]
+
+
+def test_what_systems_leave_in_a_zip_is_ignored_at_any_depth(tmp_path):
+    entries = {f"set/{name}/{i}.png": png(noise(i)) for i, name in enumerate("aabb")}
+    left = (".ipynb_checkpoints", "__MACOSX", "@eaDir", "$RECYCLE.BIN", "#recycle", ".thumbnails")
+    for i, name in enumerate(left):
+        for place in (
+            f"{name}",
+            f"set/{name}",
+            f"set/a/{name}",
+            f"set/a/{name}/b",
+            f"{name}/set/a",
+        ):
+            entries[f"{place}/x.png"] = png(noise(100 + i))
+    entries |= {f"set/a/{name}": b"x" for name in ("._0.png", "Thumbs.db", "~$n.docx", "Icon\r")}
+    found, problems = Collection().with_zip(zipped(tmp_path / "z.zip", entries))
+    assert {each.name: len(each.pictures) for each in found.classes} == {"a": 2, "b": 2}
+    assert problems == []
+
+
+def test_system_files_do_not_count_towards_the_limit_of_a_zip(tmp_path):
+    entries = {f"a/{i}.png": png(noise(i)) for i in range(2)}
+    entries |= {f"__MACOSX/a/._{i}.png": b"x" for i in range(1000)}
+    found, problems = Collection().with_zip(zipped(tmp_path / "z.zip", entries))
+    assert (len(found), problems) == (2, [])
+
+
+@pytest.mark.parametrize("top", ["", "set/"])
+def test_a_text_file_does_not_refuse_a_zip_and_a_class_without_images_is_named(tmp_path, top):
+    entries = {f"{top}a/{i}.png": png(noise(i)) for i in range(2)}
+    entries |= {f"{top}README.md": b"x", f"{top}LICENSE": b"x", f"{top}b/film.mov": b"x"}
+    found, problems = Collection().with_zip(zipped(tmp_path / "z.zip", entries))
+    assert [(each.name, len(each.pictures)) for each in found.classes] == [("a", 2)]
+    files = f"{top}README.md, {top}LICENSE, {top}b/film.mov"
+    assert problems == [
+        f"Skipped 3 files without an image suffix: {files}.",
+        "The class 'b' has no images.",
+    ]
+
+
+def test_an_image_outside_of_all_folders_is_named_and_the_others_are_taken(tmp_path):
+    entries = {"cover.png": png(noise(9)), "a/0.png": png(noise(0))}
+    found, problems = Collection().with_zip(zipped(tmp_path / "z.zip", entries))
+    assert len(found) == 1
+    assert problems == ["Skipped images that lie in no folder: cover.png."]
+    found, problems = Collection().with_zip(zipped(tmp_path / "y.zip", {"README": b"x"}))
+    assert len(found) == 0
+    assert problems == ["Skipped 1 file without an image suffix: README.", "No image was found."]
+
+
+def test_every_kind_of_image_is_taken_from_a_zip_and_one_that_is_damaged_is_named(tmp_path):
+    kinds = {"0.HEIC": "HEIF", "1.hif": "HEIF", "2.avif": "AVIF", "3.gif": "GIF", "4.jfif": "JPEG"}
+    entries = {}
+    for i, (name, kind) in enumerate(kinds.items()):
+        buffer = io.BytesIO()
+        noise(i).save(buffer, kind)
+        entries[f"a/{name}"] = buffer.getvalue()
+    entries["a/bad.WebP"] = b"no image"
+    found, problems = Collection().with_zip(zipped(tmp_path / "z.zip", entries))
+    assert len(found) == 5
+    assert problems == ["'bad.WebP' in 'a' cannot be read as an image."]
+
+
+def without_utf8_flag(path, names):
+    """A zip with the `names` in these bytes, and no flag that says which encoding they are in."""
+    stand_ins = {f"{i}".encode() * len(name): name for i, name in enumerate(names)}
+    entries = {f"set/{mark.decode()}/x.png": png(noise(i)) for i, mark in enumerate(stand_ins)}
+    content = zipped(path, entries).read_bytes()
+    for mark, name in stand_ins.items():
+        assert content.count(b"set/" + mark + b"/x.png") == 2
+        content = content.replace(b"set/" + mark + b"/x.png", b"set/" + name + b"/x.png")
+    path.write_bytes(content)
+    return path
+
+
+def test_names_of_a_zip_are_utf8_with_or_without_the_flag_and_else_code_page_437(tmp_path):
+    names = ["größe", "猫", "café", "plain"]
+    raw = [unicodedata.normalize("NFD", name).encode() for name in names]
+    path = without_utf8_flag(tmp_path / "finder.zip", [*raw, "Öl".encode("cp437")])
+    found, problems = Collection().with_zip(path)
+    assert [each.name for each in found.classes] == [*names, "Öl"]
+    assert problems == []
+    entries = {f"{unicodedata.normalize('NFD', name)}/x.png": png(noise(0)) for name in names[:1]}
+    again, problems = found.with_zip(zipped(tmp_path / "flag.zip", entries))
+    assert [each.name for each in again.classes] == [*names, "Öl"]  # the same class
+    assert problems == ["'x.png' is in 'größe' already: it was not taken twice."]
+
+
+def test_a_class_has_one_name_in_either_unicode_form():
+    composed, decomposed = (unicodedata.normalize(form, "größe") for form in ("NFC", "NFD"))
+    assert Collection().with_class(decomposed).classes[0].name == composed
+    with pytest.raises(DataError, match="a class 'größe' already"):
+        Collection().with_class(composed).with_class(decomposed)
+
+
+def test_a_folder_follows_the_rules_of_a_zip(tmp_path):
+    def put(name, seed):
+        path = tmp_path / f"{seed}" / name
+        path.parent.mkdir()
+        path.write_bytes(png(noise(seed)) if name.endswith(".png") else b"x")
+        return path
+
+    files = [(put("x.png", 0), "set/a"), (put("y.png", 1), "b"), (put("README", 2), "set")]
+    files += [(put("z.png", 3), "set/a/.ipynb_checkpoints"), (put("._x.png", 4), "set/a")]
+    files += [(put("w.png", 5), "__MACOSX/a"), (put("notes.txt", 6), "set/c")]
+    found, problems = Collection().with_folders(files)
+    assert {each.name: len(each.pictures) for each in found.classes} == {"a": 1, "b": 1}
+    assert problems == [
+        "Skipped 2 files without an image suffix: set/README, set/c/notes.txt.",
+        "The class 'c' has no images.",
+    ]
+
+
+def test_system_files_among_chosen_files_are_ignored(tmp_path):
+    noise(0).save(tmp_path / "x.png")
+    for name in ("._x.png", "Thumbs.db"):
+        (tmp_path / name).write_bytes(b"x")
+    paths = [tmp_path / name for name in ("._x.png", "Thumbs.db", "x.png")]
+    found, problems = Collection().with_class("a").with_files(0, paths)
+    assert (len(found), problems) == (1, [])
 
 
 def test_a_folder_named_with_odd_spaces_is_one_class(tmp_path):
@@ -461,6 +582,8 @@ def test_the_component_sends_counts_and_sheets(tmp_path, monkeypatch):
     with Image.open(value["classes"][0]["sheet"].path) as sheet:
         assert sheet.size == (4 * 56, 56)
     assert value["classes"][1]["sheet"] is None and value["problems"] == ["y"]
+    assert set(value["accept"].split(",")) == {"image/*", *inputs.image_suffixes()}
+    assert {"__macosx", "thumbs.db", "@eadir"} <= set(value["system"])
 
 
 # --- all of the model ----------------------------------------------------------------------------
@@ -476,6 +599,12 @@ def test_pictures_are_laid_down_as_a_data_set_whatever_their_classes_are_called(
         source = data.open_source(tmp_path / "pictures")
         assert source.labels(part).bincount().tolist() == [count] * 6
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pictures"]
+
+
+def test_a_class_named_like_a_system_file_is_laid_down_under_another_name(tmp_path):
+    tested = np.arange(36) % 4 == 3
+    lay_down(filled("Thumbs.db", "__MACOSX", "cup", each=12), tested, tmp_path / "pictures")
+    assert data.open_source(tmp_path / "pictures").classes == ("class 1", "class 2", "cup")
 
 
 def test_a_whole_model_is_tested_on_other_bursts_than_it_is_trained_on(shipped):

@@ -4,7 +4,9 @@ import fractions
 import itertools
 import json
 import multiprocessing
+import shutil
 import time
+import unicodedata
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +19,7 @@ from vitdemo.data import synthetic
 from vitdemo.errors import ModelError, PretrainingError, RunError
 from vitdemo.models import ModelSpec
 from vitdemo.runs.origin import knows, source_of, started_from
+from vitdemo.runs.steps import STEPS, read_steps
 from vitdemo.training import predict
 
 RECORD = dict.fromkeys(runs.RECORD_FIELDS, 0.5) | {"stage": "all"}
@@ -55,6 +58,28 @@ def test_config_comes_back_whole(tmp_path):
     config = {"recipe": {}, "model": {"family": "vit"}, "classes": ["Föhre"], "normalisation": {}}
     runs.write_config(tmp_path / "new" / "run", config)
     assert runs.read_config(tmp_path / "new" / "run") == config
+
+
+def test_a_byte_order_mark_is_no_fault(tiny_run, tmp_path):
+    """Editors on Windows put one before the text."""
+    folder = tmp_path / "run"
+    shutil.copytree(tiny_run, folder)
+    plain = runs.read_run(folder)
+    for name in (runs.CONFIG, runs.HISTORY, STEPS):
+        (folder / name).write_bytes(b"\xef\xbb\xbf" + (folder / name).read_bytes())
+    run = runs.read_run(folder)
+    assert (run.config, run.history) == (plain.config, plain.history)
+    assert read_steps(folder) == read_steps(tiny_run) != []
+
+
+def test_class_names_are_in_one_unicode_form_and_odd_paths_are_kept(tiny_run, tmp_path):
+    composed, decomposed = (unicodedata.normalize(form, "größe") for form in ("NFC", "NFD"))
+    config = runs.read_config(tiny_run) | {"classes": [decomposed, "b", "c", "d"]}
+    config["command"] = "train.py --out caf\udce9"  # a path that is not valid Unicode
+    runs.write_config(tmp_path, config)
+    run = runs.read_run(tmp_path)
+    assert run.classes == (composed, "b", "c", "d")
+    assert run.config == config
 
 
 def test_evaluation_comes_back_in_its_types_and_validation_may_be_absent(tmp_path):

@@ -1,6 +1,7 @@
 """train.py as its user meets it: exit codes, one-line errors, and runs that can be gone on with."""
 
 import errno
+import io
 import json
 import os
 import shlex
@@ -106,6 +107,17 @@ def test_the_recipes_are_listed(cli, arguments):
     [
         ("vit-enormous", ["'vit-enormous'", *RECIPES]),
         ("tiny --data {holiday} --out {none}", ["{holiday}", "train/<class>/"]),
+        (
+            "tiny --data {none} --out {tiny}-2",
+            ["'{none}' does not exist", "download --data {none}"],
+        ),
+        ("tiny --smoke --data {none} --out {tiny}-2", ["'{none}' does not exist"]),
+        ("evaluate {run} --data {none}", ["'{none}' does not exist"]),
+        ("tiny --data {hollow} --out {none}", ["The class 'dog' has no images in", "train/dog"]),
+        ("tiny --data {single} --out {none}", ["single image: dog"]),
+        ("tiny --data {stranger} --out {none}", ["{stranger}/test", "train/ does not: 'bee'"]),
+        ("tiny --data {damaged} --out {none}", ["{damaged}/test/cat/0.png' cannot be used"]),
+        ("tiny --data {untested} --out {none}", ["The class 'cat' has no images in", "test/cat"]),
         ("tiny --data {three} --out {tiny}", ["already contains a run", "--resume"]),
         ("tiny --smoke --out {run}", ["already contains a run"]),  # which is no smoke test's
         ("tiny --resume --smoke --out {none}", ["not a run"]),
@@ -132,6 +144,13 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(
     places = {"none": tmp_path / "none", "tiny": run_copy, "run": three_run, "three": three}
     places["holiday"] = put_pictures({"holiday": 1}, "holiday")
     places["other"] = put_pictures({"train/cat": 2, "train/dog": 2, "test/cat": 2}, "other")
+    pair = {"train/cat": 4, "train/dog": 4, "test/cat": 2}
+    places["hollow"] = put_pictures(pair | {"train/dog": 0}, "hollow")
+    places["single"] = put_pictures(pair | {"train/dog": 1}, "single")
+    places["stranger"] = put_pictures(pair | {"test/bee": 1}, "stranger")
+    places["untested"] = put_pictures({"train/cat": 4, "train/dog": 4, "test/cat": 0}, "untested")
+    places["damaged"] = put_pictures(pair, "damaged")
+    (places["damaged"] / "test" / "cat" / "0.png").write_bytes(b"")
     before = [(run / runs.WEIGHTS).read_bytes() for run in (run_copy, three_run)]
     result = cli(*shlex.split(command.format(**places)))
     assert_refused(result, *(word.format(**places) for word in words))
@@ -275,6 +294,116 @@ def test_evaluate_writes_the_evaluation_again(cli, three, three_run, put_picture
     assert code == 0
     assert "validation set is not evaluated" in err
     assert again.validation_probabilities is again.validation_labels is None
+
+
+def spoil(folder):
+    (folder / "test" / "ant" / "3.png").write_bytes(b"no image")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (spoil, "test/ant/3.png' cannot be used"),
+        (lambda folder: shutil.rmtree(folder / "test" / "bee"), ""),  # evaluated without it
+        (lambda folder: (folder / "test" / "fly").mkdir(), "train/ does not: 'fly'"),
+        (lambda folder: shutil.rmtree(folder / "test"), "test' cannot be read"),
+    ],
+    ids=["image", "class less", "class more", "all"],
+)
+def test_a_test_set_that_changes_meanwhile_loses_nothing(
+    cli, monkeypatch, put_pictures, tmp_path, change, words
+):
+    folder, out = put_pictures(THREE, "my images"), tmp_path / "my run"
+    write_weights = runs.write_weights
+
+    def write_then_change(*values):
+        write_weights(*values)
+        change(folder)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "write_weights", write_then_change)
+        code, _, err = cli("tiny", "--epochs", 1, "--data", folder, "--out", out)
+    if not words:
+        assert code == 0
+        return
+    assert code == 2 and words in err and "Traceback" not in err
+    assert f"weights are saved in '{out}'" in err
+    assert runs.read_run(out).has_weights and not runs.read_run(out).has_evaluation
+    shutil.rmtree(folder)
+    put_pictures(THREE, "my images")
+    command = err.split("Evaluate them with: ")[1]
+    assert shlex.split(command)[:3] == ["python", "train.py", "evaluate"]
+    code, out_text, _ = cli(*printed(command))
+    assert code == 0
+    assert json.loads(out_text)["test_pictures"] == 30
+    assert runs.read_run(out).has_evaluation
+
+
+def test_ctrl_c_while_evaluating_tells_how_to_evaluate_later(cli, monkeypatch, three, tmp_path):
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, train, "evaluation_of", 1, KeyboardInterrupt)
+        code, _, err = cli("tiny", "--epochs", 1, "--data", three, "--out", tmp_path / "run")
+    assert code == 130
+    assert "weights are saved" in err
+    assert cli(*printed(err.removesuffix("train.py: stopped.\n")))[0] == 0
+    assert runs.read_run(tmp_path / "run").has_evaluation
+
+
+def test_what_is_left_out_of_a_folder_is_told_once(cli, put_pictures, tmp_path):
+    folder = put_pictures(THREE)
+    for name in ("train/ant/notes.txt", "test/bee/notes.txt", "train/cow/film.mov"):
+        (folder / name).write_text("x")
+    (folder / "train" / "ant" / "._0.png").write_bytes(b"x")
+    code, _, err = cli("tiny", "--epochs", 1, "--data", folder, "--out", tmp_path / "run")
+    words = "Skipped 3 files without an image suffix: train/ant/notes.txt, train/cow/film.mov, "
+    assert code == 0
+    assert err.count("Skipped") == err.count(words + "test/bee/notes.txt.") == 1
+    assert runs.read_config(tmp_path / "run")["split"]["train_pictures"] == 27
+
+
+def test_many_small_classes_are_all_validated_and_the_number_is_told(cli, put_pictures, tmp_path):
+    counts = {f"train/c{i:02}": 4 for i in range(30)} | {f"test/c{i:02}": 1 for i in range(30)}
+    folder, out = put_pictures(counts), tmp_path / "run"
+    code, _, err = cli("tiny", "--epochs", 1, "--data", folder, "--out", out)
+    assert code == 0
+    assert "30 of 120 images are held out for validation, more than --validation-share 0.1" in err
+    split = runs.read_config(out)["split"]
+    assert (split["train_pictures"], split["validation_pictures"]) == (90, 30)
+    assert runs.read_run(out).evaluation.validation_labels.tolist() == list(range(30))
+    # With the share that it amounts to, nothing has to be said.
+    share = ("--validation-share", 0.25, "--epochs", 1, "--train-pictures", 40)
+    code, _, err = cli("tiny", *share, "--data", folder, "--out", tmp_path / "other")
+    assert code == 0 and "held out" not in err
+    assert runs.read_config(tmp_path / "other")["split"]["train_pictures"] == 40
+
+
+def test_a_run_with_another_split_is_neither_resumed_nor_validated(cli, three, three_run, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(three_run, folder)
+    config = runs.read_config(folder)
+    config["split"]["validation_pictures"] += 1
+    runs.write_config(folder, config)
+    resumed = cli("tiny", "--resume", "--data", three, "--out", folder)
+    assert_refused(resumed, "held out 4 images for validation, not 3")
+    assert cli("evaluate", folder, "--data", three)[0] == 0
+    assert runs.read_evaluation(folder).validation_labels is None
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_a_console_without_the_letters_of_a_path_gets_escapes(monkeypatch, tmp_path, encoding):
+    """As on Windows where the output goes to a file."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding, write_through=True) for _ in range(2))
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    folder = tmp_path / "猫"
+    started = ("tiny", "--smoke", "--out", folder)
+    assert train_py(*started, "--minutes", 1e-6) == 130
+    assert train_py(*started, "--resume") == 0
+    assert train_py("report", folder, "--out", tmp_path / "猫.html") == 0
+    assert train_py("evaluate", tmp_path / "größe 犬") == 2
+    told, warned = (stream.buffer.getvalue().decode(encoding) for stream in (out, err))
+    assert told.count("\\u732b") >= 3 and "\\u72ac" in warned
+    assert "Traceback" not in warned
 
 
 def test_report_writes_one_file_of_the_named_runs_and_tells_them_apart(

@@ -5,9 +5,12 @@ to be one (N, 3, S, S) uint8 tensor in memory (CIFAR-10: 184 MB), so no loader, 
 """
 
 import hashlib
+import math
 import os
+import shlex
 import shutil
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,18 +24,27 @@ from filelock import FileLock
 from PIL import Image
 from torch import Tensor
 from torchvision.datasets import CIFAR10
-from torchvision.datasets.folder import IMG_EXTENSIONS, make_dataset
 
 from vitdemo import cifar10
 from vitdemo.cifar10 import CLASSES as CIFAR10_CLASSES
 from vitdemo.downloads import OnBytes
 from vitdemo.errors import DataError, ImageError, Stopped
+from vitdemo.image_folders import (
+    class_folders,
+    describe_skipped,
+    is_image_name,
+    is_system_name,
+    list_content,
+    loose_files,
+    name_some,
+)
 from vitdemo.inputs import load_image, square_crop, to_uint8, visible_square
 
 # Over all pixels of the 50,000 training pictures. The std (0.2023, 0.1994, 0.2010) that many
 # repositories carry is the mean of the per-picture stds, which is smaller.
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 LOCK = ".cifar10.lock"  # below the root: who has it downloads
+PARTS = ("train", "test")
 
 
 @dataclass(frozen=True)
@@ -66,11 +78,42 @@ class Source:
 
         Raises `DataError` naming the part or the picture that cannot be read.
         """
-        if part not in ("train", "test"):
+        if part not in PARTS:
             raise DataError(f"Unknown part '{part}' of a data set: choose 'train' or 'test'.")
         if self.is_cifar10:
             return _load_cifar10(self.root, part)
         return _load_files(self.files(part), size)
+
+    def check(self, part: str) -> None:
+        """Read every image of `part` and keep none of them.
+
+        Raises `DataError` as `load` does: a class or an image that cannot be used is named.
+        """
+        if self.is_cifar10:
+            self.load(part)
+            return
+        with ThreadPoolExecutor() as pool:
+            for _ in pool.map(lambda file: bool(_read_file(file[0])), self.files(part)):
+                pass  # the images of a large folder would not fit into memory
+
+    def notes(self) -> list[str]:
+        """Return a sentence for each kind of file or class that `load` leaves out of a folder."""
+        if self.is_cifar10:
+            return []
+        parts = {part: _list_folder(self.root / part, self.classes) for part in PARTS}
+        loose = [f"{part}/{name}" for part in PARTS for name in loose_files(self.root / part)]
+        inside = [Path(path).relative_to(self.root).as_posix()
+                  for found in parts.values() for path in found.skipped]  # fmt: skip
+        outside = [name for name in loose if is_image_name(name)]
+        inside += [name for name in loose if not is_image_name(name)]
+        untested = [c for i, c in enumerate(self.classes) if i not in parts["test"].labels]
+        notes = [describe_skipped(inside)]
+        if outside:
+            images = "1 image" if len(outside) == 1 else f"{len(outside)} images"
+            notes.append(f"Skipped {images} outside the class folders: {name_some(outside)}.")
+        if untested:
+            notes.append(f"test/ has no folder for these classes: {name_some(untested)}.")
+        return [note for note in notes if note]
 
     def labels(self, part: str) -> Tensor:
         """Class of each picture of `part`, (N,) int64; a folder's pictures are not read for it."""
@@ -86,11 +129,11 @@ class Source:
         return _load_files([files[i] for i in indices.tolist()], size)
 
     def files(self, part: str) -> list[tuple[str, int]]:
-        """(file, class index) of each picture of a folder's `part`, none of them read.
+        """Return (file, class index) of each image of a folder's `part`, none of them read.
 
-        Raises `DataError` where there is none, or one of a class that is not in train/.
+        Raises `DataError` if a class has a folder without images, or is not in train/.
         """
-        return _list_folder(self.root / part, self.classes)
+        return _list_folder(self.root / part, self.classes).files
 
 
 def default_root() -> Path:
@@ -98,17 +141,26 @@ def default_root() -> Path:
     return Path(os.environ.get("VITDEMO_DATA") or "data")
 
 
+def find_source(root: Path | str | None = None) -> Source:
+    """Find the dataset to train or evaluate on.
+
+    Only the default folder `data` gets CIFAR-10 by itself. A folder that somebody named, with
+    `root` or in `VITDEMO_DATA`, has to exist: else a typing error would train on CIFAR-10.
+    """
+    return open_source(root, download=root is None and not os.environ.get("VITDEMO_DATA"))
+
+
 def open_source(
     root: Path | str | None = None,
     *,
-    download: bool = True,
+    download: bool = False,
     on_bytes: OnBytes | None = None,
 ) -> Source:
-    """Find the data set in `root`; an absent or empty `root` gets CIFAR-10, downloaded.
+    """Find the dataset in `root`; with `download`, an absent or empty `root` gets CIFAR-10.
 
-    `on_bytes(done, total)` hears of each file's download and may raise `Stopped` to end it: the
-    next one goes on there. Raises `DataError` where `root` holds something else, or where the
-    download is not possible.
+    `on_bytes(done, total)` is called during each file's download and may raise `Stopped` to end it;
+    the next download continues there. Raises `DataError` if `root` does not exist or holds
+    something else, or if the download is not possible.
     """
     root = Path(root) if root is not None else default_root()
     if (root / "train").is_dir():
@@ -124,13 +176,20 @@ def open_source(
                 "test/<class>/ folders of pictures: pass --data a folder that does."
             )
         if not download:
-            raise DataError(
-                f"The data set is not in '{root}': get it in the page's tab Data or with `python "
-                "train.py download`, where there is a network, or pass --data a folder of "
-                "train/<class>/ and test/<class>/ pictures."
-            )
+            raise DataError(_absent(root))
         _download_cifar10(root, on_bytes)
     return Source("cifar10", root, CIFAR10_CLASSES, is_cifar10=True)
+
+
+def _absent(root: Path) -> str:
+    """Return the sentence for a `root` that holds nothing yet."""
+    state = "is empty" if root.is_dir() else "does not exist"
+    named = "" if root == default_root() else f" --data {shlex.quote(str(root))}"
+    return (
+        f"There is no dataset: '{root}' {state}. Pass --data a folder of train/<class>/ and "
+        f"test/<class>/ images, or download CIFAR-10 with `python train.py download{named}` or in "
+        "the page's tab Data."
+    )
 
 
 def is_absent(root: Path | str | None = None) -> bool:
@@ -142,7 +201,8 @@ def is_absent(root: Path | str | None = None) -> bool:
 def _holds_something_else(root: Path) -> bool:
     """Whether more lies there than the parts of a download that broke off, to be gone on with."""
     parts = (CIFAR10.filename, cifar10.PARTS, LOCK)
-    return any(entry.name not in parts for entry in root.iterdir())
+    names = (entry.name for entry in root.iterdir())
+    return any(name not in parts and not is_system_name(name) for name in names)
 
 
 def _download_cifar10(root: Path, on_bytes: OnBytes | None) -> None:
@@ -208,29 +268,53 @@ def _load_cifar10(root: Path, part: str) -> Pictures:
 
 
 def _folder_classes(folder: Path) -> tuple[str, ...]:
-    classes = tuple(sorted(_folders(folder)))
+    classes = tuple(class_folders(folder))
     if len(classes) < 2:
         raise DataError(
             f"'{folder}' holds {len(classes)} class folders, and a classifier needs at least two: "
-            "put the pictures into one folder for each class."
+            "put the images into one folder for each class."
         )
     return classes
 
 
-def _folders(parent: Path) -> set[str]:
-    """Names of the folders right below; hidden ones (`.ipynb_checkpoints`) are nobody's class."""
-    return {e.name for e in parent.iterdir() if e.is_dir() and not e.name.startswith(".")}
+@dataclass(frozen=True)
+class _Listing:
+    """(file, class index) of each image of one part, and the files that are not images."""
+
+    files: list[tuple[str, int]]
+    skipped: list[str]
+
+    @property
+    def labels(self) -> set[int]:
+        return {label for _, label in self.files}
 
 
-def _list_folder(folder: Path, classes: tuple[str, ...]) -> list[tuple[str, int]]:
-    strangers = sorted(_folders(folder) - set(classes))
+def _list_folder(folder: Path, classes: tuple[str, ...]) -> _Listing:
+    """List one part. Raises `DataError` if an image has no class or a class has no image."""
+    found = class_folders(folder)
+    strangers = sorted(set(found) - set(classes))
     if strangers:
         raise DataError(f"'{folder}' holds a class that train/ does not: '{strangers[0]}'.")
-    present = {name: i for i, name in enumerate(classes) if (folder / name).is_dir()}
-    files = make_dataset(str(folder), present, IMG_EXTENSIONS, allow_empty=True) if present else []
-    if not files:
-        raise DataError(f"'{folder}' holds no pictures: put them into {folder}/<class>/.")
-    return files
+    if not found:
+        raise DataError(f"'{folder}' holds no images: put them into {folder}/<class>/.")
+    files, skipped, owners = [], [], {}
+    for label, name in enumerate(classes):
+        content = list_content(found.get(name, ()))
+        if name in found and not content.images:
+            left_out = describe_skipped(Path(path).name for path in content.skipped)
+            raise DataError(
+                f"The class '{name}' has no images in '{found[name][0]}': add some or remove the "
+                f"folder. {left_out}".rstrip()
+            )
+        for identity, place in content.folders.items():
+            if owners.setdefault(identity, name) != name:
+                raise DataError(
+                    f"'{place}' belongs to two classes, '{owners[identity]}' and '{name}': remove "
+                    "one of the links to it."
+                )
+        files += [(path, label) for path in content.images]
+        skipped += content.skipped
+    return _Listing(files, skipped)
 
 
 def _load_files(files: list[tuple[str, int]], size: int) -> Pictures:
@@ -240,34 +324,109 @@ def _load_files(files: list[tuple[str, int]], size: int) -> Pictures:
 
 
 def _read_square(path: str, size: int) -> np.ndarray:
+    return to_uint8(square_crop(_read_file(path), size))  # (3, S, S)
+
+
+def _read_file(path: str) -> Image.Image:
     try:
-        return to_uint8(square_crop(load_image(path), size))  # (3, S, S)
+        return load_image(path)
     except ImageError as error:
         raise DataError(f"'{path}' cannot be used: {error}") from error
 
 
-def stratified_split(labels: Tensor, held_out: float | int, seed: int) -> tuple[Tensor, Tensor]:
-    """Split N pictures into (kept, held out) indices, each class in proportion, both sorted.
+def stratified_split(
+    labels: Tensor, held_out: float | int, seed: int, classes: Sequence[str] = ()
+) -> tuple[Tensor, Tensor]:
+    """Split N images into (kept, held out) indices, each class in proportion, both sorted.
+
+    Every class is in both parts. If `held_out` is too small or too large for that, more or fewer
+    images are held out.
 
     Args:
         labels: (N,) int64.
-        held_out: share (float) or number (int) of pictures to hold out.
+        held_out: fraction (float) or number (int) of images to hold out.
         seed: the same seed gives the same split on every machine.
+        classes: the names of the labels, for the message of an error.
 
-    Raises `DataError` where a class has too few pictures to be in both parts.
+    Raises `DataError` for a class with a single image, which cannot be in both parts.
+    """
+    values = labels.numpy()
+    C, N = _check_pairs(values, classes), len(values)
+    wanted = math.ceil(held_out * N) if isinstance(held_out, float) else held_out
+    split = _scikit_learn_split(values, held_out, seed)
+    if split is not None:
+        missing = [C - len(np.unique(values[part])) for part in split]  # of kept and of held out
+        if not any(missing):
+            return torch.from_numpy(split[0]), torch.from_numpy(split[1])
+        wanted += missing[1] - missing[0]
+    place = _with_every_class(values, _places(values, seed), leave_one=True)
+    order = np.argsort(place, kind="stable")
+    held = min(max(wanted, C), N - C)
+    kept, held = np.sort(order[held:]), np.sort(order[:held])
+    return torch.from_numpy(kept), torch.from_numpy(held)
+
+
+def stratified_subset(labels: Tensor, count: int, seed: int) -> Tensor:
+    """Choose `count` of N images, each class in proportion and none left out: sorted indices.
+
+    Raises `DataError` if there are more classes than that.
+    """
+    values = labels.numpy()
+    C = len(np.unique(values))
+    if count < C:
+        raise DataError(
+            f"train_pictures is {count}, fewer than the {C} classes: choose --train-pictures {C} "
+            "or more, or 0 for all."
+        )
+    split = _scikit_learn_split(values, len(values) - count, seed)
+    if split is not None and len(np.unique(values[split[0]])) == C:
+        return torch.from_numpy(split[0])
+    place = _with_every_class(values, _places(values, seed))
+    return torch.from_numpy(np.sort(np.argsort(place, kind="stable")[:count]))
+
+
+def _check_pairs(labels: np.ndarray, classes: Sequence[str]) -> int:
+    """Return the number of classes. Raises `DataError` if one of them has a single image."""
+    found, counts = np.unique(labels, return_counts=True)
+    single = [str(classes[label] if classes else label) for label in found[counts == 1]]
+    if single:
+        raise DataError(
+            "Every class needs at least two training images, one of them for validation. Classes "
+            f"with a single image: {name_some(single)}."
+        )
+    return len(found)
+
+
+def _scikit_learn_split(
+    labels: np.ndarray, held_out: float | int, seed: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return (kept, held out) as scikit-learn draws them; None if it refuses.
+
+    The splits of all runs so far are scikit-learn's. It refuses a part that is smaller than the
+    number of classes, and may leave small classes out of the smaller part.
     """
     from sklearn.model_selection import train_test_split  # 1.5 s that the page need not wait for
 
     try:
-        kept, held = train_test_split(
-            np.arange(len(labels)), test_size=held_out, stratify=labels.numpy(), random_state=seed
+        parts = train_test_split(
+            np.arange(len(labels)), test_size=held_out, stratify=labels, random_state=seed
         )
-    except ValueError as error:
-        raise DataError(
-            f"{len(labels)} pictures cannot be split so that every class is in both parts "
-            f"({error}): add pictures to the smallest class."
-        ) from error
-    return torch.from_numpy(np.sort(kept)), torch.from_numpy(np.sort(held))
+    except ValueError:
+        return None
+    return np.sort(parts[0]), np.sort(parts[1])
+
+
+def _with_every_class(
+    labels: np.ndarray, place: np.ndarray, *, leave_one: bool = False
+) -> np.ndarray:
+    """Return `place` with one image of each class moved to the front, and another to the end."""
+    moved = place.copy()
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        moved[members[place[members].argmin()]] = -1
+        if leave_one:
+            moved[members[place[members].argmax()]] = 2
+    return moved
 
 
 def stratified(labels: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
@@ -276,12 +435,17 @@ def stratified(labels: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
     Each class has its share of all, within one picture; unlike scikit-learn's split this takes
     classes of any size.
     """
+    return np.sort(np.argsort(_places(labels, seed), kind="stable")[:count])
+
+
+def _places(labels: np.ndarray, seed: int) -> np.ndarray:
+    """Return a place in 0..1 for each of N images: its rank in a random order of its class."""
     random = np.random.default_rng(seed)
-    place = np.empty(len(labels))  # within its class, 0 to 1
+    place = np.empty(len(labels))
     for label in np.unique(labels):
         members = random.permutation(np.flatnonzero(labels == label))
         place[members] = (np.arange(len(members)) + 0.5) / len(members)
-    return np.sort(np.argsort(place, kind="stable")[:count])
+    return place
 
 
 def fingerprint(pictures: Pictures, classes: tuple[str, ...]) -> str:
@@ -334,6 +498,12 @@ class SyntheticSource(Source):
 
     def load(self, part: str, size: int = 32) -> Pictures:
         return synthetic(len(self.classes), seed=int(part == "test"))
+
+    def check(self, part: str) -> None:
+        """Do nothing: synthetic images are always there."""
+
+    def notes(self) -> list[str]:
+        return []
 
 
 SYNTHETIC = SyntheticSource("synthetic", Path(), ("one", "two", "three", "four"))

@@ -13,6 +13,7 @@ What stays unbounded is a fault inside a C decoder: only a process of its own wo
 import io
 import re
 import struct
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,16 @@ else:
     register_heif_opener(thumbnails=False)
     FORMATS += ("HEIF",)
 
+HEIF_SUFFIXES = (".heic", ".heics", ".heif", ".heifs", ".hif")  # these need pillow-heif
+MORE_SUFFIXES = (
+    ".dib",
+    ".jfi",
+    ".jif",
+    ".mpo",
+    ".pjp",
+    ".pjpeg",
+)  # BMP and JPEG; Pillow lacks them
+
 _UPRIGHT = {  # EXIF orientation -> what undoes it
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -45,6 +56,17 @@ _UPRIGHT = {  # EXIF orientation -> what undoes it
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+
+
+@lru_cache(maxsize=1)
+def image_suffixes() -> frozenset[str]:
+    """Return the suffixes of the files that `load_image` reads, in lower case with their dot.
+
+    They follow from `FORMATS` and Pillow's own table, so they depend on the installed packages.
+    """
+    Image.init()  # imports the plugins, which fill the table
+    known = (suffix for suffix, kind in Image.EXTENSION.items() if kind in FORMATS)
+    return frozenset((*known, *MORE_SUFFIXES))
 
 
 def load_image(path: str | Path) -> Image.Image:
@@ -57,7 +79,7 @@ def load_image(path: str | Path) -> Image.Image:
     Raises:
         ImageError: one sentence that names the file (never its folder) and the way out.
     """
-    name = _printable_name(path)
+    name = printable_name(path)
     data = _read(path, name)
     try:
         return _decode(data, name)
@@ -116,8 +138,8 @@ def to_uint8(image: Image.Image) -> np.ndarray:
     return np.asarray(image).transpose(2, 0, 1).copy(order="C")  # (3, H, W)
 
 
-def _printable_name(path: str | Path) -> str:
-    """The file's own name, short, and on one line whatever the sender called it."""
+def printable_name(path: str | Path) -> str:
+    """Return the file's own name, shortened and on one line, without its folder."""
     name = "".join(letter if letter.isprintable() else "?" for letter in Path(path).name)
     return name if len(name) <= 80 else f"{name[:60]}...{name[-15:]}"
 

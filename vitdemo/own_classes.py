@@ -20,10 +20,11 @@ import tempfile
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -33,6 +34,14 @@ from torch import nn
 from vitdemo import inputs, runs
 from vitdemo.errors import DataError, ImageError, RunError
 from vitdemo.features import model_features
+from vitdemo.image_folders import (
+    describe_skipped,
+    is_image_name,
+    is_system_name,
+    is_system_path,
+    name_some,
+    normalize_name,
+)
 from vitdemo.metrics.intervals import wilson_share
 from vitdemo.models import count_parameters, is_vision_transformer
 from vitdemo.near_duplicates import count_groups, deal_groups, effective_size, group_images
@@ -49,8 +58,10 @@ FOLDS, INNER_FOLDS = 5, 3
 STRENGTHS = np.logspace(-4, 2, 7)  # scikit-learn's C, the inverse of the penalty
 MOST_ENTRIES = 1_000  # of a zip file
 MOST_UNPACKED = 2 * 2**30  # bytes
+UTF8_FLAG = 0x800  # of an entry of a zip file
 DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)  # what reading one raises
 
+T = TypeVar("T")
 # Share of the work that is done; what it raises ends the work.
 Report = Callable[[float, str], None]
 
@@ -84,7 +95,7 @@ class Collection:
 
     def with_class(self, name: object) -> "Collection":
         """Raises `DataError` for a name that is none, is long or is there, and for too many."""
-        name = " ".join(name.split()) if isinstance(name, str) else ""
+        name = _class_name(name) if isinstance(name, str) else ""
         if not name or not name.isprintable():
             raise DataError("A class needs a name.")
         if len(name) > LONGEST_NAME:
@@ -96,9 +107,14 @@ class Collection:
         return Collection((*self.classes, OwnClass(name)))
 
     def with_files(self, index: int, paths: Sequence[Path | str]) -> tuple["Collection", list[str]]:
-        """The picture files `paths` in class `index`, and a sentence for each that was left out."""
+        """Add the image files `paths` to class `index`; also return a sentence for each left out.
+
+        System files, which a person selects with the others, are ignored.
+        """
         found, problems = self, []
         for path in paths:
+            if is_system_name(Path(path).name):
+                continue
             try:
                 found = found.with_picture(index, inputs.load_image(path), Path(path).name)
             except (ImageError, DataError) as error:
@@ -118,14 +134,17 @@ class Collection:
         return self._with(index, replace(own, pictures=(*own.pictures, Picture(square, key))))
 
     def with_zip(self, path: Path | str) -> tuple["Collection", list[str]]:
-        """The pictures of a zip file `class/picture`, and a sentence for each that was left out.
+        """Add the images of a zip file `class/image`; also return a sentence for what was left out.
 
-        Raises `DataError` for what is no zip file, is too large unpacked, or leads out of its
-        folder.
+        System files are ignored and files of other kinds are skipped. Raises `DataError` if the
+        file is not a zip, is too large unpacked, leads out of its folder, or holds no class.
         """
         try:
             with zipfile.ZipFile(path) as file, tempfile.TemporaryDirectory() as folder:
-                return self._with_named(_unpacked(file, folder))
+                images, problems = _images_of(_zip_entries(file))
+                unpacked = ((place, _unpacked(file, info, folder)) for place, info in images)
+                found, refused = self._with_images(unpacked)
+                return found, refused + problems
         except (*DAMAGED, NotImplementedError, RuntimeError, OSError) as error:
             # Damaged, packed in a way that Python cannot unpack, encrypted, or not to be read
             raise DataError("That file is no zip file that can be read here.") from error
@@ -133,9 +152,14 @@ class Collection:
     def with_folders(
         self, files: Iterable[tuple[Path | str, str]]
     ) -> tuple["Collection", list[str]]:
-        """Each picture file in the class that stands beside it, and a sentence for each that was
-        left out."""
-        return self._with_named((path, Path(path).name, name) for path, name in files)
+        """Add image files, each with the path of its folder, whose last part is its class.
+
+        Also return a sentence for what was left out, as `with_zip` does.
+        """
+        places = [(PurePosixPath(folder, Path(path).name), path) for path, folder in files]
+        images, problems = _images_of([each for each in places if not is_system_path(each[0])])
+        found, refused = self._with_images(images)
+        return found, refused + problems
 
     def without(self, index: int, picture: int | None = None) -> "Collection":
         """Less one picture of class `index`, or all of the class."""
@@ -157,56 +181,94 @@ class Collection:
     def _with(self, index: int, own: OwnClass) -> "Collection":
         return Collection((*self.classes[:index], own, *self.classes[index + 1 :]))
 
-    def _with_named(self, files: Iterable[tuple[Path | str, str, str]]):
-        """Files, each with its name and its class's; a class that got no picture is left out."""
+    def _with_images(self, files: Iterable[tuple[PurePosixPath, Path | str]]):
+        """Add files, each with its place `.../class/name`; a class without an image is left out."""
         found, problems = self, []
-        for path, shown, folder in files:
+        for place, path in files:
             if len(found) == MOST_PICTURES:
                 problems.append(f"{MOST_PICTURES} pictures are the most: the others were left out.")
                 break
-            name = " ".join(folder.split())  # as `with_class` has it
+            name = _class_name(place.parent.name)
             known = [each.name.casefold() for each in found.classes]
             try:
                 if name.casefold() not in known:
                     found, known = found.with_class(name), [*known, name.casefold()]
                 image = inputs.load_image(path)
-                found = found.with_picture(known.index(name.casefold()), image, shown)
+                found = found.with_picture(known.index(name.casefold()), image, place.name)
             except ImageError:
-                problems.append(f"'{shown}' in '{name}' is not a picture that we can read.")
+                problems.append(f"'{place.name}' in '{name}' cannot be read as an image.")
             except DataError as error:
                 problems.append(str(error))
         return Collection(tuple(each for each in found.classes if each.pictures)), problems
 
 
-def _unpacked(file: zipfile.ZipFile, folder: str) -> Iterator[tuple[Path, str, str]]:
-    """Each picture's file in turn, unpacked into `folder`, with its own name and its class."""
-    for entry, name in _entries(file):
-        shown = PurePosixPath(entry.filename).name
-        # Its own name is for sentences alone: the file lies under one that is ours.
-        path = Path(folder) / f"picture{Path(shown).suffix[:8]}"
-        with file.open(entry) as packed:
-            path.write_bytes(packed.read(inputs.MAX_BYTES + 1))
-        yield path, shown, name
+def _class_name(name: str) -> str:
+    """Return `name` in NFC, with single spaces."""
+    return " ".join(normalize_name(name).split())
 
 
-def _entries(file: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo, str]]:
-    """The files of a zip, each with its class: the name of the folder that it lies in."""
+def _unpacked(file: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: str) -> Path:
+    """Unpack an entry into `folder`, under a name that is ours, and return its path."""
+    path = Path(folder) / f"picture{PurePosixPath(entry.filename).suffix[:8]}"
+    with file.open(entry) as packed:
+        path.write_bytes(packed.read(inputs.MAX_BYTES + 1))
+    return path
+
+
+def _zip_entries(file: zipfile.ZipFile) -> list[tuple[PurePosixPath, zipfile.ZipInfo]]:
+    """Return the files of a zip with their paths, without system files.
+
+    Raises `DataError` if there are too many, or if one leads out of its folder.
+    """
     infos = [info for info in file.infolist() if not info.is_dir()]
-    if len(infos) > MOST_ENTRIES or sum(info.file_size for info in infos) > MOST_UNPACKED:
+    places = [PurePosixPath(_entry_name(info).replace("\\", "/")) for info in infos]
+    found = [
+        (place, info)
+        for place, info in zip(places, infos, strict=True)
+        if ".." in place.parts or not is_system_path(place)
+    ]
+    if len(found) > MOST_ENTRIES or sum(info.file_size for _, info in found) > MOST_UNPACKED:
         raise DataError("That zip file holds more than a collection may: make it smaller.")
-    found = []
-    for info in infos:
-        place = PurePosixPath(info.filename.replace("\\", "/"))
+    for place, _ in found:
         if place.is_absolute() or ".." in place.parts:
             raise DataError(f"'{place.name}' in that zip file leads out of its folder: refused.")
-        if place.name.startswith(".") or "__MACOSX" in place.parts:
-            continue
-        if len(place.parts) < 2:
-            raise DataError(
-                f"'{place.name}' lies in no folder of that zip file: none says its class."
-            )
-        found.append((info, place.parts[-2]))
     return found
+
+
+def _entry_name(info: zipfile.ZipInfo) -> str:
+    """Return an entry's name.
+
+    Names without the zip's UTF-8 flag are in code page 437 by the standard, and Python reads them
+    so. macOS (Finder, `ditto`) writes UTF-8 without the flag.
+    """
+    if info.flag_bits & UTF8_FLAG:
+        return info.filename
+    try:
+        return info.filename.encode("cp437").decode("utf-8")
+    except UnicodeError:
+        return info.filename
+
+
+def _images_of(
+    files: Sequence[tuple[PurePosixPath, T]],
+) -> tuple[list[tuple[PurePosixPath, T]], list[str]]:
+    """Return the images in a class folder, with what stands for each, and sentences on the rest.
+
+    Raises `DataError` if there are images, but none of them lies in a folder.
+    """
+    images = [(place, file) for place, file in files if is_image_name(place.name)]
+    classed = [(place, file) for place, file in images if place.parent.name]
+    loose = [place for place, _ in images if not place.parent.name]
+    skipped = [place for place, _ in files if not is_image_name(place.name)]
+    if loose and not classed:
+        raise DataError(f"'{loose[0]}' lies in no folder, and the folder names its class.")
+    used = {folder for place, _ in classed for folder in place.parents}
+    empty = {_class_name(place.parent.name): None for place in skipped if place.parent not in used}
+    problems = [describe_skipped(map(str, skipped))] + (["No image was found."] * (not images))
+    if loose:
+        problems.append(f"Skipped images that lie in no folder: {name_some(map(str, loose))}.")
+    problems += [f"The class '{name}' has no images." for name in empty if name]
+    return classed, [problem for problem in problems if problem]
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,6 +375,7 @@ def lay_down(collection: Collection, tested: np.ndarray, folder: Path) -> None:
     for number, own in enumerate(collection.classes):
         # A person's words, as the name of a folder: letters, digits and little else.
         name = re.sub(r"[^\w .-]+", "_", own.name).strip(" .") or f"class {number + 1}"
+        name = f"class {number + 1}" if is_system_name(name) else name
         while name.casefold() in taken:
             name = f"{name} {number + 1}"
         taken.add(name.casefold())

@@ -26,6 +26,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from vitdemo.errors import PretrainingError, RunError, VitdemoError
+from vitdemo.image_folders import normalize_name
 from vitdemo.models import ModelSpec, build_model
 from vitdemo.models.pretrained import read_weights
 from vitdemo.runs.provenance import plain_device
@@ -214,7 +215,9 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
 def write_config(folder: Path, config: dict) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
-    write_atomically(folder / CONFIG, lambda file: file.write(text.encode()))
+    write_atomically(
+        folder / CONFIG, lambda file: file.write(text.encode(errors="backslashreplace"))
+    )
 
 
 def append_record(folder: Path, record: dict) -> None:
@@ -278,7 +281,7 @@ def _rounded(values: np.ndarray) -> np.ndarray:
 def read_config(folder: Path) -> dict:
     """Read `config.json`; raises `RunError` that names the folder and the problem."""
     try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise RunError(f"'{folder}' is not a run folder: it has no {CONFIG}.") from error
     except (OSError, ValueError) as error:
@@ -295,7 +298,7 @@ def read_config(folder: Path) -> dict:
 def read_history(folder: Path) -> tuple[dict, ...]:
     """Read the records of all epochs; an incomplete line of a killed process is skipped."""
     try:
-        lines = (folder / HISTORY).read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = (folder / HISTORY).read_text("utf-8-sig", errors="replace").splitlines()
     except FileNotFoundError:
         return ()
     records = (_parse_record(line) for line in lines)
@@ -408,7 +411,7 @@ def read_training(folder: Path) -> Run:
     try:
         norm, spec = config["normalisation"], ModelSpec(**config["model"])
         preprocessing = Preprocessing(spec.image_size, tuple(norm["mean"]), tuple(norm["std"]))
-        classes = tuple(map(str, config["classes"]))
+        classes = tuple(normalize_name(str(name)) for name in config["classes"])
         for part in (spec.options, config["recipe"], config.get("data", {})):
             part.keys()  # raises AttributeError if it is not a dict
     except (KeyError, TypeError, AttributeError) as error:

@@ -20,16 +20,20 @@ def check_classes(run: runs.Run, source: data.Source) -> None:
 
 
 def split_of(run: runs.Run, source: data.Source) -> tuple[data.Pictures, data.Pictures] | None:
-    """Return the run's training and validation set, or None if `source` has other images."""
+    """Return the run's training and validation set.
+
+    None if `source` has other images, or if an earlier version split them in another way.
+    """
     pictures = source.load("train", run.spec.image_size)
     begun = run.config.get("data", {}).get("fingerprint")
     if data.fingerprint(pictures, source.classes) != begun:
         return None
     recipe = run.config["recipe"]
     kept, held = data.stratified_split(pictures.labels, recipe["validation_share"], recipe["seed"])
+    if run.config.get("split", {}).get("validation_pictures", len(held)) != len(held):
+        return None
     if count := recipe.get("train_pictures"):  # as `training.pictures.split` chooses them
-        rest = len(kept) - count
-        kept = kept[data.stratified_split(pictures.labels[kept], rest, recipe["seed"])[0]]
+        kept = kept[data.stratified_subset(pictures.labels[kept], count, recipe["seed"])]
     return pictures.subset(kept), pictures.subset(held)
 
 

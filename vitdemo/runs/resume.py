@@ -55,11 +55,11 @@ def read_recipe(folder: Path) -> Recipe:
         raise RunError(f"The run's recipe has a missing or invalid field: {error}.") from error
 
 
-def resumable(folder: Path, fingerprint: str, recipe: Recipe) -> dict:
+def resumable(folder: Path, fingerprint: str, validation_pictures: int, recipe: Recipe) -> dict:
     """Return the checkpoint of `folder`, to continue with `recipe`.
 
-    Raises `RunError` if the run has another training set or has already reached the new last
-    epoch. A finished run cannot be made longer.
+    Raises `RunError` if the run has another training set, another number of validation images, or
+    has already reached the new last epoch. A finished run cannot be made longer.
     """
     config = runs.read_config(folder)
     begun, begun_with = config.get("data", {}).get("fingerprint"), config["recipe"]
@@ -67,6 +67,12 @@ def resumable(folder: Path, fingerprint: str, recipe: Recipe) -> dict:
         raise RunError(
             f"'{folder}' was started with another training set (fingerprint {begun}, now "
             f"{fingerprint}): choose its dataset with --data, or choose another --out."
+        )
+    before = config.get("split", {}).get("validation_pictures", validation_pictures)
+    if before != validation_pictures:
+        raise RunError(
+            f"'{folder}' was started by a version that held out {before} images for validation, "
+            f"not {validation_pictures}: choose another --out."
         )
     state = runs.read_checkpoint(folder)
     total = begun_with["head_epochs"] + begun_with["epochs"]

@@ -38,7 +38,7 @@ from vitdemo.training.devices import (
 from vitdemo.training.inference import Preprocessing, predict
 from vitdemo.training.optimisation import build_optimizer, learning_rate_factor
 from vitdemo.training.pictures import with_shuffled_labels
-from vitdemo.training.processes import Processes, join_processes
+from vitdemo.training.processes import Processes, is_first_process, join_processes
 from vitdemo.training.stopping import Clock, never
 from vitdemo.training.teacher import Teacher
 
@@ -52,6 +52,7 @@ __all__ = [
     "autocast_helps",
     "build_optimizer",
     "choose_compile",
+    "is_first_process",
     "join_processes",
     "learning_rate_factor",
     "pick_device",

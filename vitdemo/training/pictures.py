@@ -1,5 +1,7 @@
 """Training and validation split of a recipe, and the preprocessing of its images."""
 
+from collections.abc import Sequence
+
 import timm
 import torch
 
@@ -9,13 +11,17 @@ from vitdemo.recipes import Recipe
 from vitdemo.training.inference import Preprocessing
 
 
-def split(pictures: data.Pictures, recipe: Recipe) -> tuple[torch.Tensor, torch.Tensor]:
+def split(
+    pictures: data.Pictures, recipe: Recipe, classes: Sequence[str] = ()
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the indices of the training images (N,) and of the validation images (M,).
 
-    Raises `VitdemoError` if the crop padding or the number of training images is too large,
-    `DataError` if a class has too few images.
+    Every class is in both. Raises `VitdemoError` if the crop padding or the number of training
+    images is too large, `DataError` naming a class (by its name in `classes`) with a single image.
     """
-    kept, held = data.stratified_split(pictures.labels, recipe.validation_share, recipe.seed)
+    kept, held = data.stratified_split(
+        pictures.labels, recipe.validation_share, recipe.seed, classes
+    )
     if recipe.crop_padding >= pictures.images.shape[-1]:
         raise VitdemoError(
             f"crop_padding {recipe.crop_padding} is too large for images of "
@@ -27,10 +33,8 @@ def split(pictures: data.Pictures, recipe: Recipe) -> tuple[torch.Tensor, torch.
             "images after the validation split: choose a smaller number, or 0 for all."
         )
     if recipe.train_pictures:
-        chosen, _ = data.stratified_split(
-            pictures.labels[kept], len(kept) - recipe.train_pictures, recipe.seed
-        )
-        kept = kept[chosen]
+        labels = pictures.labels[kept]
+        kept = kept[data.stratified_subset(labels, recipe.train_pictures, recipe.seed)]
     return kept, held
 
 

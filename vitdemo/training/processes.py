@@ -56,6 +56,11 @@ class Processes:
             dist.destroy_process_group()
 
 
+def is_first_process() -> bool:
+    """Return whether this process is the one that writes and prints, before it joins the others."""
+    return int(os.environ.get("RANK", 0)) == 0
+
+
 def join_processes(device: torch.device) -> tuple[Processes, torch.device]:
     """Return the processes that `torchrun` started and the device of this process.
 

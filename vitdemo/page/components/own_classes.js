@@ -37,11 +37,17 @@ async function send(files, what, rest = () => ({})) {
   if (paths.length) ask(what, { paths, ...rest(small) });
 }
 
+// Whether a system left the file, or a folder on its way: the server has the full rule.
+function isSystemFile({ webkitRelativePath }) {
+  const system = received(props)?.system || [];
+  return webkitRelativePath.split("/").some((part) => /^(\.|~\$)/.test(part) || system.includes(part.toLowerCase()));
+}
+
 // The class of a file of a folder is the folder that it lies in.
 function sendFolder(files) {
-  const shown = files.filter(({ name }) => !name.startsWith("."));
+  const shown = files.filter((file) => !isSystemFile(file));
   if (shown.length > MOST_FILES) return say(`That folder has ${shown.length} files; ${MOST_FILES} are the most.`);
-  return send(shown, "folder", (sent) => ({ names: sent.map((file) => file.webkitRelativePath.split("/").at(-2) ?? "") }));
+  return send(shown, "folder", (sent) => ({ names: sent.map((file) => file.webkitRelativePath.split("/").slice(0, -1).join("/")) }));
 }
 
 // --- camera ---
@@ -93,7 +99,7 @@ function picture({ name }, index, i) {
 }
 
 function row(own, index) {
-  const files = make("input", { type: "file", multiple: true, accept: "image/*,.avif,.heic,.heif,.tif,.tiff,.ppm", "aria-label": `Add pictures of ${own.name}` });
+  const files = make("input", { type: "file", multiple: true, accept: received(props).accept, "aria-label": `Add pictures of ${own.name}` });
   files.addEventListener("change", () => { send(chosen(files), "pictures", () => ({ name: own.name })); });
   const camera = make("button", { type: "button", text: "Camera", "data-pick": `camera ${index}` });
   camera.addEventListener("click", () => open(own.name));

@@ -7,7 +7,9 @@ taken back.
 A handler returns a `Drawn`. The value that reaches the script:
 
     {"classes": [{"name": str, "count": int, "sheet": file | None}, ...], "words": str,
-     "problems": [str, ...], "undo": bool}
+     "problems": [str, ...], "undo": bool, "accept": str, "system": [str, ...]}
+
+`accept` is for file inputs, and `system` has names of files that nobody wants to send.
 
 A sheet has the pictures of a class side by side, `SIDE` pixels each.
 """
@@ -21,6 +23,8 @@ from gradio.events import EventListener
 from PIL import Image
 
 from vitdemo.errors import DataError
+from vitdemo.image_folders import SYSTEM_NAMES
+from vitdemo.inputs import image_suffixes
 from vitdemo.own_classes import MOST_PICTURES, Collection, OwnClass
 from vitdemo.page.components import Drawing, are_uploads, sent, served_picture
 from vitdemo.page.components.pictures import strip
@@ -37,7 +41,7 @@ class Wish:
     what: str
     name: str = ""
     paths: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()  # the class of each path
+    names: tuple[str, ...] = ()  # the folder of each path; its last part is the class
     index: int = -1
     picture: int | None = None
 
@@ -67,6 +71,8 @@ class OwnClasses(Drawing):
             "words": value.words,
             "problems": list(value.problems),
             "undo": value.undo,
+            "accept": ",".join(("image/*", *sorted(image_suffixes()))),
+            "system": sorted(SYSTEM_NAMES),
         }
 
     def _sheet(self, own: OwnClass) -> FileData | None:
@@ -91,7 +97,7 @@ def wish(event: gr.EventData, collection: Collection) -> Wish:
     if not known or not are_strings(paths) or not are_strings(names):
         raise DataError("There is nothing of this kind on the page.")
     if what == "folder" and len(names) != len(paths):
-        raise DataError("There is not one class for each file.")
+        raise DataError("There is not one folder for each file.")
     if what in ("pictures", "remove"):
         index = _named(name, collection)
         if picture is not None:

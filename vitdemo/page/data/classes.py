@@ -41,6 +41,7 @@ class Overview:
     classes: tuple[str, ...]
     train: np.ndarray
     test: np.ndarray
+    notes: tuple[str, ...] = ()  # on files and classes that are left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +86,7 @@ def article(found: Overview, pixels: Statistics) -> list[Piece]:
     return [
         Heading(f"{found.name}: {len(found.classes)} classes"),
         Text(balance_words(found)),
+        *map(Text, found.notes),
         counts_table(found),
         Heading(f"Colours of {of} training images"),
         Plots([plot]),
@@ -155,7 +157,8 @@ def statistics(workbench: Workbench) -> Statistics:
 
 def _overview(found: data.Source, train: np.ndarray) -> Overview:
     count = partial(np.bincount, minlength=len(found.classes))
-    return Overview(found.name, found.classes, count(train), count(found.labels("test").numpy()))
+    test = count(found.labels("test").numpy())
+    return Overview(found.name, found.classes, count(train), test, tuple(found.notes()))
 
 
 def _statistics(found: data.Source, labels: np.ndarray, pictures: data.Pictures) -> Statistics:

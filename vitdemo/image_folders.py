@@ -1,0 +1,182 @@
+"""Class folders: which of their files are images, and which an operating system left there.
+
+A folder of a dataset, and a zip or a folder of custom classes, follow the same rules: a file is an
+image if it has one of `inputs.image_suffixes`; system files and folders are ignored at any depth;
+class names are compared in Unicode NFC; no folder is read twice through links.
+"""
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+
+from vitdemo.errors import DataError
+from vitdemo.inputs import HEIF_SUFFIXES, image_suffixes, printable_name
+
+# Names in lower case. Those that begin with a dot need no entry: they are all ignored.
+SYSTEM_NAMES = {
+    # macOS; "Icon\r" holds the icon of a folder
+    *("__macosx", "icon\r", "network trash folder", "temporary items"),
+    *("desktop db", "desktop df", "thevolumesettingsfolder", "thefindbycontentfolder"),
+    # Windows
+    *("thumbs.db", "ehthumbs.db", "ehthumbs_vista.db", "desktop.ini", "picasa.ini"),
+    *("$recycle.bin", "system volume information"),
+    # Network drives: Synology, QNAP, NetApp
+    *("@eadir", "@tmp", "@synoresource", "@recycle", "@recently-snapshot", "@sharebin"),
+    *("#recycle", "#snapshot", "~snapshot"),
+    # Linux, Android, Python
+    *("lost+found", "lost.dir", "__pycache__"),
+}
+# Locks of Microsoft Office, thumbnails of Synology, fragments of chkdsk, Windows' download mark
+_SYSTEM_PATTERN = re.compile(r"~\$.*|synofile_thumb.*|found\.\d{3}|.*:zone\.identifier", re.DOTALL)
+MAX_NAMED = 3  # file names in one sentence
+
+
+def is_system_name(name: str) -> bool:
+    """Return whether `name` is that of a file or folder which a system left, or is hidden."""
+    name = name.lower()
+    return (
+        name.startswith(".") or name in SYSTEM_NAMES or _SYSTEM_PATTERN.fullmatch(name) is not None
+    )
+
+
+def is_system_path(path: PurePath) -> bool:
+    """Return whether `path` or a folder on its way is a system's."""
+    return any(is_system_name(part) for part in path.parts)
+
+
+def is_image_name(name: str) -> bool:
+    """Return whether a file of this name is read as an image."""
+    return PurePath(name).suffix.lower() in image_suffixes()
+
+
+def normalize_name(name: str) -> str:
+    """Return `name` in Unicode NFC: macOS writes an "ö" as two code points, others as one."""
+    return unicodedata.normalize("NFC", name)
+
+
+def describe_skipped(names: Iterable[str]) -> str:
+    """Return one sentence that counts and names the skipped files; "" if there are none."""
+    names = list(names)
+    if not names:
+        return ""
+    files = "1 file" if len(names) == 1 else f"{len(names)} files"
+    words = f"Skipped {files} without an image suffix: {name_some(names)}."
+    needs_heif = {PurePath(name).suffix.lower() for name in names} & set(HEIF_SUFFIXES)
+    return words + (" HEIC images need the package pillow-heif." if needs_heif else "")
+
+
+def name_some(names: Iterable[str]) -> str:
+    """Return the first `MAX_NAMED` of `names`, with the number of the others."""
+    names = list(names)
+    shown = [_printable_path(name) for name in names[:MAX_NAMED]]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _printable_path(name: str) -> str:
+    return "/".join(printable_name(part) for part in PurePath(name).parts)
+
+
+def class_folders(parent: Path) -> dict[str, list[Path]]:
+    """Return the folders right below `parent` by class name (NFC), in order of the names.
+
+    Two folders whose names are equal in NFC are one class. A link to `parent` or to a folder above
+    it is not a class. Raises `DataError` for a name that is not valid Unicode.
+    """
+    above, found = _folders_above(parent) | {_identity(parent)}, {}
+    for entry in _entries(parent):
+        if not _is_folder(entry) or _identity(entry.path) in above:
+            continue
+        try:
+            entry.name.encode()
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"'{parent}' holds a folder whose name is not valid Unicode "
+                f"({os.fsencode(entry.name)!r}): rename it."
+            ) from error
+        found.setdefault(normalize_name(entry.name), []).append(parent / entry.name)
+    return dict(sorted(found.items()))
+
+
+def loose_files(parent: Path) -> list[str]:
+    """Return the names of the files right below `parent`, which belong to no class."""
+    return [entry.name for entry in _entries(parent) if not _is_folder(entry)]
+
+
+@dataclass
+class FolderContent:
+    """The paths of `images` and `skipped` files, and an identity of each folder that holds them."""
+
+    images: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    folders: dict[tuple[int, int], str] = field(default_factory=dict)
+
+
+def list_content(folders: Iterable[Path]) -> FolderContent:
+    """Return what lies in the `folders` of one class, at any depth, sorted by folder and name.
+
+    Links to files and folders are followed, but no folder is read twice, and a link to a folder
+    above itself is ignored. Raises `DataError` for a folder that cannot be read.
+    """
+    found = FolderContent()
+    for folder in folders:
+        files = sorted(_walk(str(folder), _folders_above(folder), found.folders))
+        for place, name in files:
+            (found.images if is_image_name(name) else found.skipped).append(
+                os.path.join(place, name)
+            )
+    return found
+
+
+def _walk(
+    folder: str, above: frozenset[tuple[int, int]], seen: dict[tuple[int, int], str]
+) -> Iterator[tuple[str, str]]:
+    """Yield (folder, file name); `above` are the folders that contain `folder`."""
+    identity = _identity(folder)
+    if identity in above or identity in seen:
+        return
+    seen[identity] = folder
+    linked = []
+    for entry in _entries(folder):
+        if not _is_folder(entry):
+            yield folder, entry.name
+        elif entry.is_symlink():
+            linked.append(entry.path)  # last: a folder goes by its own path where it has one here
+        else:
+            yield from _walk(entry.path, above | {identity}, seen)
+    for path in linked:
+        yield from _walk(path, above | {identity} | _folders_above(path), seen)
+
+
+def _entries(folder: str | Path) -> list[os.DirEntry]:
+    """Return the entries of `folder` by name, without those of systems."""
+    try:
+        with os.scandir(folder) as entries:
+            kept = [entry for entry in entries if not is_system_name(entry.name)]
+    except OSError as error:
+        raise DataError(f"'{folder}' cannot be read: {error.strerror}.") from error
+    return sorted(kept, key=lambda entry: entry.name)
+
+
+def _is_folder(entry: os.DirEntry) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
+
+
+def _identity(folder: str | Path) -> tuple[int, int]:
+    try:
+        status = os.stat(folder)
+    except OSError as error:
+        raise DataError(f"'{folder}' cannot be read: {error.strerror}.") from error
+    return status.st_dev, status.st_ino
+
+
+def _folders_above(folder: str | Path) -> frozenset[tuple[int, int]]:
+    """Return the identities of all folders on both ways to `folder`: its path, and its real one."""
+    paths = (Path(os.path.abspath(folder)), Path(os.path.realpath(folder)))
+    return frozenset(_identity(parent) for path in paths for parent in path.parents)
