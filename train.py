@@ -244,7 +244,7 @@ def write_report(args: argparse.Namespace) -> int:
 
     path = args.out or Path("report.html")
     page = report(runs.told_apart(labelled_runs(args.runs)))
-    runs.write_atomically(path, lambda file: file.write(page.encode()))
+    runs.write_atomically(path, lambda file: file.write(page.encode(errors="replace")))
     print(f"The report is in '{path}': open it in a browser.")
     return 0
 

@@ -20,7 +20,7 @@ from vitdemo.attention import norms
 from vitdemo.attention.packed import unpack
 from vitdemo.errors import ImageError, RunError
 from vitdemo.figures import DIVERGING, SEQUENTIAL
-from vitdemo.inputs import load_image
+from vitdemo.inputs import image_suffixes, load_image
 from vitdemo.page import components
 from vitdemo.page.components import FOLDER, as_text, colours, served
 from vitdemo.page.components.answers import Answers, PictureAnswers, notes
@@ -346,3 +346,8 @@ def test_pieces_become_json_without_what_says_nothing():
         "feet": [],
         "folded": [],
     }
+
+
+def test_every_kind_of_image_can_be_chosen_for_a_picture():
+    (kinds,) = re.findall('accept="([^"]*)"', (FOLDER / "picture.html").read_text("utf-8"))
+    assert image_suffixes() | {"image/*"} <= set(kinds.split(","))

@@ -197,6 +197,12 @@ def test_download_tells_where_the_data_is(cli, three):
     assert "3 classes" in out
 
 
+def test_only_the_download_command_makes_a_named_folder(cli, tmp_path):
+    code, _, err = cli("download", "--data", tmp_path / "new")
+    assert code == 2
+    assert f"CIFAR-10 could not be downloaded into '{tmp_path / 'new'}'" in err  # no network here
+
+
 # --- a run ---------------------------------------------------------------------------------------
 
 

@@ -49,7 +49,7 @@ def is_system_path(path: PurePath) -> bool:
 
 def is_image_name(name: str) -> bool:
     """Return whether a file of this name is read as an image."""
-    return PurePath(name).suffix.lower() in image_suffixes()
+    return os.path.splitext(name)[1].lower() in image_suffixes()
 
 
 def normalize_name(name: str) -> str:

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from sklearn.datasets import load_digits
 
 from tests.browser.doing import give_camera, upload, wait_until_drawn
-from tests.making import VIT, make_run
+from tests.making import VIT, make_run, noise
 from tests.serving import serve
 
 DIGITS, EACH = (1, 4, 7), 12
@@ -136,10 +136,12 @@ def test_a_folder_is_taken_and_too_little_and_no_camera_are_said(tab, digits, tm
     with zipfile.ZipFile(digits) as file:
         file.extractall(tmp_path / "folder")
     (tmp_path / "folder" / "digits" / "digit 4" / "notes.txt").write_text("none")
-    (tmp_path / "folder" / "digits" / "digit 4" / ".hidden").write_text("none")
+    for left in ("digit 4/.hidden", "digit 4/.ipynb_checkpoints/x.png", "__MACOSX/digit 4/._1.png"):
+        (tmp_path / "folder" / "digits" / left).parent.mkdir(exist_ok=True, parents=True)
+        noise(5).save(tmp_path / "folder" / "digits" / left, "PNG")
     view.locator("input.folder").set_input_files(tmp_path / "folder" / "digits")
     expect(view.locator(".say")).to_have_text(f"3 classes, {3 * EACH} of at most 500 pictures.")
     names = {f"digit {digit}" for digit in DIGITS}
     assert {*view.locator(".own h2").all_inner_texts()} == names
-    problem = "'notes.txt' in 'digit 4' is not a picture that we can read."
+    problem = "Skipped 1 file without an image suffix: digits/digit 4/notes.txt."
     expect(view.locator(".problems li")).to_have_text([problem])

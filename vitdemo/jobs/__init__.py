@@ -292,7 +292,7 @@ class Jobs:
         words = [*job.asked["arguments"], "--out", str(job.path), "--data", str(pictures)]
         words += ["--device", self.device, "--keep-after", str(self.limits.minutes)]
         words += ["--resume"] if (job.path / runs.CONFIG).exists() else []
-        with open(job.path / LOG, "a", encoding="utf-8") as log:
+        with open(job.path / LOG, "a", encoding="utf-8", errors="backslashreplace") as log:
             log.write(f"{LAUNCH} {' '.join(words)}\n")
         process, known = processes.launch([*self.command, *words], ROOT, job.path / LOG)
         told = {"process": known, "launched": time.time(), "keeping": False}
