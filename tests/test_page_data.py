@@ -29,6 +29,11 @@ def test_all_classes_and_pixels_are_counted(put_pictures, monkeypatch):
     assert found.classes == ("<b>ant", "bee", "cow")
     assert found.train.tolist() == [5, 2, 9]
     assert found.test.tolist() == [3, 0, 4]
+    note = "test/ has no folder for these classes: bee."
+    assert found.notes == (note,)
+    assert note in [
+        getattr(p, "text", "") for p in classes.article(found, classes.statistics(unequal))
+    ]
     pixels = classes.statistics(unequal)
     assert (pixels.read, pixels.total) == (16, 16)
     assert pixels.histograms.sum(1).tolist() == [16 * classes.SIDE**2] * 3
