@@ -33,7 +33,7 @@ REPORTED = ("finetune-deit-tiny", "conv-baseline", "vit-plain-cpu", "vit-plain-c
 THEN = datetime(2026, 1, 1)
 READ = (HERE / "read.js").read_text(encoding="utf-8")
 NOTHING = "nothing"  # the folder without a data set
-OF_THIS_MACHINE = ((r"Runs on .* · ", "Runs on … · "), (rf"'\S+/{NOTHING}'", NOTHING))
+OF_THIS_MACHINE = ((r"Runs on .* · ", "Runs on … · "), (rf"'?/\S+/{NOTHING}'?", NOTHING))
 NUMBER = re.compile(r"([-−+]?\d+\.(\d+))")
 
 
