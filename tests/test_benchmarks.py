@@ -196,7 +196,7 @@ def test_images_of_no_class_are_compared_by_three_scores(tmp_path, monkeypatch, 
         for place in (tmp_path / "other", tmp_path / "known" / "one"):
             place.mkdir(parents=True, exist_ok=True)
             noise(i).save(place / f"{i}.png")
-    monkeypatch.setattr(data, "open_source", lambda root: data.SYNTHETIC)
+    monkeypatch.setattr(data, "open_source", lambda root, **_: data.SYNTHETIC)
     monkeypatch.setattr(data.SyntheticSource, "labels", lambda self, part: self.load(part).labels)
     monkeypatch.setattr(
         data.SyntheticSource,

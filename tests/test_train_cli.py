@@ -225,7 +225,7 @@ def test_a_run_and_its_evaluation_leave_reference_features(cli, tmp_path, monkey
     counts = run.config["split"]["train_pictures"], run.config["split"]["validation_pictures"]
     assert (len(first.features), len(first.validation_scores)) == counts
     (folder / runs.REFERENCE).unlink()
-    monkeypatch.setattr(data, "open_source", lambda root: data.SYNTHETIC)
+    monkeypatch.setattr(data, "open_source", lambda root, **_: data.SYNTHETIC)
     assert cli("evaluate", folder, "--device", "cpu")[0] == 0
     again = reference.read_reference(runs.read_run(folder))
     np.testing.assert_array_equal(again.features, first.features)
