@@ -1,7 +1,7 @@
-"""The Look tab: a picture, what each model answers, and sections that look into one model.
+"""The Explore tab: an image, the models' predictions, and sections that explain one model.
 
-A new picture is one question: one event, one pass of each model, one answer for all of the tab.
-What only reads the attention again is drawn by the browser and asks nobody.
+A new image causes one event: each model runs once, and one response updates the whole tab.
+The browser draws views that need only the attention matrices, without a request to the server.
 """
 
 import gradio as gr
@@ -32,12 +32,12 @@ WHAT = (
     "Raw attention and rollout do not depend on the class and can mislead: *Why this class?* "
     "measures how faithful each map is."
 )
-# Id of a section: its title, and what lays it out.
+# Section id: title and layout function.
 SECTIONS = {
     FIRST_SECTION: ("Attention", Look.lay_out_attention),
     CLASS_MAPS: ("Why this class?", class_maps.build),
-    "hands": ("Hands on", perturb.build),
-    "inside": ("Inside", inside.build),
+    "hands": ("Change the image", perturb.build),
+    "inside": ("Inside the model", inside.build),
     "side": ("Side by side", side.build),
 }
 
@@ -45,7 +45,7 @@ SECTIONS = {
 def build(
     page: gr.Blocks, tab: gr.Tab, page_tabs: gr.Tabs, workbench: Workbench, *, alone: bool
 ) -> Look:
-    """Lay out and wire the `tab`, one of `page_tabs`; see `build_page`."""
+    """Lay out and wire the `tab`, which is one of `page_tabs`; see `build_page`."""
     with gr.Row(elem_id="look", equal_height=False):
         with gr.Column(elem_id="look-at", scale=0, min_width=260):
             look = Look(workbench, page_tabs)
@@ -57,15 +57,15 @@ def build(
                     with gr.Tab(title, id=name) as look.tabs[name]:
                         lay_out(look)
             with gr.Row():
-                copy = gr.Button("Copy a link to this view", size="sm", elem_id="copy-link")
+                copy = gr.Button("Copy link to this view", size="sm", elem_id="copy-link")
                 offer_download(
-                    "Save all maps of this picture (.npz)",
+                    "Download all maps (.npz)",
                     "save-maps",
                     lambda folder, image, name: save_maps(workbench, name, chosen(image), folder),
                     look.always,
                     MODEL_QUEUE,
                 )
-            with gr.Accordion("What is this?", open=False):
+            with gr.Accordion("About these maps", open=False):
                 gr.Markdown(WHAT)
     look.connect_all(page)
     more.wire()
@@ -77,7 +77,7 @@ def build(
 
 
 def chosen(image: Image.Image | None) -> Image.Image:
-    """Raises `ImageError` where no picture has been chosen, or its time is over."""
+    """Return `image`. Raises `ImageError` if no image was chosen or the chosen one has expired."""
     if image is None:
-        raise ImageError("Choose a picture first: none is kept.")
+        raise ImageError("No image is chosen. Choose an image first.")
     return image

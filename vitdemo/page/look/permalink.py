@@ -1,8 +1,8 @@
-"""The page's address holds what is chosen in Look: model, layer, settings, section, test picture.
+"""The page's URL stores the state of the Explore tab: model, layer, settings, section, test image.
 
-`?model=vit-scratch&layer=4&section=heads&picture=test:17` opens just that. The browser alone writes
-the address; what it holds is checked here like any other input of a stranger, but for what the
-attention component alone needs (head, token, direction, ...), which its script reads and checks.
+`?model=vit-scratch&layer=4&section=heads&picture=test:17` opens this view. Only the browser writes
+the URL. Its values are checked here like any other untrusted input. The script of the attention
+component reads and checks its own parameters (head, token, direction, ...).
 """
 
 import json
@@ -16,11 +16,11 @@ from vitdemo.page.components.picture import Asked, share
 from vitdemo.page.kit import HIDDEN, FreeDropdown, LayerSlider
 
 NOT_COPIED = "not copied"
-LONGEST = 4000  # characters of an address that are read
-LONGEST_NAME = 200  # of a class; ImageNet-21k has one of 175
-LARGEST = 10_000  # of a number where the component itself has no limit yet
+LONGEST = 4000  # characters of a URL that are read
+LONGEST_NAME = 200  # characters of a class name; ImageNet-21k has one of 175
+LARGEST = 10_000  # limit of a number if the component itself has no limit yet
 
-# Values that are as the page starts are left out, so that addresses stay short.
+# Initial values are left out, so that URLs stay short.
 _WRITE = """(...values) => {
   const names = NAMES, defaults = DEFAULTS;
   const changed = {};
@@ -31,7 +31,7 @@ _WRITE = """(...values) => {
   vitdemo.address(changed);
 }"""
 READ = "() => [window.location.search]"
-# An address that names a section leads to it where it lies below the window, as on a phone.
+# A URL that names a section scrolls to it if it is below the window, as on a phone.
 ARRIVE = """() => {
   const sections = document.querySelector("#sections");
   if (!new URLSearchParams(window.location.search).has("section")) return;
@@ -40,7 +40,7 @@ ARRIVE = """() => {
 COPY = """async () => {
   try {
     await navigator.clipboard.writeText(window.location.href);
-  } catch { // of a page without https there is no clipboard
+  } catch { // without HTTPS there is no clipboard
     return ["NOT_COPIED"];
   }
   return [vitdemo.source === "own" ? "own" : ""];
@@ -48,12 +48,12 @@ COPY = """async () => {
 
 
 def parse(search: str) -> dict[str, str]:
-    """The address's query as a dict; of a name that comes twice, the last value."""
+    """Return the URL's query as a dict; the last value counts for a repeated name."""
     return {name: values[-1] for name, values in parse_qs((search or "")[1:LONGEST]).items()}
 
 
 def checked(component: Component, text: str | None):
-    """The value, or update, that `text` stands for; None where the component could not have it."""
+    """Return the value or update for `text`; None if the component cannot have this value."""
     if text is None:
         return None
     if isinstance(component, gr.Checkbox):
@@ -62,7 +62,7 @@ def checked(component: Component, text: str | None):
         return _number(component, text)
     if isinstance(component, gr.Textbox):
         return text
-    if isinstance(component, FreeDropdown):  # its choices come with the model; its handler checks
+    if isinstance(component, FreeDropdown):  # its choices depend on the model; its handler checks
         value = text[:LONGEST_NAME]
         return gr.update(choices=[*component.choices, (value, value)], value=value)
     values = [value for _, value in getattr(component, "choices", None) or ()]
@@ -74,7 +74,7 @@ def _number(slider: gr.Slider, text: str) -> float | None:
         value = float(text)
     except ValueError:
         return None
-    # A deeper model than the first one has more layers; the nearest that there is gets drawn.
+    # A deeper model than the first one has more layers; the handler clamps the value.
     top = LARGEST if isinstance(slider, LayerSlider) else slider.maximum
     if not slider.minimum <= value <= top:
         return None
@@ -82,7 +82,7 @@ def _number(slider: gr.Slider, text: str) -> float | None:
 
 
 def wish(search: str, photos: Sequence[str]) -> Asked | None:
-    """The picture that an address names, or the first of `photos`; None where there is neither."""
+    """Return the image that a URL names, or the first of `photos`; None if there is neither."""
     found = parse(search)
     try:
         at = share(float(found.get("crop", "0.5")))
@@ -94,22 +94,23 @@ def wish(search: str, photos: Sequence[str]) -> Asked | None:
 
 
 def tell_copied(said: str) -> None:
-    """Say that the link is copied, and that a person's "own" picture is not in it; or where it is
-    to be had."""
+    """Report that the link was copied, or how to get it without a clipboard.
+
+    The link does not contain the user's "own" photo; the message says so.
+    """
     if said == NOT_COPIED:
         gr.Warning(
-            "The browser did not let the page copy it, as where it came without https: the link is "
-            "what stands in the address bar."
+            "The browser blocked copying (it requires HTTPS). Copy the link from the address bar."
         )
         return
-    missing = " Your own picture is not in it: it opens with the page's first one." if said else ""
-    gr.Info(f"The link is copied.{missing}")
+    missing = " It does not contain your photo: it opens with the first image." if said else ""
+    gr.Info(f"Link copied.{missing}")
 
 
 def script(linked: dict[str, Component]) -> str:
-    """The browser's function of all linked values that writes the address."""
+    """Return the browser's function that writes all linked values into the URL."""
     defaults = {name: _as_written(component.value) for name, component in linked.items()}
-    for name in ("model", "layer"):  # which come first changes with the runs that are there
+    for name in ("model", "layer"):  # their initial values depend on the available runs
         defaults.pop(name, None)
     return _WRITE.replace("NAMES", json.dumps(list(linked))).replace(
         "DEFAULTS", json.dumps(defaults)
@@ -117,7 +118,7 @@ def script(linked: dict[str, Component]) -> str:
 
 
 def _as_written(value) -> str:
-    """As the browser turns it into text."""
+    """Return `value` as JavaScript's `String` writes it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value == int(value):
@@ -126,7 +127,7 @@ def _as_written(value) -> str:
 
 
 def write_when_changed(linked: dict[str, Component]) -> None:
-    """Write the address on every change of a linked component."""
+    """Write the URL on every change of a linked component."""
     gr.on(
         [component.change for component in linked.values()],
         None,

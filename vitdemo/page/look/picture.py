@@ -1,4 +1,4 @@
-"""Where a picture of the Look tab comes from: a file of one's own, a photo, the test set."""
+"""Sources of an image in the Explore tab: the user's file, an example photo, the test set."""
 
 import functools
 import random
@@ -15,48 +15,48 @@ from vitdemo.page.components.offers import Group, Offered
 from vitdemo.page.components.picture import OWN, Asked, Shown
 from vitdemo.photos import example_files, name_of
 
-KEPT_SECONDS = 6 * 3600  # after it was chosen; a lesson is shorter
+KEPT_SECONDS = 6 * 3600  # after the image was chosen; a lesson takes less time
 PHOTO, TEST = "photo:", "test:"
-TRUE_CLASS = "true class"  # in the `info` of what models see of a test picture
-OFFERED = 6  # test pictures at a time
-ABSENT = "No test pictures yet: the tab Data gets them, or python train.py download."
+TRUE_CLASS = "true class"  # key in the `info` of the square of a test image
+OFFERED = 6  # test images at a time
+ABSENT = "No test images yet. Download them in the tab Data or with python train.py download."
 SIDE = 64  # pixels of a thumbnail
 
 
 def opened(wish: Asked, test_picture: Callable[[int], TestPicture]) -> Shown:
-    """The picture that is asked for. Raises `ImageError` or `DataError` where there is none."""
+    """Return the requested image. Raises `ImageError` or `DataError` if it does not exist."""
     if wish.source == OWN:
-        return Shown(wish, load_image(wish.path), "Your picture.")
+        return Shown(wish, load_image(wish.path), "Your photo.")
     if (number := test_number(wish.source)) is not None:
         found = test_picture(number)
-        return Shown(wish, found.image, f"Test picture {number}.", found.label)
+        return Shown(wish, found.image, f"Test image {number}.", found.label)
     if (file := photos().get(wish.source)) is None:
-        raise ImageError("There is no such photo here: choose another picture.")
+        raise ImageError("This photo does not exist. Choose another image.")
     return Shown(wish, load_image(file), f"Photo: {name_of(file)}.")
 
 
 def square_of(shown: Shown) -> Image.Image:
-    """What models can see of it: an RGB square, which knows its true class where there is one."""
+    """Return the RGB square that models can see; its `info` holds the true class, if known."""
     square = visible_square(shown.whole, at=shown.asked.at)
     square.info = {TRUE_CLASS: shown.label} if shown.label else {}
     return square
 
 
 def test_number(source: str | None) -> int | None:
-    """17 of "test:17"; None for anything else."""
+    """Return 17 for "test:17"; None for any other text."""
     number = (source or "").removeprefix(TEST)
     is_number = number != source and number.isascii() and number.isdigit() and len(number) < 10
     return int(number) if source and is_number else None
 
 
 def photos() -> dict[str, str]:
-    """The example photos by what an address calls them, "photo:cat"."""
+    """Return the example photos by their names in URLs, such as "photo:cat"."""
     return {PHOTO + Path(file).stem: file for file in example_files()}
 
 
 @functools.cache  # the files are the same while the page runs
 def offered_photos() -> Group:
-    """The example photos as thumbnails."""
+    """Return the example photos as thumbnails."""
     found = photos()
     pictures = [thumbnail(load_image(file)) for file in found.values()]
     return Group(np.stack(pictures), [*found], [name_of(file) for file in found.values()])
@@ -65,10 +65,10 @@ def offered_photos() -> Group:
 def offered_tests(
     test_picture: Callable[[int], TestPicture], test_size: Callable[[], int]
 ) -> tuple[Group | None, str]:
-    """Some pictures of the test set at random; none, and a sentence, where it is not there."""
+    """Return random test images as thumbnails, or None and a message without a test set."""
     try:
         size = test_size()
-    except VitdemoError:  # the tab Data says it at length
+    except VitdemoError:  # the tab Data explains how to get the dataset
         return None, ABSENT
     try:
         numbers = random.sample(range(size), min(OFFERED, size))
@@ -76,18 +76,18 @@ def offered_tests(
     except VitdemoError as error:
         return None, str(error)
     if not found:
-        return None, "The data set has no test pictures."
-    words = [f"Test picture {n}: {f.label}" for n, f in zip(numbers, found, strict=True)]
+        return None, "The dataset has no test images."
+    words = [f"Test image {n}: {f.label}" for n, f in zip(numbers, found, strict=True)]
     pictures = np.stack([thumbnail(each.image) for each in found])
     return Group(pictures, [f"{TEST}{number}" for number in numbers], words), ""
 
 
 def offered(test_picture: Callable[[int], TestPicture], test_size: Callable[[], int]) -> Offered:
-    """All that there is to begin with."""
+    """Return all example images."""
     tests, sentence = offered_tests(test_picture, test_size)
     return Offered(offered_photos() if photos() else None, tests, sentence)
 
 
 def thumbnail(image) -> np.ndarray:
-    """The square that models see, (SIDE, SIDE, 3) uint8."""
+    """Return the square that models see, (SIDE, SIDE, 3) uint8."""
     return np.asarray(square_crop(visible_square(image, 4 * SIDE), SIDE))

@@ -1,4 +1,4 @@
-"""The settings of the rollout that the attention view shows, and the rollout that they ask for."""
+"""The rollout settings of the attention view, and the rollout computed with them."""
 
 import gradio as gr
 from gradio.components import Component
@@ -13,10 +13,10 @@ COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
 
 
 def rolled(look: Traced, fusion, discard, residual, first) -> Drawn:
-    """`look` with the rollout that these settings ask for. Raises `VitdemoError`."""
+    """Return the payload of `look` with the rollout of these settings. Raises `VitdemoError`."""
     first = nearest(first, look.layers)
-    words = [f"heads joined by {fusion}"] if fusion != "mean" else []
-    words += [f"{100 * discard:g} % discarded"] if discard else []
+    words = [f"{fusion} of the heads"] if fusion != "mean" else []
+    words += [f"{100 * discard:g}% discarded"] if discard else []
     words += [] if residual else ["no residual"]
     try:
         steps = rollout_steps(
@@ -33,13 +33,13 @@ def rolled(look: Traced, fusion, discard, residual, first) -> Drawn:
 
 
 def lay_out() -> list[Component]:
-    """The settings of the rollout that the attention view shows, in the order of `rolled`."""
-    with gr.Accordion("Settings of the rollout", open=False, elem_id="rollout-settings"), gr.Row():
+    """Lay out the rollout settings of the attention view, in the order of `rolled`."""
+    with gr.Accordion("Rollout settings", open=False, elem_id="rollout-settings"), gr.Row():
         fusion = gr.Radio(
             list(FUSIONS),
             value="mean",
-            label="Heads are joined by their",
-            info="min keeps what all heads agree on, max what any of them sees",
+            label="Combine heads by",
+            info="min keeps attention that all heads share; max keeps attention of any head",
             elem_id="fusion",
             min_width=220,
         )
@@ -49,7 +49,7 @@ def lay_out() -> list[Component]:
             0,
             step=0.05,
             label="Discard ratio",
-            info="share of the weakest patches left out in each layer",
+            info="fraction of the smallest attention weights set to 0 in each layer",
             elem_id="discard",
             min_width=220,
         )
@@ -58,8 +58,8 @@ def lay_out() -> list[Component]:
         )
         residual = gr.Checkbox(
             True,
-            label="Residual",
-            info="half of each token stays where it is, for the skip connection",
+            label="Residual connection",
+            info="averages each attention matrix with the identity matrix",
             elem_id="residual",
             min_width=160,
         )

@@ -1,4 +1,4 @@
-"""The section "Side by side" of Look: several models on one picture, under the same controls.
+"""The section "Side by side" of the Explore tab: one image, several models, the same settings.
 
 side_by_side(workbench, ["vit-scratch", "resnet18"], image, depth=0.5, kind="attention")
 """
@@ -30,10 +30,10 @@ KINDS = {
 KINDS_OF_MODEL = (("vit",), ("timm",), CONVOLUTIONAL)  # from scratch, pretrained, convolutional
 OWN_ANSWER = "the predicted class of each"
 INTRO = (
-    "The same picture through several models, at the same share of their depth: 100 % is the last "
-    "layer of each. A convolutional model has no attention; it is shown with Grad-CAM, which "
-    "depends on the class. Each map is scaled to its own maximum, so colours compare places within "
-    "a map, not models with each other."
+    "The same image in several models, at the same relative depth: 100% is the last layer of each "
+    "model. Convolutional models have no attention and are shown with Grad-CAM, which depends on "
+    "the class. Each map is scaled to its own maximum. Compare colours within a map, not between "
+    "models."
 )
 
 
@@ -50,19 +50,22 @@ def build(look: Look) -> None:
             label="Map",
             min_width=300,
         )
-        depth = gr.Slider(0, 100, 100, step=5, label="Depth, % of the layers", min_width=300)
+        depth = gr.Slider(0, 100, 100, step=5, label="Relative depth, %", min_width=300)
         target = FreeDropdown(
             [OWN_ANSWER, *class_names(found)],
             value=OWN_ANSWER,
-            label="Class, for relevance and Grad-CAM",
+            label="Class (relevance, Grad-CAM)",
             filterable=True,
             min_width=300,
         )
     view = Maps(elem_id="side-by-side")
 
     def offer(_image, _model, names, target):
-        """The models and classes that there are by now. What was chosen is named only where it is
-        no more: an answer must not undo a click made meanwhile."""
+        """Return the models and classes that are available now.
+
+        The update sets a value only if a chosen model no longer exists: otherwise it would undo a
+        click that was made in the meantime.
+        """
         found = look.workbench.explained_runs()
         kept = [name for name in names if name in {run.name for run in found}]
         gone = {} if kept == names else {"value": kept}
@@ -91,18 +94,18 @@ def build(look: Look) -> None:
 
 
 def class_names(runs: Sequence[Run]) -> list[str]:
-    """Every class that one of the runs knows, once, in the order of the runs."""
+    """Return all classes of the runs without duplicates, in the order of the runs."""
     return list(dict.fromkeys(name for run in runs for name in run.classes))
 
 
 def one_of_each_family(runs: Sequence[Run]) -> list[Run]:
-    """The first run of each kind there is: a scratch ViT, a pretrained one, a convolutional one."""
+    """Return the first available run of each kind: ViT from scratch, pretrained, convolutional."""
     firsts = (next((r for r in runs if r.spec.family in kind), None) for kind in KINDS_OF_MODEL)
     return [run for run in firsts if run is not None]
 
 
 def layer_at(depth: float, layers: int) -> int:
-    """The layer 1..`layers` at a share of the depth, 0 to 1."""
+    """Return the layer 1..`layers` at the relative depth 0 to 1."""
     return min(max(round(depth * layers), 1), layers)
 
 
@@ -115,13 +118,12 @@ def side_by_side(
     kind: str,
     target: str | None = None,
 ) -> tuple[list[Panel], list[str]]:
-    """A panel for each run of `names` on an RGB image, and a sentence for each that has none.
+    """Return a panel for each run of `names` on an RGB image, and a message for each failed run.
 
     Args:
-        depth: share of each model's layers, 0 to 1.
-        kind: one of `KINDS`. A convolutional model has no attention: it gets Grad-CAM, whatever
-            the kind.
-        target: the class that is explained; None takes the one that each model predicts.
+        depth: relative depth of the layer in each model, 0 to 1.
+        kind: one of `KINDS`. Convolutional models have no attention and always get Grad-CAM.
+        target: the class to explain; None explains the class that each model predicts.
 
     Raises `RunError` for an unknown kind.
     """
@@ -164,7 +166,7 @@ def _class_panel(
     run = answer.run
     run.check_classes()
     if target is not None and target not in run.classes:
-        raise RunError(f"'{run.name}' does not know the class '{target}'.")
+        raise RunError(f"'{run.name}' has no class '{target}'. Choose another class.")
     index = run.classes.index(target) if target else int(answer.probabilities.argmax())
     _, pixels = workbench.input(run.preprocessing, image)
     values = attribute(method, workbench.model(run), pixels, index)[0]  # (rows, columns)
@@ -173,10 +175,10 @@ def _class_panel(
 
 
 def column(answer: Answer, values: np.ndarray, title: str, caption: str) -> Panel:
-    """One map of a model, and what it predicts."""
+    """Return the panel of one map, with the model's most probable classes."""
     run, (indices, shares) = answer.run, top_k(answer.probabilities, 3)
     likely = ", ".join(
-        f"{run.classes[i]} {100 * p:.1f} %" for i, p in zip(indices, shares, strict=True)
+        f"{run.classes[i]} {100 * p:.1f}%" for i, p in zip(indices, shares, strict=True)
     )
     return Panel(
         title,
@@ -184,6 +186,6 @@ def column(answer: Answer, values: np.ndarray, title: str, caption: str) -> Pane
         answer.seen,
         f"{run.name}: {title}",
         head=run.name,
-        lines=[likely or "trained without labels: no classes"],
+        lines=[likely or "no classes (trained without labels)"],
         caption=caption,
     )

@@ -1,4 +1,4 @@
-"""What the Look tab holds and answers: the picture, the model, the layer, and its sections."""
+"""State and event handlers of the Explore tab: the image, the model, the layer and the sections."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
@@ -43,49 +43,50 @@ from vitdemo.workbench import Workbench
 
 FIRST_SECTION, CLASS_MAPS = "heads", "why"
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
-# The address as the page opened with it; and the view that is visited, since what a person changed
-# just before may write the address in between.
+# ADDRESS is the page's URL when it opened. VISITED is the view that a script opened: the URL itself
+# may have changed since, because the browser also writes pending changes of the user into it.
 ADDRESS, VISITED = "window.location.search", "vitdemo.visited"
-# The browser alone answers a change of layer, but for an open section that asks a model about it.
+# The browser handles a change of layer without a request, unless an open section needs the model.
 MOVED = "(moves, ...open) => [WHERE.every((name, i) => name === open[i]) ? moves + 1 : moves]"
-# A model that was chosen while a picture was on its way is not the one that answered it.
+# Run again if another model was chosen while the image was being processed.
 BEHIND = "(view, model, times) => [view?.run && view.run !== model ? times + 1 : times]"
-# The keyboard goes where the picture went; on a phone, where the map lies below, so does the page.
+# Keyboard focus moves to the tab of the image. A phone scrolls down, because its map is below.
 FOCUS = """() => requestAnimationFrame(() => {
   window.scrollTo(0, 0);
   const map = document.querySelector("#sections");
   if (map.getBoundingClientRect().top > window.innerHeight) map.scrollIntoView();
   document.querySelector('#tabs [role=tab]').focus({ preventScroll: true });
 })"""
-WITHOUT_WEIGHTS = "The weights of {name} are not here, so what follows is of the models that are."
+WITHOUT_WEIGHTS = "The weights of {name} are not available. The results below are of other models."
 
 
 class Look(Sections):
-    """The tab's own components, and its answers; sections come in with `add`.
+    """The Explore tab: its own components and event handlers; sections are added with `add`.
 
-    Sections read `workbench`, `picture` (what models can see of this user's picture: an RGB
-    square), `model` (the name of the chosen run) and `layer` (1..L of it; the nearest one counts,
-    and until a person or an address chooses one, that whose map was measured truest), and put what
-    the page's address is to hold into `linked`, and into `drawn_from` what a person changes by hand
-    and an address holds in other words: it is emptied where a view is visited.
+    Sections read `workbench`, `picture` (the square that models can see, an RGB image), `model`
+    (the name of the chosen run) and `layer`. The layer is in 1..L and clamped to the model's depth.
+    Until a user or a URL chooses one, it is the layer of the most faithful map.
+
+    Sections add the components that the URL stores to `linked`. `drawn_from` lists components that
+    the user edits by hand and that the URL stores in another form: a visited view resets them.
     """
 
     def __init__(self, workbench: Workbench, page_tabs: gr.Tabs):
-        """Lay out the picture, in the column it stands in; `lay_out_choices` is the other one's."""
+        """Lay out the image in its own column; `lay_out_choices` fills the other column."""
         self.workbench, self.page_tabs = workbench, page_tabs
         self.picture = gr.State(None, time_to_live=picture.KEPT_SECONDS)
         self.section = gr.Textbox(FIRST_SECTION, visible="hidden", label="section")
-        self.moves: dict[tuple[str, ...], gr.Number] = {}  # of the layer, while a section is open
-        self.behind = gr.Number(0, visible="hidden", label="answers of a model chosen before")
+        self.moves: dict[tuple[str, ...], gr.Number] = {}  # layer changes, by open section
+        self.behind = gr.Number(0, visible="hidden", label="predictions of an earlier model")
         self.given = Picture(elem_id="picture")
         self.offers = Offers(elem_id="offers")
         self.answered = Answers(elem_id="answers")
-        self.answering = gr.State(time_to_live=picture.KEPT_SECONDS)  # those models
-        self.others = gr.Number(0, visible="hidden", label="times that other models were there")
-        self.tabs: dict[str, gr.Tab] = {}  # of the sections, by their ids
+        self.answering = gr.State(time_to_live=picture.KEPT_SECONDS)  # models in `answered`
+        self.others = gr.Number(0, visible="hidden", label="changes of the available models")
+        self.tabs: dict[str, gr.Tab] = {}  # section tabs by id
 
     def lay_out_choices(self) -> None:
-        """The model and the layer."""
+        """Lay out the choices of model and layer."""
         with gr.Row(elem_id="look-choices"):
             runs = grouped(self.workbench.explained_runs())
             self.model = RunChoice(runs, label="Model", elem_id="model", min_width=220)
@@ -100,12 +101,12 @@ class Look(Sections):
         self.drawn_from: list[Component] = []
 
     def lay_out_attention(self) -> None:
-        """The section that is open at first, which the browser draws."""
+        """Lay out the section that is open first; the browser draws it."""
         self.view = AttentionView(elem_id="attention")
         of_rollout = rollout.lay_out()
         names = ("fusion", "discard", "residual", "first")
         self.linked |= dict(zip(names, of_rollout, strict=True))
-        self.norms = gr.Checkbox(False, visible="hidden", label="norm-weighted attention is wanted")
+        self.norms = gr.Checkbox(False, visible="hidden", label="norm-weighted attention requested")
         self.settings = [*of_rollout, self.norms]
 
     def asked_by(self, component: Component, where: Sequence[str]) -> Callable:
@@ -117,28 +118,28 @@ class Look(Sections):
         return self.moves[key].change
 
     def depth(self, name: str | None) -> int:
-        """The number of layers with attention of the run `name`; 0 where it has none."""
+        """Return the number of attention layers of the run `name`; 0 if it has none."""
         try:
             return self.workbench.layers(self.workbench.run(name)) if name else 0
-        except VitdemoError:  # whoever asks this model for more says why
+        except VitdemoError:  # other handlers that load this model report the reason
             return 0
 
     def first_layer(self, name: str | None) -> int:
-        """The layer that the run `name` begins with; 0 where it has none."""
+        """Return the initial layer of the run `name`; 0 if it has no attention."""
         return first_map(self.workbench, self.workbench.run(name))[1] if self.depth(name) else 0
 
     def traced(self, name: str, image: Image.Image) -> Traced:
-        """The way of `image` through the run `name`. Raises `RunError`."""
+        """Return the trace of `image` through the run `name`. Raises `RunError`."""
         return self.workbench.look(self.workbench.run(name), image)
 
     @property
     def asking(self) -> list[Component]:
-        """What a question takes the values of: see `answer_of_model`."""
+        """Inputs of every event that updates the tab: see `answer_of_model`."""
         return [self.layer_is_chosen, self.layer, *self.settings, *self.inputs_of(self.all)]
 
     @property
     def image_at(self) -> int:
-        """The place of the picture in `asking`."""
+        """Index of the image in `asking`."""
         return 2 + len(self.settings)
 
     @property
@@ -150,19 +151,19 @@ class Look(Sections):
         return [self.given, self.picture, self.answered, self.answering, *self.of_model]
 
     def answer_of_model(self, image, chosen, layer, *values) -> list:
-        """The values of `of_model` for `image`; `chosen`, `layer` and `values` are of `asking`."""
+        """Return the values of `of_model` for `image`; the arguments are the values of `asking`."""
         settings, (_, name, *rest) = split(values, len(self.settings))
         found = self.view_of(image, name, *settings)
         depth = gr.update(interactive=False)
         if isinstance(found, Drawn):
             depth = limited(layer, found.look.layers) | {"interactive": True}
-            if not chosen:  # the slider follows, unless it was moved meanwhile: see `BEGINS`
+            if not chosen:  # the browser moves the slider, unless the user moved it: see `BEGINS`
                 places = zip(self.inputs_of(self.all)[len(self.always) :], rest, strict=True)
                 rest = [found.layer if c is self.layer else value for c, value in places]
         return [found, depth, *self.drawn(self.all, [image, name, *rest])]
 
     def view_of(self, image, name, *settings) -> Drawn | str | None:
-        """What the attention view draws, or why it has nothing to draw."""
+        """Return the payload of the attention view, or the reason why there is none."""
         if image is None or name is None:
             return None
         *of_rollout, norms = settings
@@ -175,28 +176,28 @@ class Look(Sections):
             return str(error)
 
     def products(self, look: Traced) -> Tensor | str:
-        """Return what norm-weighted attention is computed from, or why this model has none."""
+        """Return the data for norm-weighted attention, or the reason why this model has none."""
         try:
             return self.workbench.value_products(look)
         except RunError as error:
             return str(error)
 
     def answer(self, wish: Asked, *values) -> list:
-        """The values of `everything` for the picture that is asked for."""
+        """Return the values of `everything` for the requested image."""
         try:
             shown = picture.opened(wish, self.workbench.test_picture)
         except VitdemoError as error:
             before = values[self.image_at]
-            still = "" if before is None else " Still shown: the picture before."
-            return self.refused(f"That picture could not be shown. {error}{still}")
+            still = "" if before is None else " The previous image is still shown."
+            return self.refused(f"The image could not be shown. {error}{still}")
         image = picture.square_of(shown)
-        # The chosen model first: its answer is then known from the same pass.
+        # The chosen model runs first, so that its prediction comes from the same forward pass.
         chosen = self.answer_of_model(image, *values)
         return [shown, image, *self.answers(image, shown.label), *chosen]
 
     @for_people
     def answer_again(self, *values) -> list:
-        """The values of `everything` for the same picture: the models are others."""
+        """Return the values of `everything` for the same image after the models have changed."""
         image = values[self.image_at]
         if image is None:
             return [gr.skip()] * len(self.everything)
@@ -205,17 +206,17 @@ class Look(Sections):
         return [gr.skip(), gr.skip(), *answered, *chosen]
 
     def answers(self, image: Image.Image, label: str | None) -> tuple[PictureAnswers, Hashable]:
-        """The values of `answered` and `answering`."""
+        """Return the values of `answered` and `answering`."""
         asked = self.workbench.answering()
         return PictureAnswers(*self.workbench.answers(image, asked), label), as_key(asked)
 
     def refused(self, sentence: str) -> list:
-        """The sentence in the picture's place; all else stays."""
+        """Return `sentence` instead of the image; all other outputs stay unchanged."""
         return [sentence, *[gr.skip()] * (len(self.everything) - 1)]
 
     @for_people
     def ask(self, event: gr.EventData, *values) -> list:
-        """Answer a picture that a person chose."""
+        """Predict an image that the user chose."""
         try:
             wish = asked(event)
         except ImageError as error:
@@ -224,14 +225,14 @@ class Look(Sections):
 
     @for_people
     def begin(self, search: str, *values) -> list:
-        """Answer the picture that the page's address asks for, or else the first one."""
+        """Predict the image in the page's URL, or else the first photo."""
         photos = [*picture.photos()]
         wish = permalink.wish(search, photos)
         if wish is None:
             return [gr.skip()] * len(self.everything)
         found = self.answer(wish, *values)
         if isinstance(found[0], str) and photos:
-            gr.Info(escape(found[0], quote=False))  # an address of a picture that is not here
+            gr.Info(escape(found[0], quote=False))  # the image in the URL does not exist
             found = self.answer(Asked(photos[0]), *values)
         return found
 
@@ -244,15 +245,17 @@ class Look(Sections):
 
     @for_people
     def look_again(self, search: str, *values) -> list:
-        """Answer what the address now names, with the picture that is there where it names none."""
+        """Load the view in the URL; if it names no image, keep the current one."""
         if values[self.image_at] is None or "picture" in permalink.parse(search):
             return self.begin(search, *values)
         still = [gr.skip()] * (len(self.everything) - len(self.of_model))
         return [*still, *self.change_model(*values)]
 
     def restore(self, search: str, *, anew: bool = False) -> tuple:
-        """What the page's address asks for. What it leaves out stays or, `anew`, is as the page
-        starts."""
+        """Return the values that the page's URL asks for.
+
+        A value that is not in the URL stays unchanged; with `anew`, it is reset.
+        """
         found, runs = permalink.parse(search), self.workbench.explained_runs()
         model, _ = renewed_runs(runs, self.model.value)
         if found.get("model") in [run.name for run in runs]:
@@ -268,7 +271,7 @@ class Look(Sections):
             starts = {name: self.linked[name].value for name in values if name != "layer"}
             values |= {name: start for name, start in starts.items() if values[name] is None}
         name, chosen = model.get("value", self.model.value), False
-        if depth := self.depth(name):  # of another than at first
+        if depth := self.depth(name):  # the model may differ from the initial one
             first = self.first_layer(name)
             layer = nearest(first if values["layer"] is None else values["layer"], depth)
             chosen = layer != first
@@ -279,9 +282,9 @@ class Look(Sections):
         return model, section, gr.Tabs(selected=section), chosen, *values, *by_hand
 
     def connect_all(self, page: gr.Blocks) -> None:
-        """Connect the events; called once, when all is laid out."""
+        """Connect the events; called once, after everything is laid out."""
         self.wire(self.tabs)
-        sources = [self.given.ask, self.offers.ask]  # one event: the last wish is answered last
+        sources = [self.given.ask, self.offers.ask]  # one event, so that the latest request wins
         gr.on(sources, self.ask, self.asking, self.everything, **ASKED)
         seen = [self.view, self.model, self.behind]
         self.view.change(None, seen, self.behind, js=BEHIND, **HIDDEN)
@@ -307,45 +310,47 @@ class Look(Sections):
         permalink.write_when_changed(self.linked)
 
     def choose_layer_on(self, listen: Callable) -> None:
-        """On the event `listen` the layer is the one that was chosen in a view."""
+        """On the event `listen`, set the layer to the one chosen in a view."""
         listen(None, None, [self.layer, self.layer_is_chosen], js=LAYER, **HIDDEN)
 
     def answer_again_on(self, listen: Callable) -> None:
-        """On the event `listen` ask all models of the same picture again."""
+        """On the event `listen`, run all models on the same image again."""
         listen(self.answer_again, self.asking, self.everything, **ASKED)
 
     def visit_on(self, listen: Callable) -> None:
-        """On the event `listen` show the view that a script visits."""
+        """On the event `listen`, show the view that a script opens."""
         self.follow(VISITED, listen, partial(self.restore, anew=True), self.look_again)
 
     def follow(self, search: str, listen: Callable, restore: Callable, answer: Callable):
-        """Restore and answer what `search`, read in the browser, asks for."""
+        """Restore and predict the view in `search`, a JavaScript expression."""
         linked = [c for name, c in self.linked.items() if name not in ("model", "section")]
         restored = [self.model, self.section, self.sections, self.layer_is_chosen]
         restored += [*linked, *self.drawn_from]
         asking = [self.section, *self.asking]
         first = f"(...values) => [{search}, ...values.slice(1)]"
-        last = {"trigger_mode": "always_last", **HIDDEN}  # of views in a hurry
+        last = {"trigger_mode": "always_last", **HIDDEN}  # keep only the last of quick navigations
         read = listen(restore, self.section, restored, js=first, **last)
         return read.success(answer, asking, self.everything, js=first, **ASKED)
 
     def renewed(self, name: str | None, answering: Hashable, others: int) -> tuple:
-        """The models that there are by now; `others` goes up where they are not those whose answers
-        are shown."""
+        """Return the models that are available now.
+
+        `others` increases if they are not the models whose predictions are shown.
+        """
         update, _ = renewed_runs(self.workbench.explained_runs(), name)
         changed = answering is not None and answering != as_key(self.workbench.answering())
         return update, others + 1 if changed else gr.skip()
 
     def offered(self) -> Offered:
-        """Pictures to begin with."""
+        """Return the example images."""
         return picture.offered(self.workbench.test_picture, self.workbench.test_size)
 
     def connect(self, listen: Callable, chosen: Callable, inputs: list[Component]) -> None:
-        """On the event `listen` of another tab, open the test picture that `chosen(*inputs, event)`
-        gives, with its attention, or what a model without attention has in its place.
+        """On the event `listen` of another tab, open a test image in this tab.
 
-        It returns the picture's number and the name of the run to explain it with; where that run
-        has no weights, the picture's words say so.
+        `chosen(*inputs, event)` returns the index of the test image and the name of the run to
+        explain. The attention section opens, or *Why this class?* for a model without attention.
+        If the run has no weights, the text below the image says so.
         """
 
         @for_people
@@ -364,12 +369,12 @@ class Look(Sections):
         shown.success(None, js=FOCUS)
 
     def opened(self, number: int, name: str | None, *values) -> list:
-        """The whole tab for test picture `number` and, where its weights are here, run `name`."""
+        """Return the tab's values for test image `number` and run `name` if it has weights."""
         known = name in [run.name for run in self.workbench.explained_runs()]
         before, (image, current, _, *rest) = split(values, self.image_at)
         model = name if known else current
         wish = Asked(f"{picture.TEST}{number}")
-        section = FIRST_SECTION if self.depth(model) else CLASS_MAPS  # of what has no attention
+        section = FIRST_SECTION if self.depth(model) else CLASS_MAPS  # if it has no attention
         found = self.answer(wish, *before, image, model, section, *rest)
         if isinstance(found[0], Shown) and name and not known:
             found[0] = replace(
@@ -380,5 +385,5 @@ class Look(Sections):
 
 
 def split(values: Sequence, count: int) -> tuple[Sequence, Sequence]:
-    """The first `count`, and the rest."""
+    """Split `values` into the first `count` and the rest."""
     return values[:count], values[count:]

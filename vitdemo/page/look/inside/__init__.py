@@ -1,4 +1,4 @@
-"""The section "Inside" of Look: what happens between the pixels and the answer, in nine parts."""
+"""The section "Inside the model" of Explore: from the pixels to the prediction, in nine parts."""
 
 import json
 
@@ -18,7 +18,7 @@ from vitdemo.page.look.inside import (
 )
 from vitdemo.page.look.tab import Look
 
-# Id of the part: its title and its file.
+# Part id: title and module.
 PARTS = {
     "lens": ("Logit lens", lens),
     "one_head": ("One head, number by number", one_head),
@@ -27,21 +27,21 @@ PARTS = {
     "distance": ("Attention distance", distance),
     "positions": ("Position embeddings", positions),
     "filters": ("Patch embedding", filters),
-    "epochs": ("In training", epochs),
-    "diagram": ("The model", diagram),
+    "epochs": ("Across epochs", epochs),
+    "diagram": ("Architecture", diagram),
 }
 
-# In the browser: two changes at once, as a link makes them, overtake each other on their way to the
-# server and back
+# This runs in the browser: on the server, two changes at once (as from a link) could finish in the
+# wrong order.
 SHOW = f"""chosen => {json.dumps(list(PARTS))}.map(
     name => ({{__type__: "update", visible: name === chosen}}))"""
 
 
 def build(look: Look) -> None:
-    """Lay out the parts, of which the chosen one is shown and draws.
+    """Lay out the parts; only the chosen part is visible and computed.
 
-    Not tabs: as they appear, the browser selects the first by itself, over what the page's address
-    asks for.
+    Tabs do not work here: when they appear, the browser selects the first one and ignores the part
+    in the page's URL.
     """
     choices = [(title, name) for name, (title, _) in PARTS.items()]
     chosen = gr.Radio(choices, value=choices[0][1], label="Part", elem_id="part")

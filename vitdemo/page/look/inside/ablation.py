@@ -1,4 +1,4 @@
-"""The part "Head ablation": what changes when heads are switched off.
+"""The part "Head ablation": the effect of switching heads off.
 
 Letters: L layers, H heads, C classes.
 """
@@ -24,36 +24,43 @@ from vitdemo.page.look.tab import Look
 from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 
-ASK = "Accuracy on 1,000 test pictures without them"
+ASK = "Measure accuracy on 1,000 test images"
 WALL = (
-    "Each cell is one head: by how much the logit of {name} changes when this head alone is "
-    "switched off; orange where the head spoke for the class, purple where it spoke against it. "
-    "A head that changes nothing by itself may still matter: others can stand in for it."
+    "Each cell shows how much the logit of {name} changes if only this head is switched off. "
+    "Orange heads support the class, purple heads oppose it. A head without an effect may still "
+    "matter: other heads can compensate for it."
 )
 INSTEAD = {
     "mean": "its mean (mean ablation)",
     "zero": "zeros (zero ablation)",
 }
-ZEROS = "A head that is off hands on zeros: what it adds to every picture alike goes too."
+ZEROS = (
+    "The output of a head that is off is replaced by zeros. This also removes the part of its "
+    "output that is the same for every image."
+)
 MEAN = (
-    "A head that is off hands on its mean over {of}: what is lost is what it tells of this picture."
+    "The output of a head that is off is replaced by its mean over {of}. This removes only what "
+    "the head computes from this image."
 )
 NO_CANCEL = gr.update(interactive=False)
-CHOOSE = "Choose heads to switch them off, all at the same time, and on again."
+CHOOSE = "Click heads to switch them off; click again to switch them on."
 
 
 @dataclass(frozen=True)
 class Handlers:
-    """What the components ask for; heads that are off come as text, see `read`.
+    """Event handlers; heads that are off are passed as text, see `read`.
 
-    `owned` is the name of the run that they are heads of: another model has all its heads on.
+    `owned` is the name of the run that the heads belong to. Another model has all heads on.
     """
 
     workbench: Workbench
     stops: Stops = field(default_factory=Stops)
 
     def draw(self, image, name, text, owned, instead) -> tuple:
-        """The wall, the answers, the text, whose heads they are, and the accuracy."""
+        """Return the heads' effects, the predictions, the heads as text, their run, the accuracy.
+
+        The accuracy is emptied if the heads belong to another run.
+        """
         run = self.workbench.run(name)
         found = head_effects(self.workbench, run, image, instead)
         same = owned in (None, name)
@@ -63,9 +70,9 @@ class Handlers:
         return wall, compared, *((gr.skip(), name, gr.skip()) if same else ("", name, None))
 
     def compare(self, text, image, name, owned, instead) -> list[Piece] | dict:
-        """The answers of the chosen model with all heads and without those."""
+        """Return the predictions of the chosen model with all heads and without the given ones."""
         if image is None or owned != name:
-            return gr.skip()  # the wall of another model, about to be redrawn
+            return gr.skip()  # the heads belong to another model and will be redrawn
         run = self.workbench.run(name)
         look = self.workbench.look(run, image)
         heads = read(text, *look.attention.shape[:2])
@@ -76,27 +83,27 @@ class Handlers:
         return comparison(run, scipy.special.softmax(logits), without, heads)
 
     def measure(self, name, text, owned, instead, progress=gr.Progress()) -> Iterator[tuple]:  # noqa: B008, gradio's way
-        """The accuracy on test pictures, and whether there is something to cancel."""
+        """Yield the accuracy on test images, and whether the measurement can be cancelled."""
         raise_if_stopped = self.stops.watch()
         try:
             run = self.workbench.run(name)
             heads = read(text, *shape(self.workbench.model(run))) if owned == name else ()
             if not heads:
-                raise RunError("Switch a head off first: there is nothing to compare.")
+                raise RunError("No head is switched off. Switch off at least one head first.")
             yield None, gr.update(interactive=True)
             for step in accuracy_without(self.workbench, run, heads, instead):
                 raise_if_stopped()
-                progress((step.done, step.total), desc="Test pictures", unit="answers")
+                progress((step.done, step.total), desc="Test images", unit="predictions")
                 yield gr.skip(), gr.skip()
             yield [Text(change_words(name, step.test, heads), told=True)], NO_CANCEL
         except VitdemoError as error:
             yield str(error), NO_CANCEL
         except Stopped:
-            yield "Cancelled: nothing was measured.", NO_CANCEL
+            yield "The measurement was cancelled.", NO_CANCEL
 
 
 def shape(model: nn.Module) -> tuple[int, int]:
-    """Layers and heads."""
+    """Return the numbers of layers and heads."""
     return len(model.blocks), model.blocks[0].attn.num_heads
 
 
@@ -108,7 +115,7 @@ def build(look: Look) -> None:
     instead = gr.Radio(
         [(words, name) for name, words in INSTEAD.items()],
         value="mean",
-        label="A head that is off hands on",
+        label="Replace head output with",
         elem_id="heads-instead",
     )
     with gr.Row():
@@ -116,7 +123,7 @@ def build(look: Look) -> None:
             wall = HeadWall(elem_id="head-effects")
         with gr.Column(scale=2, min_width=300):
             compared = Article(elem_id="without")
-            all_on = gr.Button("All heads on", size="sm")
+            all_on = gr.Button("Switch all heads on", size="sm")
             count = gr.Button(ASK, size="sm")
             cancel = gr.Button("Cancel", size="sm", interactive=False)
             accuracy = Article(elem_id="accuracy-without", min_height=80)
@@ -137,7 +144,7 @@ def build(look: Look) -> None:
 
 
 def read(text: str | None, L: int, H: int) -> frozenset[Head]:
-    """Heads of "3.1 4.2" (layer.head, from 1) that the model has; anything else is left out."""
+    """Parse "3.1 4.2" (layer.head, from 1) into heads; heads that do not exist are ignored."""
     found = re.findall(r"(?<!\S)(\d{1,4})\.(\d{1,4})(?!\S)", text or "", re.ASCII)
     heads = ((int(layer) - 1, int(head) - 1) for layer, head in found)
     return frozenset(pair for pair in heads if 0 <= pair[0] < L and 0 <= pair[1] < H)
@@ -148,7 +155,7 @@ def written(heads: Collection[Head]) -> str:
 
 
 def words_of(found: Effects) -> str:
-    """What the wall shows, and what a head that is off hands on."""
+    """Return the caption of the heads' effects, including the replacement of a head's output."""
     off = MEAN.format(of=found.mean_of) if found.mean_of else ZEROS
     return f"{WALL.format(name=found.run.classes[found.target])} {off}"
 
@@ -156,40 +163,40 @@ def words_of(found: Effects) -> str:
 def comparison(
     run: Run, all_on: np.ndarray, without: np.ndarray, heads: Collection[Head]
 ) -> list[Piece]:
-    """The five most probable classes (C,) with all heads, and the same ones without `heads`."""
+    """Compare the five most probable classes (C,) with all heads and without `heads`."""
     shown, _ = top_k(all_on, min(5, len(run.classes)))
     before, now = int(all_on.argmax()), int(without.argmax())
-    shown = [*shown, *([now] if now not in shown else [])]  # what it predicts now belongs to it
+    shown = [*shown, *([now] if now not in shown else [])]  # include the new prediction
     rows = [(run.classes[c], float(all_on[c]), float(without[c])) for c in shown]
     heading = ("all heads", "without")
     if not heads:
-        return [Text(CHOOSE, told=True), Moved("With all heads, as none is off", rows, heading)]
+        return [Text(CHOOSE, told=True), Moved("All heads are on", rows, heading)]
     verdict = (
         f"{run.name} {'still' if now == before else 'now'} predicts {run.classes[now]} "
-        f"({percent(without[now])} %; with all heads {percent(all_on[now])} %)."
+        f"({percent(without[now])}%; with all heads {percent(all_on[now])}%)."
     )
     return [Text(verdict, told=True), Moved(f"Without {listed(heads)}", rows, heading)]
 
 
 def listed(heads: Collection[Head]) -> str:
-    """The first six heads in words, and how many there are beyond."""
+    """List the first six heads in words, and the number of the others."""
     words = ", ".join(f"layer {layer + 1} head {head + 1}" for layer, head in sorted(heads)[:6])
     return words + (f" and {len(heads) - 6} more" if len(heads) > 6 else "")
 
 
 def change_words(name: str, test: McNemar, heads: Collection[Head]) -> str:
-    """The accuracy with and without, and whether the difference means anything.
+    """Report the accuracy with all heads and without `heads`, and whether they differ.
 
-    Names model and heads: others may have been chosen while the pictures were answered.
+    The text names model and heads, because the user may have chosen others in the meantime.
     """
     change, low, high = 100 * test.difference, *(100 * test.interval)
     if low <= 0 <= high:
-        verdict = "The interval holds 0: on so many pictures no change can be told."
+        verdict = "The interval contains 0: the change is not significant."
     else:
-        verdict = f"The interval leaves out 0: a clear {'loss' if change < 0 else 'gain'}."
+        verdict = f"The interval excludes 0: a significant {'loss' if change < 0 else 'gain'}."
     span = f"{signed(low)} to {signed(high)}"
     return (
-        f"{name} on {test.n:,} test pictures: **{percent(test.second_accuracy)} %** right with "
-        f"all heads, **{percent(test.first_accuracy)} %** without {listed(heads)}. Change "
-        f"{signed(change)} points, 95 % interval {span}. {verdict}"
+        f"{name}, accuracy on {test.n:,} test images: **{percent(test.second_accuracy)}%** with "
+        f"all heads, **{percent(test.first_accuracy)}%** without {listed(heads)}. Change: "
+        f"{signed(change)} percentage points, 95% confidence interval {span}. {verdict}"
     )

@@ -1,4 +1,4 @@
-"""The part "The model": what it is built of, with true sizes, and where each part is explained."""
+"""The part "Architecture": the model's parts with their sizes, linked to their explanations."""
 
 from collections.abc import Sequence
 
@@ -12,29 +12,31 @@ TITLES = {
     "tokens": "Tokens and positions",
     "attention": "Multi-head self-attention",
     "mlp": "MLP",
-    "norm": "Last norm",
+    "norm": "Final LayerNorm",
     "head": "Classifier",
     "convolutions": "Convolutions",
     "linear": "Classifier",
     "layer": "Normalisation",
 }
 WORDS = {
-    "patches": "{image} x {image} pixels, cut into {rows} x {columns} patches of {side} x {side}; "
-    "each becomes a token of {width} numbers.",
-    "stem": "{image} x {image} pixels become {rows} x {columns} tokens of {width} numbers, by "
-    "convolutions whose fields of view overlap.",
-    "tokens": "{before} and {patches} patches: {tokens} tokens, to which what was learnt of each "
-    "position is added.",
-    "attention": "{heads} heads of {size} numbers each: every one of the {tokens} tokens gathers "
-    "from all others. Added to what came in.",
-    "mlp": "Each token alone: {width} numbers to {hidden} and back. Added to what came in.",
-    "norm": "Mean 0 and variance 1 over the {width} numbers of a token, then a learnt scale.",
-    "head": "Reads {answer}: {width} numbers to {classes} classes.",
-    # Of convolutional models, which are shown by their own layers
-    "convolutions": "{layers} of filters of {side} x {side} places, slid over the picture: "
-    "{before} channels to {after}{frozen} (`{name}`).",
-    "linear": "{before} numbers, one of each channel, to {after} classes (`{name}`).",
-    "layer": "Each channel's mean and variance (`{name}`).",
+    "patches": "The image of {image} x {image} pixels is cut into {rows} x {columns} patches of "
+    "{side} x {side}. Each patch becomes a token, a vector of {width} numbers.",
+    "stem": "Convolutions with overlapping receptive fields turn {image} x {image} pixels into "
+    "{rows} x {columns} tokens of {width} numbers.",
+    "tokens": "{before} and {patches} patches: {tokens} tokens. A learned position embedding is "
+    "added to each.",
+    "attention": "{heads} heads of {size} numbers each. Each of the {tokens} tokens attends to all "
+    "tokens. The result is added to the token.",
+    "mlp": "Processes each token separately: {width} numbers to {hidden} and back. The result is "
+    "added to the token.",
+    "norm": "Scales the {width} numbers of a token to mean 0 and variance 1, then applies a "
+    "learned scale.",
+    "head": "Maps {answer} from {width} numbers to {classes} classes.",
+    # Convolutional models, which are shown by their own layers
+    "convolutions": "{layers} of {side} x {side} filters: {before} channels to {after}{frozen} "
+    "(`{name}`).",
+    "linear": "Maps {before} numbers, one per channel, to {after} classes (`{name}`).",
+    "layer": "Normalises the mean and variance of each channel (`{name}`).",
 }
 OPENS = {
     "patches": {"title": "Patch embedding", "part": "filters"},
@@ -46,14 +48,16 @@ OPENS = {
     "head": {"title": "Why this class?", "section": "why"},
 }
 VIT = (
-    "From the picture (top) to the answer (bottom), with the sizes of this very model. Bars are "
-    "shares of all parameters and of all multiply-adds of one picture."
+    "The model from the image (top) to the prediction (bottom). Bars show each part's fraction of "
+    "all parameters and of all multiply-adds per image."
 )
 CONVOLUTIONAL = (
-    "'{name}' is convolutional: it has no tokens and no attention. Its layers from the picture "
-    "(top) to the answer, with their shares of parameters and multiply-adds."
+    "'{name}' is convolutional: it has no tokens and no attention. Its layers are shown from the "
+    "image (top) to the prediction, with their fractions of parameters and multiply-adds."
 )
-REPEATED = "{times} blocks of these two, one behind the other, each with a norm before it:"
+REPEATED = (
+    "{times} blocks in sequence. Each block has these two parts, with a LayerNorm before each:"
+)
 
 
 def build(look: Look) -> None:
@@ -77,11 +81,11 @@ def box(part: Part) -> Box:
     sizes = dict(part.sizes)
     if "prefix" in sizes:
         before = ", ".join(sizes["prefix"]).capitalize()
-        sizes["before"] = before or "No token of its own"
+        sizes["before"] = before or "No special token"
     if "count" in sizes:
         count = sizes["count"]
         sizes["layers"] = "A layer" if count == 1 else f"{count} layers"
-        sizes["frozen"] = "; measured on pictures, not trained" if sizes["is_frozen"] else ""
+        sizes["frozen"] = "; computed from images, not trained" if sizes["is_frozen"] else ""
     words = WORDS[part.kind].format(**sizes)
     opens = OPENS.get(part.kind)
     return Box(TITLES[part.kind], words, part.parameters, part.macs, part.times, opens)

@@ -1,6 +1,4 @@
-"""The part "Attention distance": mean attention distance by layer, all Vision Transformers beside
-each other.
-"""
+"""The part "Attention distance": mean attention distance by layer for all Vision Transformers."""
 
 from vitdemo import figures
 from vitdemo.figures.charts import distance_plot
@@ -11,13 +9,12 @@ from vitdemo.page.look.tab import Look
 from vitdemo.runs import Run, pretraining
 
 WORDS = (
-    "Mean attention distance: how far from itself a patch attends on average, in percent of the "
-    "image's side. A dot is a head, the line the mean of a layer, the dashed line a head that "
-    "attends to all patches equally. A head with a short distance attends mostly to nearby patches "
-    "or to the patch itself. That is not a convolution: its weights depend on the image. The "
-    "distance does not show what a head looks for, nor whether the head matters. Only attention "
-    "between patches counts; the weight that goes to the class token is left out. A patch that "
-    "receives attention from everywhere (an **attention sink**) makes the distance long."
+    "**Attention distance** is the mean distance between a patch and the patches it attends to, as "
+    "a percentage of the image's side. A dot is a head, and the line is the mean of a layer. The "
+    "dashed line is a head with uniform attention. A head with a short distance attends mostly to "
+    "nearby patches or to the patch itself. The distance shows neither what the head responds to "
+    "nor whether it matters. Only attention between patches counts. A patch that all others attend "
+    "to (an **attention sink**) makes the distance long."
 )
 
 
@@ -32,17 +29,17 @@ def build(look: Look) -> None:
 
 
 def distance_pieces(found: list[Distances], problems: list[str]) -> list[Piece]:
-    """A plot for each model on one scale, then the numbers."""
+    """Return a plot per model on one scale, then tables of the numbers."""
     told = [Notice(problem) for problem in problems]
     if not found:
-        nothing = "There is no Vision Transformer here: `python train.py vit-small-cpu` makes one."
+        nothing = "No Vision Transformer is available. Train one: `python train.py vit-small-cpu`."
         return told or [Notice(nothing)]
     top = 1.08 * max(max(d.heads.max(), d.even) for d in found)
     numbers = [piece for each in found for piece in table_of(each)]
     return [
         Text(WORDS, quiet=True),
         Plots([figure_of(each, top) for each in found]),
-        Folded("Numbers: distance of each head, in percent of the side", numbers),
+        Folded("Numbers: distance of each head, in percent of the image's side", numbers),
         *told,
     ]
 
@@ -52,7 +49,7 @@ def figure_of(found: Distances, top: float) -> Figure:
     L, H = found.heads.shape
     label = (
         f"{found.run.name}: mean attention distance of {H} heads in each of {L} layers; on average "
-        f"{first:.0f} % of the side in the first layer, {last:.0f} % in the last"
+        f"{first:.0f}% of the side in the first layer, {last:.0f}% in the last"
     )
     svg = figures.svg(distance_plot(found.heads, found.even, top))
     words = f"{origin(found.run)}, {over(found)}"
@@ -60,19 +57,19 @@ def figure_of(found: Distances, top: float) -> Figure:
 
 
 def origin(run: Run) -> str:
-    """Whether the run started from scratch, or from weights that others trained."""
+    """Return whether the run started from scratch or from pretrained weights."""
     recipe = run.config["recipe"]
     if "pretrained" not in recipe:
         return str(recipe.get("summary", run.spec.family))
     if run.spec.family == "timm":
         return "pretrained" if recipe["pretrained"] else "from scratch"
-    return "from scratch, first without labels" if pretraining(run) else "from scratch"
+    return "from scratch, self-supervised first" if pretraining(run) else "from scratch"
 
 
 def over(found: Distances) -> str:
     if found.pictures == 1:
-        return "over this picture alone, for want of test pictures that it knows"
-    return f"over {found.pictures:,} test pictures"
+        return "over this image only, because its test set is not available"
+    return f"over {found.pictures:,} test images"
 
 
 def table_of(found: Distances) -> list[Piece]:
@@ -82,6 +79,6 @@ def table_of(found: Distances) -> list[Piece]:
         for i, heads in enumerate(found.heads, start=1)
     ]
     return [
-        Text(f"{found.run.name}, everywhere alike: {100 * found.even:.1f}"),
+        Text(f"{found.run.name}, uniform attention: {100 * found.even:.1f}"),
         Table(header, rows),
     ]

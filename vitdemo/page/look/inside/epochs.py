@@ -1,4 +1,4 @@
-"""The part "In training": the attention of a layer in one image, epoch by epoch."""
+"""The part "Across epochs": attention of one layer to one image after each saved epoch."""
 
 from vitdemo import runs
 from vitdemo.film import Film, film, filmed
@@ -8,7 +8,7 @@ from vitdemo.page.kit import nearest
 from vitdemo.page.look.tab import Look
 from vitdemo.workbench import Workbench
 
-MOST_EPOCHS = 12  # shown at once
+MOST_EPOCHS = 12  # maximum number of maps
 WORDS = (
     "How much the class token attends to each patch in layer {layer} (mean of the heads), after "
     "each epoch whose weights were saved. " + FINDING + " A map that changes shows that the layer "
@@ -16,8 +16,8 @@ WORDS = (
     "is scaled to its own maximum. Models without a class token show the average patch."
 )
 NONE_KEPT = (
-    "'{name}' kept no weights but its last{others}. `python train.py RECIPE --keep 1,2,4,8` keeps "
-    "those of the epochs that it names, to be seen here."
+    "For '{name}', only the final weights were saved{others}. To save the weights of some epochs "
+    "in a new training run, use `python train.py RECIPE --keep 1,2,4,8`."
 )
 
 
@@ -36,28 +36,28 @@ def build(look: Look) -> None:
 
 
 def with_epochs(workbench: Workbench) -> list[str]:
-    """The runs that can be shown so."""
+    """Return the names of the runs with saved weights of several epochs."""
     found = (run for run in filmed(workbench) if run.has_weights)
     return [run.name for run in found if runs.kept_weights(run)]
 
 
 def none_kept(name: str, others: list[str]) -> str:
-    """Which `others` have a strip, and how to keep the weights for one."""
-    words = f"; choose {' or '.join(others)} above, which kept more" if others else ""
+    """Explain how to save weights of several epochs, and name `others` that have them."""
+    words = f". Choose {' or '.join(others)} above, which has more" if others else ""
     return NONE_KEPT.format(name=name, others=words)
 
 
 def row(found: Film, layer: int) -> MapRow:
-    """A strip of maps of `layer`, from 1."""
+    """Return one map of `layer` (from 1) per epoch."""
     panels = [panel(found, e, layer) for e in range(len(found.epochs))]
     return MapRow(panels, WORDS.format(layer=layer))
 
 
 def panel(found: Film, e: int, layer: int) -> Panel:
-    """`e`, from 0, counts `found.epochs`."""
+    """Return the map of `layer` after epoch `found.epochs[e]`."""
     values = found.maps[e, layer - 1].reshape(found.grid)
     predicted, when = int(found.predicted[e]), f"Epoch {found.epochs[e]}"
     share = 100 * found.probabilities[e, predicted]
-    answer = f"predicts {found.run.classes[predicted]}, {share:.1f} %"
-    words = f"{found.run.name}, {when.lower()}: {answer}, strongest in {peak(values)}"
+    answer = f"predicts {found.run.classes[predicted]}, {share:.1f}%"
+    words = f"{found.run.name}, {when.lower()}: {answer}, maximum in {peak(values)}"
     return Panel(when, values, found.seen, words, lines=[answer])

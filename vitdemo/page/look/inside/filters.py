@@ -1,4 +1,4 @@
-"""The part "Patch embedding": what the convolution that reads the pixels looks for.
+"""The part "Patch embedding": the filters of the convolution that reads the pixels.
 
 Letters: K filters, p their side in pixels.
 """
@@ -14,23 +14,25 @@ from vitdemo.page.look.tab import Look
 PRINCIPAL, STRONGEST = "Principal components", "The strongest filters"
 WORDS = {
     PRINCIPAL: (
-        "The patterns of {p} x {p} pixels that the {count} filters of the first convolution are "
-        "mixed from, and how much of their variance each explains; grey is a weight of 0. They "
-        "show what the model can tell apart in a patch, not what it uses; of a pattern and its "
-        "negative either may be shown."
+        "The first convolution has {count} filters of {p} x {p} pixels. These are their principal "
+        "components, with the percentage of variance that each explains; grey is a weight of 0. "
+        "They show which patterns the model can distinguish in a patch, not which it uses. The "
+        "sign of a component is arbitrary."
     ),
     STRONGEST: (
-        "The filters of {p} x {p} pixels with the largest weights, of {count}, and their norm; "
-        "each is scaled to its own largest weight, and grey is 0. A filter answers to what looks "
-        "like it; a large one need not matter more."
+        "The filters of {p} x {p} pixels with the largest norms, of {count}. The number is the "
+        "norm. Each filter is scaled to its own largest weight, and grey is 0. A filter responds "
+        "to patterns that resemble it. A large filter does not necessarily matter more."
     ),
 }
+WIDTH = 68  # of a tile, in pixels
 WIDTH = 68  # of a tile
 
 
 def build(look: Look) -> None:
     """Lay out and wire the part."""
-    which = gr.Radio([PRINCIPAL, STRONGEST], value=PRINCIPAL, label="Show", elem_id="which-filters")
+    choices = [PRINCIPAL, ("Largest filters", STRONGEST)]  # values are in URLs
+    which = gr.Radio(choices, value=PRINCIPAL, label="Show", elem_id="which-filters")
     view = Article(elem_id="filters")
 
     def draw(image, name, which):
@@ -41,9 +43,9 @@ def build(look: Look) -> None:
 
 
 def filter_pieces(found: PatchFilters, which: str) -> list[Piece]:
-    """Tiles with a number below each."""
+    """Return tiles with a number below each."""
     if which == PRINCIPAL:
-        numbers = [f"{100 * share:.1f} %" for share in found.shares]
+        numbers = [f"{100 * share:.1f}%" for share in found.shares]
         items = [
             Item(f"Component {i}: {number} of the variance", number)
             for i, number in enumerate(numbers, start=1)
@@ -60,5 +62,5 @@ def filter_pieces(found: PatchFilters, which: str) -> list[Piece]:
 
 
 def tiles(colours: np.ndarray) -> np.ndarray:
-    """Filters (K, 3, p, p) in 0..1 -> (K, p, p, 3) uint8."""
+    """Convert filters (K, 3, p, p) in 0..1 to (K, p, p, 3) uint8."""
     return (255 * colours).round().astype(np.uint8).transpose(0, 2, 3, 1)

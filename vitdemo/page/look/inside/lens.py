@@ -1,4 +1,4 @@
-"""The part "Logit lens": the model's answer if it stopped there, and from each patch.
+"""The part "Logit lens": predictions after each layer, for the image and for each patch.
 
 Letters: L layers, P patches, C classes.
 """
@@ -13,28 +13,29 @@ from vitdemo.page.components.lens import Drawn, LensView
 from vitdemo.page.kit import nearest
 from vitdemo.page.look.tab import Look
 
-ALL_NAMED = 12  # classes; of more, the strip names the strongest
+ALL_NAMED = 12  # with more classes, only the `STRONGEST` most probable ones are shown
 STRONGEST = 8
-# Paul Tol's "muted" scheme, https://personal.sron.nl/~pault: ten colours that the colour-blind tell
-# apart. The grey one is also for all that has no colour of its own.
+# Paul Tol's "muted" scheme (https://personal.sron.nl/~pault) is safe for colour-blind readers. All
+# classes without a colour of their own share the grey.
 CLASS_COLOURS = (
     *("#cc6677", "#332288", "#ddcc77", "#117733", "#88ccee"),
     *("#882255", "#44aa99", "#999933", "#aa4499", "#dddddd"),
 )
 APPROXIMATE = (
-    "The model's last norm and classifier read every layer here, though they were trained to read "
-    "only what comes out of the last one. The last column is the model's prediction; the others "
-    "are approximations, and a later one is not always better. Choose a layer by its number."
+    "Here the final LayerNorm and the classifier read the output of every layer. They were trained "
+    "only on the output of the last layer. The last column is the model's prediction. The other "
+    "columns are approximations, and a later one is not always better. Click a layer number to "
+    "choose the layer."
 )
 PATCHES = (
-    "The same classifier reads each patch by itself. In a model with a class token it was not "
-    "trained to read patches, and each layer mixes a patch with others. So its word is a hint at "
-    "what the token holds, not a label of that place."
+    "The same classifier reads each patch token. A model with a class token was not trained to "
+    "classify patches, and each patch token contains information from other patches. The class is "
+    "a hint about the token's content, not a label of that place."
 )
 
 
 def build(look: Look) -> None:
-    """Lay out and wire the part; the browser draws whichever layer is chosen."""
+    """Lay out and wire the part; the browser draws the chosen layer."""
     view = LensView(elem_id="lens")
 
     def draw(image, name, layer):
@@ -46,15 +47,15 @@ def build(look: Look) -> None:
 
 
 def drawn(found: Lens, layer: int) -> Drawn:
-    """The strip names a model's strongest classes where it has many."""
+    """Return the payload; of many classes, it contains only the most probable ones."""
     shown, classes = strongest(found.answers), found.run.classes
-    rest = f" Of {len(classes)} classes the {len(shown)} strongest are shown."
+    rest = f" The {len(shown)} most probable of {len(classes)} classes are shown."
     words = APPROXIMATE + (rest if len(shown) < len(classes) else ""), PATCHES
     return Drawn(found, layer, shown, class_colours(found.patches), short_names(classes), words)
 
 
 def strongest(answers: np.ndarray) -> list[int]:
-    """The classes to show of (L+1, C): all of a few, else those that are ever the most probable."""
+    """Select classes of (L+1, C): all if they are few, else the most probable in any layer."""
     if answers.shape[1] <= ALL_NAMED:
         return list(range(answers.shape[1]))
     top = np.argsort(-answers.max(0), kind="stable")[:STRONGEST]
@@ -62,8 +63,11 @@ def strongest(answers: np.ndarray) -> list[int]:
 
 
 def class_colours(patches: np.ndarray) -> list[str]:
-    """A colour for each class: fixed where there are enough, else for those that most of the
-    patches (L+1, P, C) say; the others share the last, grey one."""
+    """Return a colour for each class.
+
+    If there are too few colours, the classes predicted for most patches (L+1, P, C) get one; the
+    others share the last colour, grey.
+    """
     C = patches.shape[2]
     common = range(C)
     if len(CLASS_COLOURS) < C:
@@ -74,7 +78,7 @@ def class_colours(patches: np.ndarray) -> list[str]:
 
 
 def short_names(classes: Sequence[str]) -> list[str]:
-    """The shortest beginnings of one length, two to four letters, that differ; else numbers."""
+    """Abbreviate names to 2 to 4 letters, as few as keep them distinct; else return numbers."""
     for length in (2, 3, 4):
         short = [name[:length] for name in classes]
         if len(set(short)) == len(classes):

@@ -1,4 +1,4 @@
-"""The part "One head, number by number": from query and key to what a head hands on."""
+"""The part "One head, number by number": from query and key to the output of a head."""
 
 from vitdemo.inside.one_head import one_layer
 from vitdemo.page.components.one_head import OneHead

@@ -1,26 +1,26 @@
-"""The part "Position embeddings": which places the model has learnt to hold for near each other."""
+"""The part "Position embeddings": similarity of the learned position embeddings."""
 
 from vitdemo.inside.learned import position_similarity
 from vitdemo.page.components.positions import Drawn, Positions
 from vitdemo.page.look.tab import Look
 
 WORDS = (
-    "How alike the learned position embedding of the chosen patch is to that of every other "
-    "(cosine, 1 for itself). It says nothing of any picture."
+    "Cosine similarity between the learned position embedding of the chosen patch and those of all "
+    "patches; 1 for the patch itself. It does not depend on the image."
 )
 START = {
-    "random": "This training began with random numbers, which know nothing of where patches lie: "
-    "neighbours, rows and columns that resemble each other were learnt.",
-    "mimetic": "This training began with mimetic initialisation, whose position embeddings are "
-    "sines and cosines (Trockman & Kolter 2023): neighbours resembled each other from the start, "
-    "so not all that is seen here was learned.",
-    "weights": "This training began with the weights of another one: what resembles each other was "
-    "learnt there, or was there from its start.",
+    "random": "The embeddings were initialised with random numbers, without information about "
+    "positions. Similarity between neighbours, rows and columns was learned.",
+    "mimetic": "The embeddings were initialised with sines and cosines (mimetic initialisation, "
+    "Trockman & Kolter 2023). Neighbours were similar from the start, so not all similarity "
+    "was learned.",
+    "weights": "Training started from the weights of another model. The similarity was learned "
+    "there, or it comes from the initialisation of that model.",
 }
 
 
 def build(look: Look) -> None:
-    """Lay out and wire the part; the browser draws whichever patch is chosen."""
+    """Lay out and wire the part; the browser draws the chosen patch."""
     view = Positions(elem_id="positions")
 
     def draw(image, name):

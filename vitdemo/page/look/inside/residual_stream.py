@@ -1,4 +1,4 @@
-"""The part "Residual stream": what every head and every MLP adds to a logit."""
+"""The part "Residual stream": contributions of each head and each MLP to a logit."""
 
 from vitdemo.inside.residual_stream import residual_stream
 from vitdemo.page.components.residual_stream import ResidualStream

@@ -1,4 +1,4 @@
-"""The section "Hands on" of Look: change the picture, and watch every model's answer move."""
+"""The section "Change the image" of Explore: the predictions of all models for a changed image."""
 
 import random
 from collections.abc import Callable
@@ -29,28 +29,28 @@ from vitdemo.perturb.changes import (
 from vitdemo.traced import Traced
 from vitdemo.workbench import Workbench
 
-# The browser holds which patches are gone, so of many clicks the last one knows all of them.
+# The browser stores the removed patches, so the last of several quick clicks contains all of them.
 LAST = {"trigger_mode": "always_last", **HIDDEN}
 STEPS = {"rotate": 5, "brightness": 0.05, "blur": 0.5, "noise": 1, "jpeg": 1}
-MOST = 32  # patches removed with one click
+MOST = 32  # patches removed per click
 OWN = "own"
 GRIDS = [("4 × 4", "4"), ("8 × 8", "8"), ("the model's own", OWN)]
 ATTENDED = [("rollout up to the layer", "rollout"), ("mean of the heads", "mean")]
 
 INTRO = (
-    "Remove patches of the image, shuffle them, or degrade it: **all models get the same changed "
-    "image**, and their predictions are shown next to those before. If a prediction changes, "
-    "either the removed patches mattered or the hole itself did: compare with as many holes at "
-    "random. If it stays, the patches may still matter, since others can hold the same "
-    "information. Attention only shows what a token attends to."
+    "Remove or shuffle patches, or degrade the image. **All models receive the same changed "
+    "image**; their predictions are shown next to the original ones. If a prediction changes, "
+    "either the removed patches mattered or the gaps themselves did: compare with the same number "
+    "of random gaps. If it stays, the patches may still matter, because others can contain the "
+    "same information."
 )
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The components of the section that events connect."""
+    """Components of the section that take part in events."""
 
-    code: gr.Textbox  # patches that are gone, for the page's address; hidden
+    code: gr.Textbox  # removed patches for the page's URL; hidden
     presets: list[gr.Button]
     note: Article
     picture: Canvas
@@ -71,13 +71,13 @@ class Parts:
 
     @property
     def settings(self) -> list[Component]:
-        """All that decides the changed picture, in the order of `Changes.wished`."""
+        """Inputs that define the changed image, in the order of `Changes.wished`."""
         return [self.pieces, *self.sliders, self.seed, self.picture, self.code]
 
 
 @dataclass(frozen=True)
 class Handlers:
-    """What the components ask for."""
+    """Event handlers of the section."""
 
     workbench: Workbench
 
@@ -90,8 +90,8 @@ class Handlers:
         return self.workbench.look(self.workbench.run(name), image)
 
     def wished(self, image, name, choice, settings) -> tuple[Image.Image, Changes]:
-        """The untouched canvas, and the changes; patches removed on another grid are back."""
-        *others, removed, code = settings  # nothing is drawn yet: what the address says
+        """Return the original canvas and the changes; another grid restores removed patches."""
+        *others, removed, code = settings  # before the first drawing, the URL's code counts
         removed = Removed.decoded(code) if removed is None else removed
         return answers.canvas(self.workbench, image), Changes.wished(
             *others, removed.on(self.grid(choice, name))
@@ -104,7 +104,7 @@ class Handlers:
 
     def drawn(self, name, layer, first, last, before: Image.Image, changes: Changes) -> tuple:
         after = change(before, changes)
-        try:  # first: the answers of the chosen model are then known from the same passes
+        try:  # first, so that the chosen model's predictions come from the same passes
             looks = self.traced(name, before), self.traced(name, after)
         except VitdemoError as error:
             maps = str(error)
@@ -116,8 +116,7 @@ class Handlers:
         return Changed(after, changes), moved, maps, changes.removed.code, *barred
 
     def without(self, choose: Callable[..., Removed]) -> Callable:
-        """A handler that takes away what `choose(found, layer, removed, count, by)` says, where
-        `removed` is away."""
+        """Return a handler that removes `choose(look, layer, removed, count, by)`."""
 
         def handler(image, name, count, by, layer, first, last, choice, *settings):
             if image is None or name is None:
@@ -162,14 +161,14 @@ def build(look: Look) -> None:
     for button, choose in ((parts.most, most_attended), (parts.some, at_random)):
         settings = [parts.count, parts.by, *inputs]
         button.click(ask.without(choose), [*look.always, *settings], drawn, **ASKED)
-    # What sets changes comes after the answers on their way, which would set older ones again.
+        # These handlers run after pending ones, which would otherwise set older changes again.
     back = parts.back.click(lambda: (None, ""), None, [parts.picture, parts.code], **ASKED)
     look.draw_on(back.success, section)
     wire_presets(parts, lambda event: look.draw_on(event.success, section))
 
 
 def wire_presets(parts: Parts, draw: Callable) -> None:
-    """Buttons that set several changes at once; `draw(event)` shows what came of them."""
+    """Connect the buttons that set several changes; `draw(event)` shows the result."""
     outputs = [parts.pieces, *parts.sliders, parts.picture, parts.code, parts.grid, parts.note]
     for button in parts.presets:
         values = partial(values_of, PRESETS[button.value].changes, PRESETS[button.value].sentence)
@@ -190,15 +189,15 @@ def another_seed() -> int:
 
 
 def values_of(changes: Changes, sentence: str) -> list:
-    """What a preset sets; the grid stays where it removes no patch, and the seed always."""
+    """Return a preset's values; the seed and, without removed patches, the grid stay unchanged."""
     grid = str(changes.removed.grid[0]) if changes.removed.cells else gr.skip()
     sliders = [getattr(changes, name) for name in SLIDERS]
-    # Drawn from the code, as an address is.
+    # The canvas is None, so that the patches come from the code, as with a URL.
     return [changes.pieces, *sliders, None, changes.removed.code, grid, sentence]
 
 
 def lay_out() -> Parts:
-    """The components in reading order: what to try, the picture, the answers, the changes."""
+    """Lay out the components in reading order: presets, image, predictions, changes."""
     code = gr.Textbox("", visible="hidden", label="Removed patches")
     gr.Markdown(INTRO)
     with gr.Row(elem_classes="vd-presets", elem_id="hands-presets"):
@@ -210,35 +209,41 @@ def lay_out() -> Parts:
             grid = gr.Radio(
                 GRIDS,
                 value="8",
-                label="Patches to click on",
-                info="another grid brings all patches back",
+                label="Grid",
+                info="Another grid restores all patches.",
             )
-            count = LayerSlider(1, MOST, 8, step=1, label="How many at once")
-            by = gr.Radio(ATTENDED, value="rollout", label="Most attended, by the chosen model's")
+            count = LayerSlider(
+                1, MOST, 16, step=1, label="Patches to remove per click", elem_id="hands-count"
+            )
+            by = gr.Radio(ATTENDED, value="rollout", label="Rank patches by")
             with gr.Row():
                 most = gr.Button(
-                    "Remove the most attended", size="sm", min_width=140, elem_id="hands-most"
+                    "Remove most-attended patches", size="sm", min_width=140, elem_id="hands-most"
                 )
                 some = gr.Button(
-                    "Remove as many at random", size="sm", min_width=140, elem_id="hands-random"
+                    "Remove random patches", size="sm", min_width=140, elem_id="hands-random"
                 )
-                back = gr.Button("Bring all back", size="sm", min_width=140, elem_id="hands-back")
+                back = gr.Button(
+                    "Restore all patches", size="sm", min_width=140, elem_id="hands-back"
+                )
         with gr.Column(scale=4, min_width=300):
             shifts = Article(elem_id="hands-answers")
             maps = Maps(elem_id="hands-maps")
         with gr.Column(scale=4, min_width=300):
             pieces = gr.Radio(
-                [("whole", 1), *((f"{n} × {n}", n) for n in PIECES[1:])],
+                [("off", 1), *((f"{n} × {n}", n) for n in PIECES[1:])],
                 value=1,
-                label="Shuffle the pieces of",
+                label="Shuffle",
                 info=PERTURBATIONS["shuffle"].sentence,
                 elem_id="hands-pieces",
             )
             sliders = [slider(name) for name in SLIDERS]
-            seed = LayerSlider(0, LAST_SEED, 0, step=1, label="Seed of shuffle and noise")
+            seed = LayerSlider(0, LAST_SEED, 0, step=1, label="Shuffle and noise seed")
             with gr.Row():
-                draw_again = gr.Button("Another draw", size="sm", min_width=100)
-                reset = gr.Button("Reset all", size="sm", min_width=100, elem_id="hands-reset")
+                draw_again = gr.Button("New random seed", size="sm", min_width=100)
+                reset = gr.Button(
+                    "Reset all changes", size="sm", min_width=100, elem_id="hands-reset"
+                )
     return Parts(
         code, presets, note, picture, grid, count, by, most, some, back, shifts, maps,
         pieces, sliders, seed, draw_again, reset, knockout.lay_out(),
@@ -246,7 +251,7 @@ def lay_out() -> Parts:
 
 
 def slider(name: str) -> gr.Slider:
-    """The slider of one change; a value out of range is taken for the nearest."""
+    """Return the slider of one change; its handler clamps values out of range."""
     change = PERTURBATIONS[name]
     return LayerSlider(
         change.low,
@@ -260,5 +265,5 @@ def slider(name: str) -> gr.Slider:
 
 
 def many(count: float | None) -> int:
-    """The number 1..`MOST` next to what its slider says."""
+    """Clamp a slider's value to 1..`MOST`."""
     return min(max(round(count or 1), 1), MOST)

@@ -1,11 +1,11 @@
-"""Every model's answer before and after a change, and the maps that follow it.
+"""Predictions of all models before and after a change, and attention maps of the changed image.
 
     untouched = canvas(workbench, image)
     changed = change(untouched, Changes(pieces=4))
     shifts, problems = shifts_of(workbench, untouched, changed)
 
-The change is made once, on one picture, before each model's own preprocessing: all models see the
-same. Letters: C classes, rows and columns of a patch grid.
+One image is changed once, before the preprocessing of each model, so all models receive the same
+image. Letters: C classes, rows and columns of a patch grid.
 """
 
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ from vitdemo.runs import Run
 from vitdemo.traced import Traced
 from vitdemo.workbench import Workbench
 
-MULTIPLE = PIECES[-1]  # every canvas can be cut into any of them
-MAPS = ("rollout", "mean")  # what "attends to most" may go by
+MULTIPLE = PIECES[-1]  # of the canvas side, so that every number of `PIECES` divides it
+MAPS = ("rollout", "mean")  # ways to rank patches by attention
 
 
 @dataclass(frozen=True)
 class Shift:
-    """What one model predicts (C,) of the untouched picture and of the changed one."""
+    """Probabilities (C,) of one model for the original image and for the changed one."""
 
     run: Run
     before: np.ndarray
@@ -45,16 +45,16 @@ class Shift:
         return self.run.classes[int(self.after.argmax())]
 
     def classes(self, most: int = 3) -> list[int]:
-        """The `most` likely classes before, then those that came among them since."""
+        """Return the `most` likely classes before, then new ones among the `most` likely after."""
         first, then = (np.argsort(-row, kind="stable")[:most] for row in (self.before, self.after))
         return list(dict.fromkeys([*first.tolist(), *then.tolist()]))
 
 
 def canvas(workbench: Workbench, image: Image.Image) -> Image.Image:
-    """The picture that hands work on: as large as the largest input of the trained models.
+    """Return the image to change, an RGB square as large as the largest model input.
 
-    An RGB square; a smaller picture stays as it is where its side can be cut into all `PIECES`,
-    so that one of CIFAR-10 reaches the models with its own 32 pixels.
+    A smaller image keeps its size if every number of `PIECES` divides its side. A CIFAR-10 image
+    therefore reaches the models with its own 32 pixels.
     """
     largest = max((run.preprocessing.size for run in workbench.trained_runs()), default=32)
     side = max(min(*image.size, largest), 32)
@@ -65,7 +65,7 @@ def canvas(workbench: Workbench, image: Image.Image) -> Image.Image:
 def shifts_of(
     workbench: Workbench, before: Image.Image, after: Image.Image
 ) -> tuple[list[Shift], list[str]]:
-    """Every trained model's two answers, and a sentence for each model that has none."""
+    """Return the two predictions of each trained model, and a message for each failed model."""
     first, problems = workbench.answers(before)
     then = {answer.run.name: answer for answer in workbench.answers(after)[0]}
     found = [
@@ -77,7 +77,7 @@ def shifts_of(
 
 
 def grid_of(workbench: Workbench, run: Run) -> tuple[int, int]:
-    """Rows and columns of the model's patches; 8 x 8 for a model without. Raises `RunError`."""
+    """Return rows and columns of the model's patches, 8 x 8 without patches. Raises `RunError`."""
     model = workbench.model(run)
     return tuple(model.patch_embed.grid_size) if workbench.layers(run) else (8, 8)
 
@@ -85,10 +85,11 @@ def grid_of(workbench: Workbench, run: Run) -> tuple[int, int]:
 def most_attended(
     look: Traced, layer: int, removed: Removed, count: int, by: str = "rollout"
 ) -> list[int]:
-    """The `count` patches of `removed.grid` still there that the class token attends to most.
+    """Return the `count` remaining patches that the class token attends to most.
 
-    `by` is "rollout" up to the layer 1..L or "mean", that of its heads. On another grid than the
-    model's a patch has the mean of what it covers. Fewer, where fewer are left.
+    `by` is "rollout" (up to the layer 1..L) or "mean" (mean of the heads in this layer). The
+    patches are those of `removed.grid`. If this is not the model's grid, the map is averaged over
+    each patch. The list is shorter if fewer than `count` patches remain.
     """
     values = torch.from_numpy(attended(look, layer, by))[None]  # (1, rows, columns)
     values = F.adaptive_avg_pool2d(values, removed.grid).flatten()  # (P,)
@@ -97,7 +98,7 @@ def most_attended(
 
 
 def attended(look: Traced, layer: int, by: str) -> np.ndarray:
-    """Attention of the class token (rows, columns): `by` "rollout" or "mean" of the heads."""
+    """Return the class token's attention (rows, columns) by "rollout" or "mean" of the heads."""
     if by not in MAPS:
         raise DataError(f"Unknown map '{by}': choose one of {', '.join(MAPS)}.")
     if by == "mean":
@@ -106,8 +107,10 @@ def attended(look: Traced, layer: int, by: str) -> np.ndarray:
 
 
 def at_random(removed: Removed, count: int, seed: int) -> Removed:
-    """As many patches as are `removed`, or `count` where none is, each as likely and drawn anew:
-    what `most_attended` must beat."""
+    """Return as many random patches as are `removed`, or `count` if none is removed.
+
+    All patches are equally likely. This is the baseline of `most_attended`.
+    """
     rows, columns = removed.grid
     order = np.random.default_rng(seed).permutation(rows * columns).tolist()
     return Removed(removed.grid, tuple(order[: len(removed.cells) or count]))
@@ -116,21 +119,21 @@ def at_random(removed: Removed, count: int, seed: int) -> Removed:
 def shift_pieces(
     shifts: list[Shift], problems: list[str], changes: Changes, side: int
 ) -> list[Piece]:
-    """A card a model with its answers before and after, and in words how many changed theirs.
+    """Return a card per model with its predictions before and after, and the number that changed.
 
-    `side` is that of the `canvas`, in pixels: both answers are of it.
+    `side` is the side of the `canvas` in pixels: all predictions are for this size.
     """
     told = [Notice(problem) for problem in problems]
-    sized = f"Answers to the picture as it is here, {side} × {side} pixels"
+    sized = f"Predictions for the image at this size, {side} × {side} pixels"
     if changes.untouched:
-        words = "The picture is untouched: change it, and see which answers move."
+        words = "The image is unchanged. Change it to see which predictions change."
         cards = [card(shift, "") for shift in shifts]
         return [Text(f"**{words}**", told=True), Text(f"{sized}.", quiet=True), *cards, *told]
     kept = sum(shift.was == shift.now for shift in shifts)
     models = "model keeps its" if len(shifts) == 1 else "models keep their"
     return [
-        Text(f"**{kept} of {len(shifts)} {models} answer.**", told=True),
-        Text(f"{sized}. Thin bars: before. Thick bars: now.", quiet=True),
+        Text(f"**{kept} of {len(shifts)} {models} prediction.**", told=True),
+        Text(f"{sized}. Thin bars: original image. Thick bars: changed image.", quiet=True),
         *(card(shift, "still ") for shift in shifts),
         *told,
     ]
@@ -147,10 +150,10 @@ def card(shift: Shift, still: str) -> Moved:
 
 
 def maps_row(before: Traced, after: Traced, layer: int, changes: Changes) -> MapRow:
-    """Mean of the heads of `layer` and rollout up to it, untouched and changed."""
+    """Return maps of the original and the changed image: head mean of `layer`, and rollout."""
     named = [(after, "")]
     if not changes.untouched:
-        named = [(before, ", untouched"), (after, ", changed")]
+        named = [(before, ", original"), (after, ", changed")]
     span = f"layers 1 to {layer}" if layer > 1 else "layer 1"
     titles = {"mean": f"Mean of the heads, layer {layer}", "rollout": f"Rollout, {span}"}
     panels = [

@@ -1,6 +1,6 @@
-"""Attention knock-out in the section "Hands on": bar the class token from the patches, by layer.
+"""Attention knock-out in "Change the image": bar the class token from the patches in some layers.
 
-The layers are first..last; none where the last one is below the first, as at the start.
+The barred layers are first..last. If last is below first, as initially, no layer is barred.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ ABOUT = (
     f"token reads there. {FINDING}"
 )
 NONE_BARRED = "No layer is barred. Move the second slider to bar layers 1 to that layer."
-LIMIT = "The model was not trained with barred attention: a part of the change may come from that."
+LIMIT = "The model was not trained with barred attention. This may cause part of the change."
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Parts:
 
     @property
     def drawn(self) -> list[Component]:
-        """What `draw` gives the values of."""
+        """Outputs of `draw`."""
         return [*self.layers, self.result]
 
 
@@ -78,12 +78,12 @@ def lay_out() -> Parts:
 def draw(
     workbench: Workbench, name: str, image: Image.Image, first: float | None, last: float | None
 ) -> tuple:
-    """Return the values of `Parts.drawn` for the run `name` and the image as it is now."""
+    """Return the values of `Parts.drawn` for the run `name` and the changed image."""
     try:
         run = workbench.run(name)
         depth = workbench.layers(run)
         if not depth:
-            raise RunError(f"'{run.name}' has no attention to bar.")
+            raise RunError(f"'{run.name}' has no attention to bar. Choose a Vision Transformer.")
         found = knock_out(workbench, run, image, layers(first, last, depth))
     except VitdemoError as error:
         locked = gr.update(interactive=False)
@@ -92,7 +92,7 @@ def draw(
 
 
 def layers(first: float | None, last: float | None, depth: int) -> range:
-    """Return the barred layers, from 0; a value out of range counts as the nearest one."""
+    """Return the barred layers, counted from 0; values out of range are clamped."""
     start, stop = within(first, 1, depth), within(last, 0, depth)
     return range(start - 1, max(stop, start - 1))
 
@@ -102,7 +102,7 @@ def within(value: float | None, low: int, top: int) -> int:
 
 
 def limited(value: float | None, low: int, top: int) -> dict:
-    """Return an update of a slider to `low`..`top`; its value changes only where it must."""
+    """Return an update of a slider to `low`..`top`, with a new value only if necessary."""
     kept = within(value, low, top)
     moved = {} if kept == value else {"value": kept}
     return gr.update(maximum=top, interactive=True, **moved)
@@ -118,7 +118,7 @@ def pieces(found: KnockOut) -> list[Piece]:
     rows = [(found.run.classes[c], float(found.before[c]), float(found.after[c])) for c in shown]
     verdict = (
         f"{found.run.name} {'still' if now == before else 'now'} predicts "
-        f"{found.run.classes[now]} ({percent(found.after[now])} %)."
+        f"{found.run.classes[now]} ({percent(found.after[now])}%)."
     )
     tokens = "The class token" if len(found.special) == 1 else "No special token"
     cannot = "cannot attend" if len(found.special) == 1 else "can attend"
@@ -135,7 +135,7 @@ def span(found: KnockOut) -> str:
 
 
 def special_words(found: KnockOut) -> str:
-    """Say why more tokens than the class token are barred."""
+    """Explain why other tokens are barred in addition to the class token."""
     others = ", ".join(found.special[1:6]) + (", …" if len(found.special) > 6 else "")
     return (
         f"The model has {len(found.special)} special tokens: the class token, and {others}. All of "
