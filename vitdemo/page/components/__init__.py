@@ -1,10 +1,10 @@
-"""What the browser draws: each component is NAME.py, and beside it NAME.html, NAME.css, NAME.js.
+"""Components that the browser draws: NAME.py with NAME.html, NAME.css and NAME.js next to it.
 
-Python sends a small JSON value, the script draws it: what `drawn` made is `vitdemo.received(props)`
-there. gradio evaluates what a template gives as a JavaScript template literal, so a value with
-`${...}` in it would run: the templates hold no value at all, and the scripts write names, classes
-and numbers as text. `SHARED`, in the page's head, hold what several scripts draw with; a style
-without a template beside it is the page's, too.
+Python sends a small JSON payload, and the script draws it: the result of `drawn` is
+`vitdemo.received(props)` in the script. gradio evaluates a rendered template as a JavaScript
+template literal, so a value that contains `${...}` would be executed. Therefore the templates
+contain no values; the scripts insert names, classes and numbers as text. The `SHARED` scripts are
+in the page's head, as are styles without a template of the same name.
 """
 
 import base64
@@ -31,13 +31,13 @@ from vitdemo.attention.packed import pack
 from vitdemo.figures import DIVERGING, SEQUENTIAL, colour_table
 
 FOLDER = Path(__file__).parent
-# Bytes of what browsers have fetched: each picture leaves 5 MB, which gradio's own cache lets
-# lie for an hour or two.
+# Maximum bytes of served files. Each image leaves 5 MB, which gradio's own cache would keep for an
+# hour or two.
 MOST_BYTES = 2 * 2**30
-FETCHED_WITHIN = 300  # seconds: younger files stay in any case
-LOOK_EVERY = 64  # files between two looks at how many bytes there are
-NO_ROOM = "The server cannot keep what it is to show: whoever runs it has to make room."
-_written = itertools.count(1)  # files
+FETCHED_WITHIN = 300  # seconds: browsers may still fetch younger files, so these are never deleted
+LOOK_EVERY = 64  # written files between two checks of the total size
+NO_ROOM = "The server cannot save this result. Free disk space on the server and try again."
+_written = itertools.count(1)  # number of written files
 SHARED = (
     "shared.js",
     "matrices.js",
@@ -52,11 +52,11 @@ SHARED = (
 
 
 class Drawing(gr.HTML):
-    """What the browser draws of a value: the base of all components.
+    """Base class of all components that a script draws from a payload.
 
-    The class's module is NAME.py, with template, style and script beside it; `drawn` makes what
-    the script takes. In place of a value a handler may return a sentence: the script then gets
-    {"sentence": str}. None, and nothing is drawn.
+    The class's module is NAME.py, with template, style and script next to it; `drawn` returns the
+    payload. A handler may return a message instead of a value: then the payload is
+    {"sentence": str}. For None, nothing is drawn.
     """
 
     def __init__(self, value=None, **options):
@@ -75,7 +75,7 @@ class Drawing(gr.HTML):
         super().__init__(value, **own | options)
 
     def preprocess(self, payload):
-        """Nothing: what is picked or asked for comes with the event."""
+        """Return None: events carry the user's choices."""
 
     def postprocess(self, value):
         if isinstance(value, str):
@@ -83,16 +83,16 @@ class Drawing(gr.HTML):
         return None if value is None else as_text(self.drawn(value))
 
     def drawn(self, value):
-        """`value` as JSON with files in it, of the shape that the component's module tells."""
+        """Return the payload of `value`: JSON with files, as the component's module defines it."""
         return value
 
 
 def as_text(value) -> dict:
-    """`value` as one JSON text beside its files: `{"text": str, "files": [file, ...]}`, where a
-    file stands in the text as `{"file#": its place in the list}`.
+    """Return `value` as one JSON text with its files: `{"text": str, "files": [file, ...]}`.
 
-    At each event the page's front copies the values of all components that had one before, number
-    by number, of which a table has thousands; a text is copied as one.
+    The text refers to a file as `{"file#": index in the list}`. At each event, gradio's frontend
+    copies the previous values of all components, number by number. A table has thousands of
+    numbers, but one text is copied at once.
     """
     files: list[FileData] = []
 
@@ -107,15 +107,15 @@ def as_text(value) -> dict:
 
 
 def served(component: Component, folder: str, name: str, content: Callable[[], bytes]) -> FileData:
-    """What `content()` gives as a file that the browser may fetch, for a component's value.
+    """Serve the result of `content()` as a file that the browser can fetch.
 
-    It lies in `folder` of gradio's cache, where old files go in their time, and sooner where there
-    are many (`make_room`). The same name is the same content: it is made once, however many ask.
-    Raises `gr.Error` where it cannot be written.
+    The file is in `folder` of gradio's cache, which deletes old files; `make_room` deletes them
+    earlier if there are many. Equal names must mean equal content: an existing file is reused.
+    Raises `gr.Error` if the file cannot be written.
     """
     path = Path(component.GRADIO_CACHE) / folder / name
     try:
-        os.utime(path)  # the cache ages files by this
+        os.utime(path)  # the cache deletes files by this time
     except FileNotFoundError:
         try:
             _put(path, content())
@@ -127,10 +127,10 @@ def served(component: Component, folder: str, name: str, content: Callable[[], b
 
 
 def make_room(folder: Path) -> None:
-    """Delete the oldest files of `folder` until it holds `MOST_BYTES` at most."""
+    """Delete the oldest files of `folder` until it holds at most `MOST_BYTES`."""
     found = []
     for file in folder.iterdir():
-        with suppress(FileNotFoundError):  # gradio deletes, too
+        with suppress(FileNotFoundError):  # gradio may have deleted the file
             state = file.stat()
             found.append((state.st_mtime, state.st_size, file))
     too_many = sum(size for _, size, _ in found) - MOST_BYTES
@@ -142,7 +142,7 @@ def make_room(folder: Path) -> None:
 
 
 def _put(path: Path, content: bytes) -> None:
-    """All of `content` or nothing. Raises `OSError`."""
+    """Write all of `content` or nothing. Raises `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         beside = file.name
@@ -155,8 +155,10 @@ def _put(path: Path, content: bytes) -> None:
 
 
 def served_picture(component: Component, picture: np.ndarray, *, exact: bool = True) -> FileData:
-    """A picture (height, width, 3) uint8 that the browser may fetch, see `served`: a PNG, or a
-    small JPEG where it need not be `exact`."""
+    """Serve an image (height, width, 3) uint8, see `served`.
+
+    The file is a PNG, or a small JPEG if the image need not be `exact`.
+    """
     pixels = np.ascontiguousarray(picture)
     key = hashlib.blake2b(repr(pixels.shape).encode() + pixels.tobytes(), digest_size=12)
     name = f"{key.hexdigest()}.{'png' if exact else 'jpg'}"
@@ -171,19 +173,19 @@ def _encoded(picture: np.ndarray, exact: bool) -> bytes:
 
 
 def served_numbers(component: Component, numbers: Tensor, *, exact: bool = False) -> FileData:
-    """Numbers that the browser may fetch, see `served` and `vitdemo.attention.packed`."""
+    """Serve an array of numbers, see `served` and `vitdemo.attention.packed`."""
     content = pack(numbers, exact=exact)
     name = hashlib.blake2b(content, digest_size=12).hexdigest()
     return served(component, "numbers", f"{name}.bin", lambda: content)
 
 
 def sent(event: gr.EventData) -> dict:
-    """What a script sent with its event; as hostile as a file."""
+    """Return the untrusted payload of a browser event."""
     return event._data if isinstance(event._data, dict) else {}
 
 
 def are_uploads(paths: Sequence[str]) -> bool:
-    """Whether all these files were uploaded to this page, and are still here."""
+    """Return True if all these files were uploaded to this page and still exist."""
     try:
         check_all_files_in_cache([{"path": path} for path in paths])
     except gr.Error:
@@ -192,7 +194,7 @@ def are_uploads(paths: Sequence[str]) -> bool:
 
 
 def head_script() -> str:
-    """The scripts that all components draw with, and the colours of plain and of signed maps."""
+    """Return the scripts shared by all components, with the colour maps inserted."""
     script = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in SHARED)
     return script.replace("SEQUENTIAL", colours(SEQUENTIAL)).replace(
         "DIVERGING", colours(DIVERGING)
@@ -200,5 +202,5 @@ def head_script() -> str:
 
 
 def colours(name: str) -> str:
-    """256 colours of the map `name` as base64 of RGB bytes."""
+    """Return the 256 colours of the colour map `name` as base64 of RGB bytes."""
     return base64.b64encode(colour_table(name).tobytes()).decode()

@@ -1,5 +1,5 @@
-// The predictions of each model: its most probable classes with the true class of a test image
-// marked, a warning for an image unlike the training images, and one sentence for screen readers.
+// The predictions of each model: the most probable classes, the true class of a test image marked, a
+// warning for an image unlike the training images, and one sentence for screen readers.
 const { make, probability, received } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 
@@ -13,7 +13,7 @@ function row(name, share, place, truth) {
 
 function card(model) {
   const rows = model.classes.map((name, i) => row(name, model.probabilities[i], i, model.label));
-  const head = make("h2", { title: model.about }, make("span", { text: model.run }), make("small", { text: model.accuracy.replace("test accuracy", "of tests").replace(" accuracy", "") }));
+  const head = make("h2", { title: model.about }, make("span", { text: model.run }), make("small", { text: model.accuracy.replace(" accuracy", "") }));
   const unusual = model.unusual ? [make("p", { className: "unusual", text: model.unusual })] : [];
   return make("section", { className: model.unusual ? "card noted" : "card" }, head, make("ul", {}, ...rows), ...unusual);
 }

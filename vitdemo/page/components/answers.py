@@ -1,12 +1,12 @@
-"""What every model answers of one picture, as cards.
+"""Predictions of all models for one image, as cards.
 
-The value that reaches the script, likeliest class first:
+The payload, with the most probable class first:
 
     {"models": [{"run", "about", "accuracy", "classes", "probabilities", "label", "unusual"}, ...],
      "label": the true class or None, "problems": [...], "notes": [...]}
 
-A model's own "label" is the true class where it is one of those that this model knows, else None.
-"unusual" is a warning for an image that is unlike the run's training images, "" for others.
+A model's own "label" is the true class if the model has this class, else None. "unusual" is a
+warning for an image that is unlike the run's training images, "" for others.
 """
 
 from dataclasses import dataclass
@@ -20,13 +20,12 @@ from vitdemo.runs.reference import POSSIBLE_PERCENTILE, PROBABLE_PERCENTILE
 from vitdemo.workbench import Answer, final_accuracy
 
 SHOWN = 3  # classes of each model
-LISTED = 30  # classes that are named in the notes
+LISTED = 30  # maximum number of classes that the notes list
 
 
 @dataclass(frozen=True)
 class PictureAnswers:
-    """The `answers` to a picture whose true class is `label`, and a sentence for each model that
-    has none."""
+    """Predictions for an image with the true class `label`, and a message per failed model."""
 
     answers: list[Answer]
     problems: list[str]
@@ -34,7 +33,7 @@ class PictureAnswers:
 
 
 class Answers(Drawing):
-    """See the module."""
+    """Cards of predictions, see the module."""
 
     def drawn(self, value: PictureAnswers) -> dict:
         cards = [_card(answer, value.label) for answer in value.answers]
@@ -71,7 +70,7 @@ def warn_if_unusual(answer: Answer, label: str | None) -> str:
     percentile = answer.similarity_percentile
     if percentile is None or percentile >= POSSIBLE_PERCENTILE:
         return ""
-    share = f"{int(100 - percentile)} % of" if percentile > 0 else "all"
+    share = f"{int(100 - percentile)}% of" if percentile > 0 else "all"
     words = f"less like the training images than {share} validation images."
     if label in answer.run.classes:
         return words.capitalize()
@@ -80,16 +79,16 @@ def warn_if_unusual(answer: Answer, label: str | None) -> str:
 
 
 def accuracy_of(run: Run) -> str:
-    """How good it is on pictures that it did not learn from, in a few words."""
+    """Return the accuracy on images that were not used for training, in a few words."""
     right = final_accuracy(run)
     if right is None:
         return "not evaluated"
     measured = "cross-validated" if "own_classes" in run.config else "test"
-    return f"{100 * right:.1f} % {measured} accuracy"
+    return f"{100 * right:.1f}% {measured} accuracy"
 
 
 def about(run: Run, accuracy: str) -> str:
-    """One line: its size, how good it is, and the run's own words of what it is."""
+    """Describe a run in one line: summary of the recipe, size, accuracy."""
     words = [run.config["recipe"].get("summary") or run.spec.family, accuracy]
     if "parameters" in run.config:
         words.insert(1, f"{run.config['parameters'] / 1e6:.1f} M parameters")
@@ -97,21 +96,21 @@ def about(run: Run, accuracy: str) -> str:
 
 
 def notes(runs: list[Run]) -> list[str]:
-    """What a newcomer would ask of the numbers of these models."""
+    """Explain the numbers of these models to newcomers."""
     found = []
     for classes in dict.fromkeys(run.classes for run in runs):
         if len(classes) <= LISTED:
             found.append(
-                f"The models know {len(classes)} classes: {', '.join(classes)}. They predict one "
-                "of these for any image, also where it shows none of them, and the percentages of "
-                "a model add up to 100. A note marks an image that is less like the training "
-                f"images than {100 - POSSIBLE_PERCENTILE:.0f} % of the validation images. It can "
-                "be missing, and it can appear for an unusual image of a known class."
+                f"The models have {len(classes)} classes: {', '.join(classes)}. Images of other "
+                "objects are assigned to one of them. A model's percentages add up to 100. A note "
+                "marks an image that is less similar to the training images than "
+                f"{100 - POSSIBLE_PERCENTILE:.0f}% of the validation images. The note can be "
+                "missing, and it can appear for an unusual image of a known class."
             )
     for run in runs:
         if smoothing := setting(run, "label_smoothing"):
             found.append(
-                f"{run.name} was trained with label smoothing {smoothing:g}: the target of the "
-                f"true class was {100 * highest_target(run):.0f} %, not 100 %."
+                f"{run.name} was trained with label smoothing {smoothing:g}: its target for the "
+                f"true class is {100 * highest_target(run):.0f}%, not 100%."
             )
     return found

@@ -1,26 +1,26 @@
-// The attention of one picture under the pointer. The server sends matrices; what only reads them
-// again (another patch, head, layer, direction, colour) is answered here, without a request.
-// `element` stays while `received(props)` (see attention.py) changes.
+// Interactive attention maps of one image. The server sends matrices; views that need only these
+// matrices (another patch, head, layer, direction, colour) are computed here, without a request.
+// `element` stays the same while `received(props)` (see attention.py) changes.
 const { address, fileOf, headWall, largest, lineOf, make, matrices, paint, patchOf, percent, ramp, received, saveOver, tokenNamed, tokensOf } = vitdemo;
 const { mapTables, mapTitle, mapWords, patchesOf, shareOfPatches, wordsOnFew } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [where, large, wall] = [part("where"), part("large"), part("wall")];
 const SOURCES = { mean: "mean of heads", rollout: "rollout", similar: "similar tokens", norm: "norm-weighted, all heads" };
-const NORMS = ["norm", "norm-head"]; // what the server computes when one of them is first chosen
-const ORDERS = { own: "the model's own", distance: "attention distance", entropy: "entropy" };
+const NORMS = ["norm", "norm-head"]; // the server computes these when one of them is first chosen
+const ORDERS = { own: "by index", distance: "by attention distance", entropy: "by entropy" };
 const DIRECTIONS = { outgoing: "attends to", incoming: "is attended by" };
 const START = { of: "rollout", head: 1, token: "", direction: "outgoing", order: "own", across: false, scale: false, view: "Overlay", opacity: 0.6 };
 const state = { ...START, layer: null };
-let look = null; // what is drawn: the value, its matrices and its tokens
-let own = false; // whether a person chose the source; else it is the one that measured truest
-let slider = null; // the layer that the page's own slider stands at, perhaps of a model on its way
-let newest = 0; // of several values on their way, the last one counts
+let look = null; // the drawn payload, with its matrices and tokens
+let own = false; // whether the user chose the source; otherwise it is the most faithful one
+let slider = null; // the layer on the page's slider, which may belong to a model that is loading
+let newest = 0; // number of the latest payload; earlier ones that arrive late are ignored
 let pointed = null; // number of the patch under the pointer
-let other = "rollout"; // what the wall shows behind the heads: the source that was chosen last
-let set = "head"; // what the wall shows of the heads: their weights, or "norm-head"
-let cursor = 0; // the patch that the arrow keys stand on
+let other = "rollout"; // the map in the last column of the grid: the source that was chosen last
+let set = "head"; // the heads' maps in the grid: attention weights, or "norm-head"
+let cursor = 0; // the patch at the keyboard cursor
 
-// --- what is asked ---
+// --- the selection ---
 
 const within = (number, top) => Math.min(Math.max(Math.round(Number(number)) || 1, 1), top);
 const patch = (number) => patchOf(look, number);
@@ -81,16 +81,16 @@ function mark(ring, number) {
   ring.style.cssText = `top: ${100 * top}%; left: ${100 * left}%; width: ${100 / columns}%; height: ${100 / rows}%`;
 }
 
-// --- words ---
+// --- texts ---
 
-// Which map is drawn, as map_words.js takes it.
+// The drawn map in the form that map_words.js takes.
 const view = () => ({ of: state.of, layer: state.layer, head: state.head, incoming: incoming() });
 const title = (token) => mapTitle(look, view(), token);
 
 function say(token, values) {
   const share = values ? shareOfPatches(look, view(), values) : 1;
   part("title").textContent = title(token);
-  const little = share < 0.2 ? `All patches together get only ${percent(share)}.` : "";
+  const little = share < 0.2 ? `All patches together receive only ${percent(share)} of the attention.` : "";
   part("little").textContent = [little, values ? wordsOnFew(look, view(), token, values) : ""].join(" ").trim();
   large.setAttribute("aria-label", `Large map. ${title(token)}`);
   for (const button of part("tokens").children) {
@@ -104,11 +104,11 @@ function say(token, values) {
 
 function waiting() {
   if (NORMS.includes(state.of) && look.norms?.sentence) return look.norms.sentence;
-  if (state.of === "rollout" && state.layer < look.rollout.first) return `This rollout begins with layer ${look.rollout.first}.`;
-  return "The numbers of this map are on their way.";
+  if (state.of === "rollout" && state.layer < look.rollout.first) return `This rollout starts at layer ${look.rollout.first}. Choose this layer or a later one.`;
+  return "The numbers of this map are loading.";
 }
 
-// --- the wall ---
+// --- the grid of all heads ---
 
 const heads = headWall(wall, SOURCES, (changes) => choose(changes));
 
@@ -122,7 +122,7 @@ function build() {
   heads.press(state);
 }
 
-// --- what a person chooses ---
+// --- user input ---
 
 function choose(changes, { quietly = false } = {}) {
   const layer = state.layer;
@@ -151,14 +151,14 @@ function choose(changes, { quietly = false } = {}) {
   drawSoon();
 }
 
-// Which maps the wall shows: weights and norm-weighted maps never stand next to each other.
+// Choose the maps in the grid: weights and norm-weighted maps are never next to each other.
 function wallOf(of) {
   set = NORMS.includes(of) ? "norm-head" : "head";
   if (of in SOURCES) other = of;
   else if ((other === "norm") !== (of === "norm-head")) other = of === "norm-head" ? "norm" : "mean";
 }
 
-// The controls, as the state is.
+// Update the controls from the state.
 function show() {
   const source = part("source");
   source.value = state.of in SOURCES ? state.of : `${state.of} ${state.head}`;
@@ -238,7 +238,7 @@ document.addEventListener("vitdemo:layer", (event) => {
   if (slider !== state.layer) choose({ layer: slider }, { quietly: true });
 });
 
-// --- numbers as tables, and pictures to keep ---
+// --- tables of numbers, and saved images ---
 
 function tables() {
   const token = asked();
@@ -251,14 +251,14 @@ document.addEventListener("vitdemo:drawn", () => part("numbers").open && pointed
 part("save-map").addEventListener("click", () => saveOver(part("seen"), [large.querySelector("canvas")], large.getBoundingClientRect(), `${look.run} ${title(asked())}`));
 part("save-wall").addEventListener("click", () => saveOver(part("seen"), heads.all().map(({ canvas }) => canvas), wall.getBoundingClientRect(), `${look.run} all heads`));
 
-// --- what the server sends ---
+// --- payloads from the server ---
 
 function sentence(text) {
   part("sentence").textContent = text ?? "";
   part("sentence").hidden = !text;
 }
 
-// A large model's layer comes when it is looked at, and norm-weighted attention when it is chosen.
+// A large model's layer is loaded when it is shown, norm-weighted attention when it is chosen.
 async function needed() {
   if (NORMS.includes(state.of) && !look.norms && !look.asked) {
     look.asked = true;
@@ -272,13 +272,13 @@ async function needed() {
     wanted.layers[file] = await matrices(wanted.files[file]);
     if (found === look) drawSoon();
   } catch {
-    if (found === look) sentence("The server does not answer: what is drawn stays, but this layer's numbers are missing.");
+    if (found === look) sentence("The server does not respond. The numbers of this layer could not be loaded.");
   } finally {
     wanted.coming.delete(file);
   }
 }
 
-// The heads of a look: of `files` one or one a layer, and of `rows` that the answer is read from.
+// Attention of all heads: `files` has one file or one per layer, `rows` the classifier's rows.
 function headSet(files, rows, first) {
   return { files: files.map((file) => file.url), rows, layers: [first], coming: new Set() };
 }
@@ -297,7 +297,7 @@ async function receive() {
   try {
     const picture = new Image();
     picture.src = value.seen.url;
-    const here = look?.similar && look.attention[0].url === value.attention[0].url ? look : null; // the same picture and model
+    const here = look?.similar && look.attention[0].url === value.attention[0].url ? look : null; // same image and model
     const fetched = (file) => (file ? matrices(file.url) : null);
     const only = (files) => (files?.length === 1 ? fetched(files[0]) : null);
     const norms = value.norms?.heads ? value.norms : null;
@@ -317,7 +317,7 @@ async function receive() {
   } catch (error) {
     if (mine !== newest) return;
     where.dataset.state = look ? "late" : "empty";
-    sentence(`${error.message} ${look ? "What is drawn is of the picture or model before." : ""}`);
+    sentence(`${error.message} ${look ? "The previous image or model is still shown." : ""}`);
   }
 }
 
@@ -326,7 +326,7 @@ function take(found) {
   pointed = null;
   where.dataset.state = "here";
   part("seen").src = found.seen.url;
-  part("seen").alt = `The picture as ${found.run} sees it, in ${found.grid[0]} by ${found.grid[1]} patches`;
+  part("seen").alt = `The input image of ${found.run}, divided into ${found.grid[0]} by ${found.grid[1]} patches`;
   wall.style.setProperty("--seen", `url("${found.seen.url}")`);
   const option = (value) => make("option", { value, text: SOURCES[value] ?? value.replace("norm-head", "norm-weighted, head") });
   const names = (of) => Array.from({ length: found.heads }, (_, i) => `${of} ${i + 1}`);
@@ -337,7 +337,7 @@ function take(found) {
     button.addEventListener("click", () => choose({ token: code === found.tokens.answering.code ? "" : code }));
     return button;
   }));
-  part("hint").textContent = "Point at a patch to see its map; click to keep it. A map of one layer shows what is read in this layer, not why the model chose a class.";
+  part("hint").textContent = "Point at a patch to see its map; click to keep it. A map of one layer shows what the token reads in this layer. It does not explain why the model chose a class.";
   choose({ layer: slider ?? found.layer, ...(own ? {} : { of: found.source }) }, { quietly: true });
   build();
   draw();
@@ -345,7 +345,7 @@ function take(found) {
   trigger("begins");
 }
 
-// The page's address may name how the view begins; what cannot be is left as it starts.
+// The page's URL may set the initial view; invalid values are ignored.
 const ALLOWED = { of: ["head", "norm-head", ...Object.keys(SOURCES)], direction: Object.keys(DIRECTIONS), order: Object.keys(ORDERS), view: ["Raw", "Overlay"], across: ["true"], scale: ["true"] };
 function begin() {
   const query = new URLSearchParams(window.location.search);
@@ -369,7 +369,7 @@ document.addEventListener("vitdemo:visit", () => {
   if (look) choose(own ? {} : { of: look.source }, { quietly: true });
   if (look) build();
 });
-// Painted at once: on its way to paper a page has no next frame.
+// Drawn immediately, because a page that is being printed gets no next frame.
 new ResizeObserver(() => look && where.offsetWidth && (build(), draw())).observe(wall.parentElement);
 watch("value", receive);
 show();

@@ -1,30 +1,31 @@
-"""The attention of one picture, drawn in the browser: a large map beside the wall of all heads.
+"""Attention of one image, drawn in the browser: a large map next to a grid of all heads.
 
     view = AttentionView(elem_id="attention")
-    view.layer(None, None, [slider, chosen], js=LAYER)  # a click on the wall chose another layer
-    view.begins(None, [slider, chosen], slider, js=BEGINS)  # a model begins with a layer of its own
+    view.layer(None, None, [slider, chosen], js=LAYER)  # the user chose a layer in the grid
+    view.begins(None, [slider, chosen], slider, js=BEGINS)  # a model starts at its own layer
 
-A handler returns a `Drawn` for it, a sentence where there is nothing to draw, or None. The value
-that reaches the script:
+A handler returns a `Drawn`, a message if there is nothing to draw, or None. The payload:
 
     {"run": str, "layers": L, "heads": H, "grid": [rows, columns], "source": "mean" | "rollout",
      "prefix": [names of the tokens before the patches],
-     "answer": [first, stop | None],             # the tokens that the answer is read from
-     "layer": 1..L that the view begins with,
+     "answer": [first, stop | None],             # rows of the tokens that the classifier reads
+     "layer": 1..L, the initial layer,
      "distances": (L, H), "entropies": (L, H),
      "seen": file, "attention": [file, ...], "rows": file | None,
      "rollout": {"first": 1..L, "words": str, "file": file}, "similar": file,
      "norms": None | {"heads": [file, ...], "rows": file | None, "all": file} | {"sentence": str}}
 
-`attention` is one file of all (L, H, N, N), or over `MOST_BYTES` one a layer, (1, H, N, N), and
-`rows` of the tokens that answer, (L, H, n, N), first. `norms` is the norm-weighted attention, each
-row divided by its sum: `heads` and `rows` as for the attention, and `all` (L, 1, N, N) of all heads
-together. It is computed when the source is first chosen (the event `norms`), since few people do.
-`vitdemo.attention.packed` has the format.
-After each draw the script dispatches `vitdemo:drawn` on `document`, with
-`detail = {run, layer, head, token, direction, source, values}`; layer and head count from 1,
-`source` is "head", "mean", "rollout", "similar", "norm" (all heads) or "norm-head",
-`token` is "3,5" (row, column), "t0", "both" or "mean", `values` a Float32Array over the patches.
+`attention` is one file (L, H, N, N), or above `MOST_BYTES` one file (1, H, N, N) per layer; then
+`rows` (L, H, n, N) holds the rows of the tokens that the classifier reads and arrives first.
+`norms` is the norm-weighted attention, with each row divided by its sum: `heads` and `rows` as for
+the attention, and `all` (L, 1, N, N) of all heads together. It is computed when the user first
+chooses the source (event `norms`), since few users do. `vitdemo.attention.packed` defines the
+file format.
+
+After each drawing the script dispatches `vitdemo:drawn` on `document`, with
+`detail = {run, layer, head, token, direction, source, values}`. Layer and head count from 1.
+`source` is "head", "mean", "rollout", "similar", "norm" (all heads) or "norm-head".
+`token` is "3,5" (row, column), "t0", "both" or "mean". `values` is a Float32Array over the patches.
 """
 
 import hashlib
@@ -39,23 +40,24 @@ from vitdemo.attention.packed import pack
 from vitdemo.page.components import Drawing, served, served_numbers, served_picture
 from vitdemo.traced import Traced
 
-MOST_BYTES = 3_000_000  # of attention in one file
+MOST_BYTES = 3_000_000  # maximum bytes of attention in one file
 HALF = 2  # bytes of a float16
 SET_LAYER = "(layer) => document.dispatchEvent(new CustomEvent('vitdemo:layer', {detail: layer}))"
-LAYER = "() => [window.vitdemo.layer, true]"  # and that it was chosen
-WITH_NORMS = "() => [true]"  # from now on, norm-weighted attention is wanted
+LAYER = "() => [window.vitdemo.layer, true]"  # true: the user chose the layer
+WITH_NORMS = "() => [true]"  # norm-weighted attention is computed from now on
 ASK_NORMS = "(...values) => [...values.slice(0, -1), true]"
 BEGINS = "(layer, chosen) => [chosen ? layer : window.vitdemo.begins]"
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A look, and the rollout of it with the settings that a person chose.
+    """Attention of one image, with its rollout for the settings that the user chose.
 
-    `rollout` (S, N, N) after each layer from `first` (1..L) on; `words` say the settings, nothing
-    where they are the usual ones. The view begins with `source`, "mean" or "rollout", at `layer`
-    (None: the last one), and stays with what a person chose since. `products` (L, N, H, H) are
-    those of `vitdemo.attention.norms`, a sentence where the model has none, or None: not asked for.
+    `rollout` (S, N, N) is the rollout after each layer from `first` (1..L) on. `words` describe
+    its settings; they are empty for the default ones. The view starts with `source` ("mean" or
+    "rollout") at `layer` (None: the last one) and then keeps the user's choice. `products`
+    (L, N, H, H) are those of `vitdemo.attention.norms`, the reason why the model has none, or None
+    if they were not requested.
     """
 
     look: Traced
@@ -68,8 +70,11 @@ class Drawn:
 
 
 class AttentionView(Drawing):
-    """See the module. Its events: `layer`, when another layer was chosen on the wall; `begins`,
-    when a look has come; and `norms`, when norm-weighted attention is first chosen."""
+    """View of attention maps, see the module.
+
+    Its events: `layer` (a layer was chosen in the grid), `begins` (a new image or model was
+    drawn), `norms` (norm-weighted attention was chosen for the first time).
+    """
 
     def drawn(self, value: Drawn) -> dict:
         look = value.look
@@ -117,7 +122,7 @@ class AttentionView(Drawing):
     def _head_files(
         self, name: str, heads: Tensor, answer_rows: slice
     ) -> tuple[list[FileData], FileData | None]:
-        """Serve `heads` (L, H, N, N) as files; where these are several, also the answer's rows."""
+        """Serve `heads` (L, H, N, N) as files; if there are several, also the classifier's rows."""
         files = [
             self._file(f"{name}-{i}.bin", lambda layers=layers: pack(layers))
             for i, layers in enumerate(_in_files(heads))
@@ -132,5 +137,5 @@ class AttentionView(Drawing):
 
 
 def _in_files(attention: Tensor) -> list[Tensor]:
-    """(L, H, N, N), in one piece or a layer (1, H, N, N) each."""
+    """Return (L, H, N, N) in one piece, or split into (1, H, N, N) per layer if it is large."""
     return [attention] if HALF * attention.numel() <= MOST_BYTES else list(attention.split(1))

@@ -1,10 +1,10 @@
-// The changed picture, and the patches taken from it: a click shows the hole at once, and asks what
-// the models make of it (event "change"d by a person: "toggle").
+// The changed image and its removed patches. A click shows the gap immediately and requests new
+// predictions with the event "toggle", which only the user causes.
 const { make, rove, saveAs } = vitdemo;
 const [image, cells, now] = ["img", ".cells", "small"].map((place) => element.querySelector(place));
 const buttons = () => [...cells.children];
 let grid = [0, 0];
-let unanswered = []; // what was gone before each click that no answer has followed yet, and since
+let unanswered = []; // removed patches before the first unanswered click and after each click since
 const settle = rove(cells, buttons, () => grid[1]);
 
 function build(rows, columns) {
@@ -22,7 +22,7 @@ function build(rows, columns) {
 const press = (removed) => buttons().forEach((button, cell) => button.setAttribute("aria-pressed", String(removed.includes(cell))));
 
 function toggle(cell) {
-  if (!props.value?.removed) return; // about to be drawn anew
+  if (!props.value?.removed) return; // about to be redrawn
   const removed = props.value.removed.includes(cell) ? props.value.removed.filter((each) => each !== cell) : [...props.value.removed, cell];
   press(removed);
   if (!unanswered.length) unanswered = [props.value.removed];
@@ -35,16 +35,16 @@ function draw() {
   const value = props.value;
   if (!value?.picture) return;
   if (value.grid.join() !== grid.join()) build(...value.grid);
-  // The answer to an earlier click must not bring back what a later one took.
+  // A late response to an earlier click must not restore a patch that a later click removed.
   const at = unanswered.findIndex((removed) => removed.join() === value.removed.join());
   const late = at >= 0 && at < unanswered.length - 1;
   if (late) props.value = { ...value, removed: unanswered.at(-1) };
   else unanswered = [];
   press(props.value.removed);
   image.src = value.picture.url;
-  image.alt = `The picture that all models get: ${value.words}`;
+  image.alt = `The image that all models receive: ${value.words}`;
   cells.style.setProperty("--hole", value.hole);
-  now.textContent = `Now: ${value.words}.`;
+  now.textContent = `Current changes: ${value.words}.`;
 }
 element.querySelector(".save").addEventListener("click", () => props.value?.picture && saveAs(props.value.picture.url, "changed.png"));
 watch("value", draw);

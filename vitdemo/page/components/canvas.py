@@ -1,8 +1,8 @@
-"""The image in the section "Change the image", with clickable patches.
+"""The changed image of "Change the image", from which the user can remove patches.
 
     canvas.toggle(handler, inputs=canvas, ...)    # handler(removed: Removed | None)
 
-A handler returns a `Changed`. The value, which is sent back with every event:
+A handler returns a `Changed`. The payload, which every event sends back:
 
     {"picture": file, "grid": [rows, columns], "removed": [cells], "words": str, "hole": colour}
 """
@@ -18,17 +18,17 @@ from vitdemo.perturb.changes import MOST_ROWS, Changes, Removed
 
 @dataclass(frozen=True)
 class Changed:
-    """The image after all `changes`."""
+    """An image after all `changes`."""
 
     picture: Image.Image
     changes: Changes
 
 
 class Canvas(Drawing):
-    """Component described in the module docstring, with the event `toggle`."""
+    """Image with removable patches, see the module. Its event: `toggle`."""
 
     def preprocess(self, payload) -> Removed | None:
-        """Return the removed patches; None before the first drawing and for invalid data."""
+        """Return the removed patches; None before the first drawing and for an invalid payload."""
         try:
             rows, columns = payload["grid"]
             removed = tuple(dict.fromkeys(payload["removed"]))
@@ -40,7 +40,7 @@ class Canvas(Drawing):
         return Removed((rows, columns), tuple(n for n in removed if 0 <= n < rows * columns))
 
     def postprocess(self, value: Changed | None) -> dict | None:
-        """Return the value as a dict instead of a text, since the script edits and returns it."""
+        """Return the payload as a dict, since the script edits it and returns it."""
         return None if value is None else self.drawn(value)
 
     def drawn(self, value: Changed) -> dict:

@@ -1,9 +1,9 @@
-// The parts of a model from the picture to the answer, as large as they are; a click on one opens
-// what explains it, by the page's own choices.
+// The parts of a model from the image to the prediction, with bars for their sizes. A click on a
+// part opens its explanation by clicking the page's own controls.
 const { caption, folded, make, marked, notice, received, redraw } = vitdemo;
 const place = element.querySelector(".diagram");
 const number = (value) => value.toLocaleString("en");
-const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.001 ? 2 : share ? 1 : 0)} %`;
+const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.001 ? 2 : share ? 1 : 0)}%`;
 
 function open({ part, section }) {
   if (part) document.querySelector(`#part input[value="${part}"]`)?.click();
@@ -15,7 +15,7 @@ function box(each, value) {
   const sizes = make("span", { className: "share" },
     make("i", { style: `width: ${100 * share("parameters")}%` }), `${percent(share("parameters"))} of parameters`,
     make("i", { className: "macs", style: `width: ${100 * share("macs")}%` }), `${percent(share("macs"))} of multiply-adds`);
-  const content = [make("strong", { text: each.title }), make("small", {}, ...marked(each.words)), each.opens ? make("u", { text: `See it: ${each.opens.title}` }) : null, sizes];
+  const content = [make("strong", { text: each.title }), make("small", {}, ...marked(each.words)), each.opens ? make("u", { text: `Open ${each.opens.title}` }) : null, sizes];
   if (!each.opens) return make("div", { className: "part" }, ...content.filter(Boolean));
   const button = make("button", { type: "button", "data-pick": each.title }, ...content);
   button.addEventListener("click", () => open(each.opens));
@@ -30,7 +30,7 @@ function draw() {
   const block = make("li", {}, make("div", { className: "block" }, make("p", { text: value.repeated }), make("ol", {}, ...repeated.map(item))));
   const items = value.parts.flatMap((each) => (each.times > 1 ? (each === repeated[0] ? [block] : []) : [item(each)]));
   const rows = value.parts.map((each) => [each.title, number(each.parameters), number(each.macs)]);
-  rows.push(["all", number(value.parameters), number(value.macs)]);
+  rows.push(["total", number(value.parameters), number(value.macs)]);
   redraw(place, caption(value.words), make("ol", { className: "flow" }, ...items), folded("Numbers: parameters and multiply-adds", ["part", "parameters", "multiply-adds"], rows));
 }
 watch("value", draw);

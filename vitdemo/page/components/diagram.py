@@ -1,13 +1,13 @@
-"""A model's parts in the order of its pass, with their sizes; each opens what explains it.
+"""A model's parts in the order of the forward pass, with their sizes and links to explanations.
 
-A handler returns a `Drawn`, or a sentence that says why there is none. The value that reaches the
-script:
+A handler returns a `Drawn`, or a message if there is nothing to draw. The payload:
 
     {"words": str, "repeated": str, "parameters": int, "macs": int,
      "parts": [{"title", "words", "parameters", "macs", "times",
                 "opens": {"title", "part"} | {"title", "section"} | None}, ...]}
 
-`opens` names a part of "Inside" or a section of Look; both sizes are of all `times` together.
+`opens` names a part of "Inside the model" or a section of Explore. Both sizes are totals over all
+`times` copies of a part.
 """
 
 from dataclasses import asdict, dataclass
@@ -17,6 +17,8 @@ from vitdemo.page.components import Drawing
 
 @dataclass(frozen=True)
 class Box:
+    """One part of a model; `times` copies of it form a sequence."""
+
     title: str
     words: str
     parameters: int
@@ -27,7 +29,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Drawn:
-    """`boxes` from first to last; `repeated` says of those with several `times` what they make."""
+    """All `boxes` in order; `repeated` is the caption of the parts with several `times`."""
 
     boxes: list[Box]
     words: str
@@ -35,7 +37,7 @@ class Drawn:
 
 
 class Diagram(Drawing):
-    """See the module."""
+    """Diagram of a model, see the module."""
 
     def drawn(self, value: Drawn) -> dict:
         return {

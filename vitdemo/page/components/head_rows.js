@@ -1,8 +1,8 @@
-// The wall of an attention view: a thumbnail of each head of each layer, and of one other map a layer.
+// The grid of all heads in an attention view: a thumbnail per head, and one of another map per layer.
 Object.assign(window.vitdemo, (() => {
   const { headRows, make, rove } = window.vitdemo;
 
-  // How many blocks of layers stand side by side, so that thumbnails are as large as the room allows.
+  // Arrange layers in as many blocks next to each other as make the thumbnails largest.
   function blocks(layers, columns, [width, height]) {
     const side = (count) => {
       const rows = Math.ceil(layers / count);
@@ -13,15 +13,15 @@ Object.assign(window.vitdemo, (() => {
     return { count, side: Math.max(Math.floor(side(count)), 18) };
   }
 
-  const isHead = (of) => of === "head" || of === "norm-head"; // not of all heads of a layer
+  const isHead = (of) => of === "head" || of === "norm-head"; // other sources combine all heads
 
-  // What stands above the heads of a block, each over so many of them.
+  // Headings above the heads of a block; `over` is the number of columns they span.
   function headings(heads, order, side) {
     if (order !== "own") return [{ text: order === "distance" ? "nearest → farthest" : "focused → spread", over: heads }];
     return Array.from({ length: heads }, (_, i) => ({ text: i ? i + 1 : side > 40 ? "head 1" : "h1", over: 1 }));
   }
 
-  // In `place`; a click on a thumbnail calls `choose({of, layer, head})`. `sources` names the other maps.
+  // In `place`; a click on a thumbnail calls `choose({of, layer, head})`. `sources` names other maps.
   function headWall(place, sources, choose) {
     let thumbnails = []; // {button, canvas, layer, of, head}
     let columns = 1;
@@ -39,8 +39,8 @@ Object.assign(window.vitdemo, (() => {
       return button;
     }
 
-    // In a `room` [width, height]; `set` is the source of the heads' maps, "head" or "norm-head", and
-    // `other` that of the map behind the heads of a layer.
+    // `room` is [width, height]. `set` is the source of the heads' maps, "head" or "norm-head"; `other`
+    // is the source of the map in the last column.
     function build(look, { order, across, set, other, room }) {
       const sorted = order !== "own";
       const mixed = sorted && across;

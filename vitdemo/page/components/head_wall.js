@@ -1,11 +1,11 @@
-// A button for each head, coloured by what it does to the answer; pressed, the head is off.
-// A click switches a head at once (event "toggle"; `vitdemo.headsOff` is then "3.1 4.2", layer and
-// head from 1), so of quick clicks none is lost. Other changes come with the event "vitdemo:heads".
+// A button for each head, coloured by its effect on the prediction; a pressed button means "off".
+// A click switches a head immediately (event "toggle"; `vitdemo.headsOff` is then "3.1 4.2", layer
+// and head from 1), so no quick click is lost. Other changes arrive with the event "vitdemo:heads".
 const { caption, folded, grid, largest, notice, received, redraw, scale, shade, signed } = vitdemo;
 const place = element.querySelector(".head_wall");
-let told = null; // the text, as it stands since the page opened
+let told = null; // the heads that are off, as text; null until the first change
 
-// The heads in the text that there are, in order.
+// The heads in the text that exist, in order.
 function off({ change }, text) {
   const found = (text ?? "").split(/\s+/).map((word) => /^(\d{1,4})\.(\d{1,4})$/.exec(word)?.slice(1).map(Number));
   const known = found.filter((head) => head && change[head[0] - 1]?.[head[1] - 1] !== undefined);
@@ -26,17 +26,17 @@ function wall({ name, change, probability }, heads) {
   const limit = largest(change.flat());
   const rows = change.map((line, l) => ({ name: `layer ${l + 1}`, cells: line.map((value, h) => {
     const pick = `${l + 1}.${h + 1}`;
-    const words = `${name}: logit ${signed(value)}, probability ${signed(100 * probability[l][h], 1)} points`;
+    const words = `logit of ${name} ${signed(value)}, probability ${signed(100 * probability[l][h], 1)} percentage points`;
     return {
       text: heads.has(pick) ? "off" : signed(value), pick, pressed: heads.has(pick),
-      label: `Layer ${l + 1}, head ${h + 1}, ${heads.has(pick) ? "off" : "on"}. Without it alone, ${words}`,
-      rgb: shade(limit > 0 ? (1 - value / limit) / 2 : 0.5), // a head spoke for what is less without it
+      label: `Layer ${l + 1}, head ${h + 1}, ${heads.has(pick) ? "off" : "on"}. Effect of switching off only this head: ${words}`,
+      rgb: shade(limit > 0 ? (1 - value / limit) / 2 : 0.5), // a head supports a class whose logit drops without it
     };
   }) }));
   const columns = change[0].map((_, h) => ({ text: h + 1 }));
-  const title = "Change of the logit without each head; columns are heads";
+  const title = "Change of the logit when one head is switched off. Columns are heads.";
   return [grid({ caption: title, corner: "", columns, rows, look: "vd-heads" }, toggle),
-    scale(signed(-limit), signed(limit), " (change of the logit, white is none)", true)];
+    scale(signed(-limit), signed(limit), " (change of the logit; white: no change)", true)];
 }
 
 function draw() {

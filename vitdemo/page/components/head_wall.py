@@ -1,13 +1,12 @@
-"""A wall of heads that a person switches off and on, coloured by what each does to the answer.
+"""A grid of heads that the user switches off and on, coloured by their effect on the prediction.
 
-    off = gr.Textbox(...)                           # "3.1 4.2": layer.head of those that are off
+    off = gr.Textbox(...)                           # "3.1 4.2": layer.head of heads that are off
     wall = HeadWall(elem_id="head-effects")
-    wall.toggle(None, None, off, js=HEADS_OFF)      # a head was switched
-    off.change(None, off, None, js=SET_HEADS)       # by an address, or a button
+    wall.toggle(None, None, off, js=HEADS_OFF)      # the user switched a head
+    off.change(None, off, None, js=SET_HEADS)       # a URL or a button changed the heads
     wall.toggle(handler, [off, ...], ..., js=WITH_HEADS)    # handler(text, ...)
 
-A handler returns a `Drawn`, or a sentence that says why there is none. The value that reaches the
-script:
+A handler returns a `Drawn`, or a message if there is nothing to draw. The payload:
 
     {"name": str, "change": (L, H), "probability": (L, H), "words": str, "off": str}
 """
@@ -19,14 +18,14 @@ from vitdemo.page.components import Drawing
 
 HEADS_OFF = "() => vitdemo.headsOff"
 SET_HEADS = "(text) => document.dispatchEvent(new CustomEvent('vitdemo:heads', {detail: text}))"
-# Of quick clicks the last question reads what all of them came to.
+# The last of several quick clicks sends the result of all of them.
 WITH_HEADS = "(_, ...values) => [vitdemo.headsOff, ...values]"
-DIGITS = 7  # of a change: hundredths of a point are to be rounded as Python rounds them
+DIGITS = 7  # of a change, so that the browser rounds to the same hundredths as Python
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Effects with the `words` above them, drawn first with the heads of the text `off` off."""
+    """Effects with a caption, and the initial heads that are off, as text."""
 
     effects: Effects
     words: str
@@ -34,7 +33,7 @@ class Drawn:
 
 
 class HeadWall(Drawing):
-    """See the module. Its event: `toggle`."""
+    """Grid of head switches, see the module. Its event: `toggle`."""
 
     def drawn(self, value: Drawn) -> dict:
         found = value.effects

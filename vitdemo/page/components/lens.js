@@ -1,9 +1,9 @@
-// The answer as it stands after each layer, and what each patch says by itself after the chosen one.
-// Choosing a layer asks nobody: it moves the tab's slider (event "layer"), and follows it.
+// Predictions after each layer, and the class of each patch after the chosen layer. Choosing a layer
+// needs no request: it moves the tab's slider (event "layer") and follows it.
 const { caption, folded, fromHex, grid, make, notice, painted, probability, received, redraw, shade } = vitdemo;
 const place = element.querySelector(".lens");
 const after = (layer) => (layer ? `After layer ${layer}` : "Before the first layer");
-let moved = null; // to this layer since the page opened; 0 has no place on the slider
+let moved = null; // the layer chosen since the page opened; the slider has no place for layer 0
 
 function choose(layer) {
   moved = layer;
@@ -14,10 +14,10 @@ function choose(layer) {
 }
 
 function strip({ answers, classes }, layer) {
-  const columns = answers.map((_, i) => ({ text: i, label: `${after(i)}: show what its patches say`, pick: String(i), pressed: i === layer }));
+  const columns = answers.map((_, i) => ({ text: i, label: `${after(i)}: show the classes of the patches`, pick: String(i), pressed: i === layer }));
   const cell = (share, name, i) => ({ text: (100 * share).toFixed(0), label: `${after(i)}: ${name} ${probability(share)}`, rgb: shade(share, false) });
   const rows = classes.map((name, c) => ({ name, cells: answers.map((shares, i) => cell(shares[c], name, i)) }));
-  return grid({ caption: "Probability of each class in percent, layer by layer", corner: "layer", columns, rows, look: "vd-strip" }, (pick) => choose(Number(pick)));
+  return grid({ caption: "Probability of each class after each layer, in percent", corner: "layer", columns, rows, look: "vd-strip" }, (pick) => choose(Number(pick)));
 }
 
 function patches(value, layer) {
@@ -29,8 +29,8 @@ function patches(value, layer) {
   const map = grid({ caption: `Predicted class of each patch, ${after(layer).toLowerCase()}`, rows: lines(cell).map((cells) => ({ cells })), look: "vd-patches" });
   map.style.setProperty("--columns", columns);
   const seen = make("div", { className: "seen", style: `--rows: ${rows}; --columns: ${columns}` },
-    make("img", { src: value.seen.url, alt: `What ${value.run} saw, with its patches` }));
-  const figure = make("figure", {}, seen, make("figcaption", { text: `What ${value.run} saw` }));
+    make("img", { src: value.seen.url, alt: `The input image of ${value.run}, divided into patches` }));
+  const figure = make("figure", {}, seen, make("figcaption", { text: `Input image of ${value.run}` }));
   const counts = new Map();
   for (const each of predicted) counts.set(each, (counts.get(each) ?? 0) + 1);
   const legend = [...counts].sort(([, a], [, b]) => b - a).map(([{ name, short, colour }, count]) =>
@@ -38,7 +38,7 @@ function patches(value, layer) {
   const numbers = lines((p) => `${predicted[p].name} ${(100 * shares[p]).toFixed(1)}`).map((line, i) => [String(i + 1), ...line]);
   const head = ["row", ...Array.from({ length: columns }, (_, j) => String(j + 1))];
   return make("div", { id: "lens-patches" }, caption(value.words[1], "Approximate"), make("div", { className: "vd-pair" }, figure, map),
-    make("ul", { className: "classes" }, ...legend), folded("Numbers: each patch's class and its probability, in percent", head, numbers));
+    make("ul", { className: "classes" }, ...legend), folded("Numbers: class and probability of each patch, in percent", head, numbers));
 }
 
 function draw() {

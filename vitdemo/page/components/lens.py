@@ -1,12 +1,12 @@
-"""The logit lens: the answer after each layer, and the class of each patch after a chosen one.
+"""Logit lens: predictions after each layer, and the class of each patch after a chosen layer.
 
     view = LensView(elem_id="lens")
-    view.layer(None, None, [slider, chosen], js=LAYER)  # another layer was chosen
+    view.layer(None, None, [slider, chosen], js=LAYER)  # the user chose another layer
 
-A handler returns a `Drawn`, or a sentence that says why there is none. All layers travel at once;
-the script chooses among them, and follows the tab's slider. The value that reaches it:
+A handler returns a `Drawn`, or a message if there is nothing to draw. The payload contains all
+layers; the script selects one and follows the tab's slider:
 
-    {"run": str, "seen": file, "grid": [rows, columns], "words": [of the answers, of the patches],
+    {"run": str, "seen": file, "grid": [rows, columns], "words": [caption, caption of the patches],
      "layer": 0..L, "classes": [names], "answers": (L+1, shown),
      "named": [{"name", "short", "colour"}, ...], "predicted": (L+1, P) of them, "shares": (L+1, P)}
 """
@@ -18,13 +18,15 @@ import numpy as np
 from vitdemo.inside.logit_lens import Lens
 from vitdemo.page.components import Drawing, served_picture
 
-DIGITS = 6  # of a share: whole percent are to be rounded as Python rounds them
+DIGITS = 6  # of a probability, so that the browser rounds to the same percentage as Python
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """A lens whose strip names the classes `shown`, with a colour and a short name for each class
-    that a patch has; it begins at `layer`, 0 before the first."""
+    """A logit lens with the classes `shown` in its strip, and its initial `layer` (0: embedding).
+
+    `colours` and `short` names are for all classes, since a patch may have any class.
+    """
 
     lens: Lens
     layer: int
@@ -35,7 +37,7 @@ class Drawn:
 
 
 class LensView(Drawing):
-    """See the module. Its event: `layer`."""
+    """View of a logit lens, see the module. Its event: `layer`."""
 
     def drawn(self, value: Drawn) -> dict:
         found, classes = value.lens, value.lens.run.classes

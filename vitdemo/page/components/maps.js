@@ -1,4 +1,4 @@
-// Several maps beside each other, each over the picture that was seen.
+// Several maps next to each other, each over the model's input image.
 const { grid, largest, make, paint, ramp, received, saveOver } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 
@@ -7,7 +7,7 @@ function numbers({ grid: [rows, columns], values, signed }) {
   const counted = (count) => Array.from({ length: count }, (_, i) => i + 1);
   const cells = Array.from(values, (value) => ({ text: ((100 * value) / unit).toFixed(1) }));
   return grid({
-    caption: unit === 1 ? "In percent." : "In percent of the strongest.",
+    caption: unit === 1 ? "In percent." : "In percent of the largest absolute value.",
     corner: "",
     columns: counted(columns).map((text) => ({ text })),
     rows: counted(rows).map((name) => ({ name, cells: cells.slice((name - 1) * columns, name * columns) })),

@@ -1,6 +1,6 @@
-"""Several maps beside each other, each over the picture that was seen, with its words and numbers.
+"""Several maps next to each other, each over the model's input image, with texts and numbers.
 
-A handler returns a `MapRow` for `Maps`, or a sentence. The value that reaches the script:
+A handler returns a `MapRow`, or a message. The payload:
 
     {"intro": str, "sentence": str, "ends": [str, str], "panels": [
         {"head", "title", "alt", "lines": [str], "caption", "badge", "badge_title", "seen": file,
@@ -14,15 +14,15 @@ import numpy as np
 
 from vitdemo.page.components import Drawing, served_picture
 
-DIGITS = 4  # of a value: more than colours and tables show
+DIGITS = 4  # significant digits of a value: more than colours and tables show
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One map `values` (rows, columns) over what was `seen` (S, S, 3) uint8, and its words.
+    """One map `values` (rows, columns) over the input image `seen` (S, S, 3) uint8, with texts.
 
-    A signed map runs from -m to m, any other from 0 to its maximum. `alt` is what it shows, for
-    those who do not see it; `head` stands above it, `lines` and the quieter `caption` below.
+    Colours of a signed map range from -m to m, of other maps from 0 to the maximum. `alt` is the
+    alternative text of the image; `head` is above the map, `lines` and `caption` are below it.
     """
 
     title: str
@@ -39,9 +39,9 @@ class Panel:
 
 @dataclass(frozen=True)
 class MapRow:
-    """Panels with a line above them, and a sentence where something is missing.
+    """Panels with an introduction above, and a message if something is missing.
 
-    `ends` say what the two colours of a signed map speak for.
+    `ends` name the meaning of the two colours of a signed map.
     """
 
     panels: Sequence[Panel]
@@ -51,7 +51,7 @@ class MapRow:
 
 
 class Maps(Drawing):
-    """See the module."""
+    """Row of maps, see the module."""
 
     def drawn(self, value: MapRow) -> dict:
         return {
@@ -78,6 +78,6 @@ class Maps(Drawing):
 
 
 def peak(values: np.ndarray) -> str:
-    """Where a map is strongest, in words."""
+    """Return the place of the largest absolute value in words."""
     row, column = np.unravel_index(np.abs(values).argmax(), values.shape)
     return f"row {row + 1}, column {column + 1} of {values.shape[0]} × {values.shape[1]}"

@@ -1,4 +1,4 @@
-// Pictures to begin with: photos that ship, and some of the test set. A click gives the event "ask".
+// Example images: included photos, and some test images. A click triggers the event "ask".
 const { make, received, rove, wish } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const groups = {};

@@ -1,11 +1,11 @@
-"""Pictures to begin with, as thumbnails: photos that ship, and some of the test set.
+"""Example images as thumbnails: included photos, and some test images.
 
     offers.ask(handler, ...)       # handler(event: gr.EventData, ...), see `picture.asked`
-    offers.others(handler, ...)    # other test pictures are wanted
+    offers.others(handler, ...)    # the user wants other test images
 
-The value that reaches the script: {"photos": group, "tests": group or None, "sentence": str}, each
-group {"sources": ["photo:cat", ...], "words": [...], "sheet": file}: one picture of them all, side
-by side.
+The payload is {"photos": group, "tests": group or None, "sentence": str}. Each group is
+{"sources": ["photo:cat", ...], "words": [...], "sheet": file}; the sheet shows all its images next
+to each other.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from vitdemo.page.components import Drawing, served_picture
 
 @dataclass(frozen=True)
 class Group:
-    """Square `pictures` (N, S, S, 3) uint8, what each is asked for by, and its words."""
+    """Square `pictures` (N, S, S, 3) uint8, with the source and the title of each."""
 
     pictures: np.ndarray
     sources: list[str]
@@ -28,7 +28,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Offered:
-    """What there is to choose; `sentence` says why there is no test picture."""
+    """All example images; `sentence` explains why there is no test image."""
 
     photos: Group | None
     tests: Group | None
@@ -36,9 +36,9 @@ class Offered:
 
 
 class Offers(Drawing):
-    """See the module. Its events: `ask`, `others`."""
+    """Thumbnails of example images, see the module. Its events: `ask`, `others`."""
 
-    EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))  # listed, so that `gr.on` takes it
+    EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))  # declared here so that `gr.on` accepts it
 
     def drawn(self, value: Offered) -> dict:
         groups = {"photos": self._group(value.photos), "tests": self._group(value.tests)}

@@ -1,5 +1,5 @@
-// One head, number by number: everything follows from the queries, keys and values of one layer.
-// Another head, query or key is worked out here; another layer is one question of the tab.
+// One head, number by number: all results follow from the queries, keys and values of one layer.
+// Another head, query or key is computed here; another layer needs one request of the tab.
 const { floats, folded, largest, make, matrices, paint, percent, received, redraw, signed } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [head, query, key] = ["head", "query", "key"].map((name) => element.querySelector(`select.${name}`));
@@ -7,8 +7,8 @@ const [map, canvas] = [part("map"), element.querySelector(".map canvas")];
 const STRONGEST = 5;
 let layer = null; // {value, numbers, size (N), width (D/H)}
 let asked = 0;
-let pointed = null; // the key under the pointer, else the chosen one
-let focused = ""; // the answer that the choices were made for
+let pointed = null; // the key under the pointer; null: the chosen key
+let focused = ""; // the run and sizes that the choices belong to
 
 const vector = (which, h, n) => {
   const { numbers, size, width, heads } = layer;
@@ -25,7 +25,7 @@ function nameOf(n) {
   return `patch row ${Math.floor(p / columns) + 1}, column ${(p % columns) + 1}`;
 }
 
-// Dot products, scores and weights (N) of one query, and what it is handed: the sum of all values.
+// Dot products, scores and weights (N) of one query, and the head's output for its token.
 function worked(h, n) {
   const q = vector(0, h, n);
   const dots = Array.from({ length: layer.size }, (_, j) => dot(q, vector(1, h, j)));
@@ -60,12 +60,12 @@ function steps(h, n, j, found) {
   const power = Math.exp(found.scores[j]);
   return [
     step("Query and key, number by number", strip("query q", q, both), strip("key k", k, both), strip("products", terms, null),
-      `Their sum is the dot product q · k = ${signed(found.dots[j])}.`),
+      `The sum of the products is the dot product q · k = ${signed(found.dots[j])}.`),
     step("Scale", `Divided by the square root of the head's width, √${layer.width}: ${signed(found.dots[j])} × ${layer.value.scale.toFixed(4)} = ${signed(found.scores[j])}, the score.`),
-    step("Softmax", `e to the score, over the same of all ${layer.size} keys: ${plain(power)} / ${plain(found.total)} = `, make("b", { className: "weight", text: percent(found.weights[j]) }),
-      `the attention weight that the ${nameOf(n)} gives to the ${nameOf(j)}.`),
+    step("Softmax", `e to the power of the score, divided by the sum over all ${layer.size} keys: ${plain(power)} / ${plain(found.total)} = `, make("b", { className: "weight", text: percent(found.weights[j]) }),
+      `This is the attention weight from the ${nameOf(n)} to the ${nameOf(j)}.`),
     step("Values, weighted and added", strip("value v", v, null), strip("weight × v", handed, output), strip("sum of all", found.output, output),
-      `The sum over all ${layer.size} tokens is what this head hands on to the ${nameOf(n)}; along its direction, ${signed(100 * share(handed, found.output))} % of it are this key's.`),
+      `The sum over all ${layer.size} tokens is the output of this head for the ${nameOf(n)}. Along its direction, this key contributes ${signed(100 * share(handed, found.output))}% of it.`),
   ];
 }
 
@@ -92,11 +92,11 @@ function draw() {
   ring("key", j);
   part("steps").replaceChildren(...steps(h, n, j, found));
   const order = found.weights.map((_, i) => i).sort((a, b) => found.weights[b] - found.weights[a]).slice(0, STRONGEST);
-  part("strongest").replaceChildren(make("li", {}, make("strong", { text: `Strongest keys of the ${nameOf(n)}` })), ...order.map((i) =>
+  part("strongest").replaceChildren(make("li", {}, make("strong", { text: `Keys with the largest weights for the ${nameOf(n)}` })), ...order.map((i) =>
     make("li", {}, make("span", { text: nameOf(i) }), make("b", { text: percent(found.weights[i]) }))));
-  if (pointed !== null) return; // the table of what is chosen, not of each patch under the pointer
+  if (pointed !== null) return; // the table follows the chosen key, not the pointer
   const rows = found.weights.map((weight, i) => [nameOf(i), signed(found.dots[i], 4), signed(found.scores[i], 4), (100 * weight).toFixed(4)]);
-  redraw(part("numbers"), folded("Numbers: what the query attends to", ["key token", "q · k", "score", "weight, %"], rows));
+  redraw(part("numbers"), folded("Numbers: attention weights of the query token", ["key token", "q · k", "score", "weight, %"], rows));
 }
 
 function patchAt(event) {
@@ -128,7 +128,7 @@ function strongest(n) {
   return weights.length - patches.length + patches.indexOf(Math.max(...patches));
 }
 
-// A sentence in the place of the numbers, or none; and whether they are shown.
+// Show a message, or the numbers.
 function say(sentence, shown) {
   part("sentence").textContent = sentence;
   part("sentence").hidden = !sentence;
@@ -147,12 +147,12 @@ async function load() {
     if (mine === asked) say(error.message, false);
     return;
   }
-  if (mine !== asked) return; // another layer's came meanwhile
+  if (mine !== asked) return; // another layer has arrived in the meantime
   layer = { value, numbers: floats(file), size: file.rows, width: file.columns, heads: file.maps };
   pointed = null;
   part("words").textContent = value.words;
   const image = element.querySelector(".map img");
-  [image.src, image.alt] = [value.seen.url, `What ${value.run} saw, with the weights of the chosen query`];
+  [image.src, image.alt] = [value.seen.url, `Input image of ${value.run} with the attention weights of the chosen query`];
   offer(value);
   draw();
 }

@@ -1,8 +1,7 @@
 """One head of one layer, number by number: query, key, dot product, softmax, values.
 
-A handler returns `Heads`, or a sentence that says why there is none. The numbers of all heads of
-the layer travel once; another head, query or key token asks nobody. The value that reaches the
-script:
+A handler returns `Heads`, or a message if there is nothing to draw. The payload contains all heads
+of the layer, so another head, query or key token needs no request:
 
     {"run": str, "heads": H, "grid": [rows, columns], "prefix": [names], "scale": float,
      "seen": file, "words": str, "numbers": file}
@@ -17,13 +16,13 @@ from vitdemo.inside.one_head import Heads
 from vitdemo.page.components import Drawing, served_numbers, served_picture
 
 WORDS = (
-    "Layer {layer}: each of its {heads} heads makes a query, a key and a value of {width} numbers "
-    "from every token. Everything below is worked out from those, with the model's own numbers."
+    "In layer {layer}, each of the {heads} heads computes a query, a key and a value of {width} "
+    "numbers from every token. All steps below use the model's own numbers."
 )
 
 
 class OneHead(Drawing):
-    """See the module."""
+    """Step-by-step computation of one head, see the module."""
 
     def drawn(self, value: Heads) -> dict:
         numbers = torch.stack([value.queries, value.keys, value.values])  # (3, H, N, D/H)

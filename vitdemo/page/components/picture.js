@@ -1,34 +1,34 @@
-// The picture that all models answer: its ways in (file, drop, paste, camera), and the square that
-// the models see of it, which can be moved. Each gives one event, "ask", with {source, path, at}.
+// The image that all models receive: its sources (file, drop, paste, camera), and the square that the
+// models see, which the user can move. Each triggers one event, "ask", with {source, path, at}.
 const { address, camera, received, wish } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [frame, whole, crop, screen] = ["frame", "whole", "crop", "camera"].map(part);
-const MOST = 60e6; // bytes, as the server's
-let at = 0.5; // where the square stands along the longer side, 0 to 1
-let shown = null; // what the server sent last that had a picture
-let sent = 0; // of several pictures on their way, the last one counts
+const MOST = 60e6; // bytes, the same limit as on the server
+let at = 0.5; // position of the square along the longer side, 0 to 1
+let shown = null; // the last payload with an image
+let sent = 0; // number of the latest image; earlier ones that finish late are ignored
 
 const say = (text) => (part("say").textContent = text);
 
 async function send(blob, name) {
   const mine = ++sent;
-  if (blob.size > MOST) return say(`That file is larger than ${MOST / 1e6} MB; make it smaller and try again.`);
-  say("The picture is on its way …");
+  if (blob.size > MOST) return say(`The file is larger than ${MOST / 1e6} MB. Choose a smaller file.`);
+  say("The image is uploading …");
   try {
     const { path } = await upload(blob instanceof File ? blob : new File([blob], name, { type: blob.type }));
     if (mine !== sent) return;
     trigger("ask", wish({ source: "own", path, at: 0.5 }));
   } catch {
-    if (mine === sent) say("The picture could not be sent: the server does not answer, or has no room. What is shown stays.");
+    if (mine === sent) say("The image could not be uploaded: the server does not respond or is full. Try again.");
   }
 }
 
-// --- ways in ---
+// --- sources ---
 
 const input = element.querySelector("input[type=file]");
 input.addEventListener("change", () => {
   if (input.files[0]) send(input.files[0]);
-  input.value = ""; // the same file may be chosen again
+  input.value = ""; // so that the same file can be chosen again
 });
 frame.addEventListener("dragover", (event) => {
   event.preventDefault();
@@ -40,7 +40,7 @@ frame.addEventListener("drop", (event) => {
   frame.classList.remove("over");
   const file = event.dataTransfer.files[0];
   if (file) send(file);
-  else say("Only a file can be dropped here: save the picture first.");
+  else say("Only a file can be dropped here. Save the image as a file first.");
 });
 document.addEventListener("paste", (event) => {
   const file = [...(event.clipboardData?.files ?? [])].find((each) => each.type.startsWith("image/"));
@@ -119,10 +119,10 @@ crop.addEventListener("keydown", (event) => {
   const step = { ArrowLeft: -0.05, ArrowUp: -0.05, ArrowRight: 0.05, ArrowDown: 0.05, Home: -1, End: 1 }[event.key];
   if (!step) return;
   event.preventDefault();
-  move(at + step, 300); // of many presses, one question
+  move(at + step, 300); // many key presses cause one request
 });
 
-// --- what the server sends ---
+// --- payloads from the server ---
 
 function receive() {
   const value = received(props);
@@ -131,7 +131,7 @@ function receive() {
   if (!value.picture) return;
   shown = value;
   at = value.at;
-  vitdemo.source = value.source; // a link says whether one's own picture is in it
+  vitdemo.source = value.source; // the link dialog needs it: the user's photo is not in a link
   whole.classList.toggle("small", Math.max(...value.size) <= 128);
   whole.onload = place;
   whole.src = value.picture.url;
@@ -139,7 +139,7 @@ function receive() {
   const about = part("about");
   about.replaceChildren(value.words);
   if (value.label) about.append(" True class: ", Object.assign(document.createElement("strong"), { textContent: value.label }), ".");
-  if (Math.abs(value.size[0] - value.size[1]) > 0.02 * Math.max(...value.size)) about.append(" Drag the square that models see.");
+  if (Math.abs(value.size[0] - value.size[1]) > 0.02 * Math.max(...value.size)) about.append(" Drag the square to choose what the models see.");
   address({ picture: value.source === "own" ? null : value.source, crop: value.source === "own" || value.at === 0.5 ? null : value.at.toFixed(2) });
 }
 

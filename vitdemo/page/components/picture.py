@@ -1,13 +1,13 @@
-"""The picture that all models answer, its ways in, and the square of it that the models see.
+"""The image that all models receive: its sources, and the square that the models see.
 
     given = Picture(elem_id="picture")
     given.ask(handler, ...)            # handler(event: gr.EventData, ...): `asked(event)`
 
-A handler returns a `Shown`, or a sentence where the file could not be shown: the picture before
-stays then. The value that reaches the script:
+A handler returns a `Shown`, or a message if the file could not be shown: then the previous image
+stays. The payload:
 
     {"picture": file, "size": [width, height], "at": 0..1, "source": "own", "photo:NAME" or
-     "test:NUMBER", "path": of an own one or None, "words": str, "label": str | None,
+     "test:NUMBER", "path": of the user's photo or None, "words": str, "label": str | None,
      "sentence": str | None}
 """
 
@@ -24,13 +24,15 @@ from vitdemo.errors import ImageError
 from vitdemo.page.components import Drawing, are_uploads, sent, served
 
 OWN = "own"
-PREVIEW = 640  # pixels of the longer side that the browser shows
+PREVIEW = 640  # pixels of the longer side in the browser
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Which picture the browser asks for: its `source`, a `path` of an own one, and where the
-    square stands along its longer side, `at` 0..1."""
+    """Request for an image: its `source`, the `path` of the user's photo, and the crop.
+
+    `at` is the position of the square along the longer side, 0..1.
+    """
 
     source: str
     path: str | None = None
@@ -39,7 +41,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Shown:
-    """A picture that was opened, `whole` as it was given, in `words`; `label` is its true class."""
+    """A loaded image: `whole`, uncropped, its description in `words`, and its true class."""
 
     asked: Asked
     whole: Image.Image
@@ -48,9 +50,9 @@ class Shown:
 
 
 class Picture(Drawing):
-    """See the module. Its event: `ask`."""
+    """Image input, see the module. Its event: `ask`."""
 
-    EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))  # listed, so that `gr.on` takes it
+    EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))  # declared here so that `gr.on` accepts it
 
     def drawn(self, value: Shown) -> dict:
         content = _encoded(value.whole)
@@ -67,28 +69,28 @@ class Picture(Drawing):
 
 
 def asked(event: gr.EventData) -> Asked:
-    """What a browser asks for, as hostile as a file. Raises `ImageError`."""
+    """Parse the browser's request for an image, which is untrusted. Raises `ImageError`."""
     data = sent(event)
     source, path, at = data.get("source"), data.get("path"), data.get("at", 0.5)
     if not isinstance(source, str) or len(source) > 200:
-        raise ImageError("That is no picture of this page: choose one.")
+        raise ImageError("This image does not exist on the page. Choose another image.")
     if source != OWN:
         return Asked(source, None, share(at))
     if not isinstance(path, str):
-        raise ImageError("No picture was sent: choose one.")
+        raise ImageError("The request contains no image. Choose an image.")
     if not are_uploads([path]):
-        raise ImageError("That picture is no longer here: choose it again.")
+        raise ImageError("This image is no longer available. Choose it again.")
     return Asked(OWN, path, share(at))
 
 
 def share(value) -> float:
-    """A number within 0..1; 0.5 for what is none."""
+    """Clamp a number to 0..1; return 0.5 if it is not a number."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return min(max(float(value), 0.0), 1.0) if is_number and math.isfinite(value) else 0.5
 
 
 def _encoded(whole: Image.Image) -> bytes:
-    """For the browser: exact while small, else a JPEG of `PREVIEW` pixels."""
+    """Encode the image for the browser: as PNG if it is small, else as JPEG of `PREVIEW` pixels."""
     buffer = io.BytesIO()
     if max(whole.size) <= 128:
         whole.save(buffer, format="PNG")

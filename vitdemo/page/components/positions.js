@@ -1,13 +1,13 @@
-// How alike the position embedding of a chosen patch is to all others, and all such maps at once.
+// Similarity of position embeddings: between a chosen patch and all others, and an overview.
 const { caption, floats, folded, grid, largest, make, matrices, notice, paint, received, redraw, scale, shade, signed } = vitdemo;
 const place = element.querySelector(".positions");
-const NUMBERED = 8; // columns; in the cells of a wider grid there is no room for a number
-let value = {}; // that is drawn
-let similarity = null; // (P, P), of it
+const NUMBERED = 8; // columns; the cells of a wider grid have no room for a number
+let value = {}; // the drawn payload
+let similarity = null; // (P, P), from its file
 let asked = 0;
 let chosen = null; // the patch, as "row.column" from 0
 
-// The nearest patch of the grid to what was chosen; one in the middle at first.
+// The patch of the grid closest to the chosen one; a patch in the middle at first.
 function cell([rows, columns]) {
   const middle = [rows, columns].map((count) => Math.floor((count - 1) / 2));
   const wanted = chosen ? chosen.split(".").map(Number) : middle;
@@ -31,15 +31,15 @@ function map() {
     text: columns <= NUMBERED ? signed(number, 1) : "", label: `Row ${i + 1}, column ${j + 1}: ${signed(number)}`,
     rgb: shade(share(number)), pick: `${i}.${j}`, pressed: i === row && j === column,
   })) }));
-  const drawn = grid({ caption: `Row ${row + 1}, column ${column + 1}: choose another patch`, rows: cells, look: "vd-patches" }, choose);
+  const drawn = grid({ caption: `Row ${row + 1}, column ${column + 1}. Click another patch to choose it.`, rows: cells, look: "vd-patches" }, choose);
   drawn.style.setProperty("--columns", columns);
   const numbers = values.map((line, i) => [String(i + 1), ...line.map((number) => signed(number))]);
   const head = ["row", ...values[0].map((_, j) => String(j + 1))];
-  return make("div", {}, drawn, scale(signed(-value.limit), signed(value.limit), ", the largest cosine of two different patches"),
+  return make("div", {}, drawn, scale(signed(-value.limit), signed(value.limit), ", the largest cosine between two different patches"),
     folded("Numbers: cosines of the chosen patch", head, numbers));
 }
 
-// Each patch's map at the patch's own place, with a gap of NaN between them.
+// The map of each patch at the patch's own place, with a gap of NaN between the maps.
 function overview() {
   const { run, grid: [rows, columns], limit } = value;
   const [height, width] = [rows, columns].map((count) => count * (count + 1) - 1);
@@ -50,8 +50,8 @@ function overview() {
   }
   const canvas = make("canvas", { className: "vd-whole" });
   paint(canvas, values, [height, width], { top: limit, signed: true });
-  const label = `${run}: for each of ${rows} by ${columns} patches a small map of how alike its position embedding is to all others, at the patch's own place`;
-  const words = make("figcaption", { text: "All patches at once " }, make("small", { text: "each small map is one patch's" }));
+  const label = `${run}: for each of ${rows} by ${columns} patches, a small map of the similarity of its position embedding to all others, at the patch's own place`;
+  const words = make("figcaption", { text: "All patches " }, make("small", { text: "one small map per patch" }));
   return make("div", { className: "vd-pair", id: "all-positions" }, make("figure", { "aria-label": label }, canvas, words));
 }
 
@@ -66,7 +66,7 @@ async function load() {
   if (!value.similarity) return place.replaceChildren(...(value.sentence ? [notice(value.sentence)] : []));
   try {
     const found = floats(await matrices(value.similarity.url));
-    if (mine !== asked) return; // another model's came meanwhile
+    if (mine !== asked) return; // another model has arrived in the meantime
     similarity = found;
     draw();
   } catch (error) {

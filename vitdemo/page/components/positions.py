@@ -1,8 +1,8 @@
-"""Position embeddings: how alike that of a chosen patch is to all others, and all maps at once.
+"""Position embeddings: similarity between a chosen patch and all others, and an overview.
 
-A handler returns a `Drawn`, or a sentence that says why there is none. All similarities travel in
-one file, of the format of `vitdemo.attention.packed`; the script draws the patch that is chosen.
-The value that reaches it:
+A handler returns a `Drawn`, or a message if there is nothing to draw. One file of the format of
+`vitdemo.attention.packed` contains all similarities; the script draws the chosen patch. The
+payload:
 
     {"run": str, "grid": [rows, columns], "limit": float, "words": str, "similarity": file}
 """
@@ -17,7 +17,7 @@ from vitdemo.page.components import Drawing, served_numbers
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Cosines (P, P) of the patches of `run` on their grid, and `words` above them."""
+    """Cosines (P, P) of a run's position embeddings on its grid, and the caption `words`."""
 
     run: str
     similarity: np.ndarray
@@ -26,13 +26,13 @@ class Drawn:
 
     @property
     def limit(self) -> float:
-        """The largest cosine of two different patches, either sign: the end of the colours."""
+        """Largest absolute cosine of two different patches: the end of the colour scale."""
         others = self.similarity[~np.eye(len(self.similarity), dtype=bool)]
         return float(np.abs(others).max()) if others.size else 1.0
 
 
 class Positions(Drawing):
-    """See the module."""
+    """View of position embeddings, see the module."""
 
     def drawn(self, value: Drawn) -> dict:
         return {

@@ -1,10 +1,10 @@
-// What each part of the model added to a logit, or to the difference of two: bars from the first
-// part to the last, the heads one by one, and how long the token grew.
+// Contributions of each part of the model to a logit, or to the difference of two logits: bars in
+// the order of the model, single heads, and the norm of the tokens after each layer.
 const { folded, grid, largest, make, received, redraw, scale, shade, signed } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [target, other] = ["target", "other"].map(part);
 const NONE = "none";
-let drawn = ""; // the run and classes that the choices are of
+let drawn = ""; // the run and classes that the choices belong to
 
 const colour = (value) => `rgb(${shade(value > 0 ? 0.9 : 0.1).join(" ")})`;
 
@@ -21,26 +21,26 @@ function bars(rows) {
 function draw() {
   const value = received(props);
   const [k, against] = [Number(target.value), other.value];
-  // Of one class, or of the difference of two: what is a sum stays one.
+  // Contributions to one class, or to the difference of two: both add up to the total.
   const of = (numbers) => (against === NONE ? numbers[k] : less(numbers[k], numbers[Number(against)]));
   const [embedding, heads, bias, mlps, constant, logit] = ["embedding", "heads", "bias", "mlps", "constant", "logits"].map((name) => of(value[name]));
   const attention = heads.map((line, l) => line.reduce((sum, each) => sum + each, bias[l]));
   const rows = [{ name: "Embedding", value: embedding }];
   attention.forEach((each, l) => rows.push({ name: `Layer ${l + 1}, attention`, value: each }, { name: `Layer ${l + 1}, MLP`, value: mlps[l] }));
-  rows.push({ name: "Biases", value: constant }, { name: "Together", value: logit, whole: true });
-  const name = against === NONE ? `the logit of ${value.classes[k]}` : `the logit of ${value.classes[k]} minus that of ${value.classes[Number(against)]}`;
+  rows.push({ name: "Biases", value: constant }, { name: "Total", value: logit, whole: true });
+  const name = against === NONE ? `the logit of ${value.classes[k]}` : `the logit of ${value.classes[k]} minus the logit of ${value.classes[Number(against)]}`;
   part("sum").textContent = `The parts below add up to ${name}: ${signed(logit)}.`;
   part("parts").replaceChildren(...bars(rows));
   const limit = largest(heads.flat());
   const cells = heads.map((line, l) => ({ name: `layer ${l + 1}`, cells: line.map((each, h) => ({
     text: signed(each), label: `Layer ${l + 1}, head ${h + 1} adds ${signed(each)} to ${name}`, rgb: shade((each / (limit || 1) + 1) / 2) })) }));
   part("heads").replaceChildren(
-    grid({ caption: `What each head adds to ${name}; columns are heads`, corner: "", columns: heads[0].map((_, h) => ({ text: h + 1 })), rows: cells }),
+    grid({ caption: `Contribution of each head to ${name}. Columns are heads.`, corner: "", columns: heads[0].map((_, h) => ({ text: h + 1 })), rows: cells }),
     scale(signed(-limit), signed(limit), " (added to the logit)"));
-  const numbers = value.lengths.map(([answer, patch], l) => [l ? `after layer ${l}` : "before the first", answer.toFixed(2), patch.toFixed(2)]);
+  const numbers = value.lengths.map(([answer, patch], l) => [l ? `after layer ${l}` : "before layer 1", answer.toFixed(2), patch.toFixed(2)]);
   redraw(part("lengths"),
-    folded("Numbers: all parts", ["part", "adds to the logit"], rows.map((row) => [row.name, signed(row.value, 4)])),
-    folded("Length of the residual stream, layer by layer", ["where", value.read, "patches, mean"], numbers));
+    folded("Numbers: all parts", ["part", "contribution to the logit"], rows.map((row) => [row.name, signed(row.value, 4)])),
+    folded("Norm of the residual stream after each layer", ["place", value.read, "patches, mean"], numbers));
 }
 
 function less(a, b) {

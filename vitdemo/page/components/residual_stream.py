@@ -1,11 +1,11 @@
-"""What each part of a model adds to a logit: bars, the heads one by one, lengths of the stream.
+"""Contributions of each part of a model to a logit: bars, single heads, norms of the stream.
 
-A handler returns a `Stream`, or a sentence that says why there is none. The value that reaches the
-script, K classes, the most probable first:
+A handler returns a `Stream`, or a message if there is nothing to draw. The payload, with K classes,
+the most probable one first:
 
     {"run": str, "words": str, "read": str, "classes": [names], "logits": (K), "embedding": (K),
      "heads": (K, L, H), "bias": (K, L), "mlps": (K, L), "constant": (K),
-     "lengths": [[of the tokens that answer, of the patches], ...]}      # (L+1, 2)
+     "lengths": [[of the tokens that the classifier reads, of the patches], ...]}      # (L+1, 2)
 """
 
 import numpy as np
@@ -16,15 +16,16 @@ from vitdemo.page.components import Drawing
 
 DIGITS = 5
 WORDS = (
-    "Each attention and each MLP adds to the tokens (the residual stream), and the classifier "
-    "reads their sum: so a logit is a sum of what every part wrote (direct logit attribution; "
-    "orange for, purple against). The last norm's scale is held as it was for this picture. A part "
-    "may matter more than its number says: what later layers make of it counts as theirs."
+    "Each attention and each MLP adds a vector to the tokens (the residual stream). The classifier "
+    "reads the sum, so each part contributes to the logit (direct logit attribution). Orange parts "
+    "increase the logit; purple parts decrease it. The scale of the final LayerNorm is fixed at "
+    "its value for this image. A part may matter more than its number shows, because the number "
+    "excludes its effect through later layers."
 )
 
 
 class ResidualStream(Drawing):
-    """See the module."""
+    """View of logit contributions, see the module."""
 
     def drawn(self, value: Stream) -> dict:
         parts = {
@@ -38,7 +39,7 @@ class ResidualStream(Drawing):
         return {
             "run": value.run.name,
             "words": WORDS,
-            "read": "class token" if value.look.from_class_token else "patches that answer",
+            "read": "class token" if value.look.from_class_token else "mean of the patches",
             "classes": [value.run.classes[c] for c in value.classes],
             "logits": value.logits.astype(float).round(DIGITS).tolist(),
             **{name: numpy(x).astype(float).round(DIGITS).tolist() for name, x in parts.items()},
