@@ -1,6 +1,6 @@
-"""One picture under a model as it learns: its answers and its attention after each kept epoch.
+"""Predictions and attention of a model for one image after each saved epoch.
 
-Letters: E kept epochs, L layers, P patches, C classes.
+Letters: E saved epochs, L layers, P patches, C classes.
 """
 
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ Frame = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Film:
-    """What `run` made of the picture `seen` (S, S, 3) after each of `epochs`: those that were kept
-    on the way to it (`runs.kept_weights`), and the one whose weights it has.
+    """Predictions and attention of `run` for the image `seen` (S, S, 3) after each of `epochs`.
 
-    `maps` (E, L, P): the attention of the class token (or of the average patch) to each patch in
-    each layer, mean of the heads; `probabilities` (E, C); `grid` the rows and columns of the
-    patches.
+    `epochs` are those whose weights were saved before the final ones (`runs.kept_weights`), and the
+    epoch of the run's weights. `maps` (E, L, P) is the attention of the class token (or of the
+    average patch) to each patch in each layer, averaged over the heads. `probabilities` is (E, C),
+    and `grid` contains the rows and columns of the patches.
     """
 
     run: Run
@@ -41,24 +41,24 @@ class Film:
 
     @property
     def predicted(self) -> np.ndarray:
-        """Class index after each epoch, (E,)."""
+        """Index of the predicted class after each epoch, (E,)."""
         return self.probabilities.argmax(1)
 
 
 def filmed(workbench: Workbench) -> list[Run]:
-    """The runs that kept weights of their epochs and have attention, those in training too."""
+    """Return the runs with attention and saved epochs, including runs that still train."""
     vits = (run for run in workbench.runs()[0] if run.spec.family not in CONVOLUTIONAL)
     return [run for run in vits if runs.kept_epochs(run) or runs.kept_weights(run)]
 
 
 def film(workbench: Workbench, run: Run, image: Image.Image, most: int | None = None) -> Film:
-    """Each epoch is worked out once, so a run that grows costs one pass an epoch; of the kept ones
-    `most` alone, where that is given (`thinned`).
+    """Return the predictions and maps of each saved epoch, or of at most `most` of them.
 
-    Raises `RunError` where it has kept no epoch, or weights cannot be loaded.
+    Each epoch is computed once, so a run that is training costs one pass per new epoch. Raises
+    `RunError` if no epoch was saved or if weights cannot be loaded.
     """
     if not (kept := runs.kept_weights(run)):
-        raise RunError(f"'{run.name}' has kept no weights yet: they come with its first epoch.")
+        raise RunError(f"'{run.name}' has no saved weights yet. Wait for its first epoch.")
     seen, pixels = workbench.input(run.preprocessing, image)
     kept = thinned(kept, most) if most else kept
     epochs, frames = [each.epoch for each in kept], []
@@ -73,24 +73,24 @@ def film(workbench: Workbench, run: Run, image: Image.Image, most: int | None = 
         epochs.append(used)
         frames.append(_frame(workbench.model(run), pixels))
     maps, shares = (np.stack(parts) for parts in zip(*frames, strict=True))
-    side = round(maps.shape[-1] ** 0.5)  # pictures and patches are square
+    side = round(maps.shape[-1] ** 0.5)  # images and patches are square
     return Film(run, seen, (side, side), tuple(epochs), maps, shares)
 
 
 def thinned(kept: list, most: int) -> list:
-    """At most `most` of them: the first, the last, and those evenly between."""
+    """Select at most `most` items: the first, the last, and items evenly spaced between them."""
     places = np.linspace(0, len(kept) - 1, min(most, len(kept))).round().astype(int)
     return [kept[place] for place in places]
 
 
 def _kept_frame(kept: runs.Kept, device: torch.device, pixels: Tensor) -> Frame:
-    """Its weights are not kept in memory: a run's would push out what others look at."""
+    """Compute without caching the weights, which would displace other models from memory."""
     return _frame(runs.load_model(kept.run, device, kept.own), pixels)
 
 
 @torch.inference_mode()
 def _frame(model: nn.Module, pixels: Tensor) -> Frame:
-    """Maps (L, P) and probabilities (C,)."""
+    """Return maps (L, P) and probabilities (C,)."""
     trace = attention.trace(model, pixels)
     rows, prefix = attention.answer_rows(model), model.num_prefix_tokens
     heads = trace.attention[:, 0].mean(1)  # (L, N, N)
@@ -99,9 +99,9 @@ def _frame(model: nn.Module, pixels: Tensor) -> Frame:
 
 
 def when_learned(right: Sequence[bool], epochs: Sequence[int]) -> str:
-    """From which epoch on a picture was named rightly, and when that was forgotten, in words."""
+    """Describe after which epochs an image was classified correctly, and when it was forgotten."""
     if not any(right):
-        return "It was right after none of these epochs."
+        return "The prediction was incorrect after all of these epochs."
     last_wrong = max((i for i, is_right in enumerate(right) if not is_right), default=-1)
     forgotten = [
         epoch
@@ -109,9 +109,9 @@ def when_learned(right: Sequence[bool], epochs: Sequence[int]) -> str:
         if before and not now
     ]
     if last_wrong == len(right) - 1:
-        words = f"Right first after epoch {epochs[list(right).index(True)]}, not in the end"
+        words = f"First correct after epoch {epochs[list(right).index(True)]}, but not at the end"
     else:
-        words = f"Right from epoch {epochs[last_wrong + 1]} on"
+        words = f"Correct from epoch {epochs[last_wrong + 1]} on"
     if forgotten:
         words += f"; forgotten after epoch {', '.join(map(str, forgotten))}"
     return words + "."

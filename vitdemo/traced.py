@@ -1,4 +1,4 @@
-"""One picture's way through one Vision Transformer, and what is read from it without the model.
+"""Trace of one image through a Vision Transformer, and results that need only the trace.
 
 traced = workbench.look(run, image)
 traced.head_maps(3).shape  # (H, rows, columns)
@@ -17,11 +17,11 @@ from vitdemo.runs import Run
 
 @dataclass(frozen=True)
 class Traced:
-    """One trace of the picture `seen` (S, S, 3), on a patch `grid` (rows, columns).
+    """Trace of the image `seen` (S, S, 3) on a patch `grid` (rows, columns).
 
-    `attention` (L, H, N, N), `tokens` (L+1, N, D) and `logits` (C,) as in `attention.Trace`,
-    `features` (D,) as in `models.features`. Kept and shared between those who look, so nobody
-    writes into it.
+    `attention` (L, H, N, N), `tokens` (L+1, N, D) and `logits` (C,) are as in `attention.Trace`,
+    `features` (D,) as in `models.features`. Traces are cached and shared, so callers must not
+    modify them.
     """
 
     run: Run
@@ -31,8 +31,8 @@ class Traced:
     logits: Tensor
     features: Tensor
     grid: tuple[int, int]
-    prefix_names: tuple[str, ...]  # of the tokens before the patches
-    answer_rows: slice  # of a matrix (N, N): the tokens that the answer is read from
+    prefix_names: tuple[str, ...]  # of the special tokens before the patches
+    answer_rows: slice  # rows of a matrix (N, N): the tokens that the classifier reads
 
     @property
     def num_prefix_tokens(self) -> int:
@@ -40,12 +40,12 @@ class Traced:
 
     @property
     def from_class_token(self) -> bool:
-        """Whether the answer is read from a class token, not from the mean of the patches."""
+        """True if the classifier reads a class token instead of the mean of the patches."""
         return self.answer_rows.stop is not None
 
     @property
     def reader(self) -> str:
-        """The name of the token whose attention the maps show."""
+        """Name of the token whose attention the maps show."""
         return "the class token" if self.from_class_token else "the average patch"
 
     @property
@@ -65,16 +65,18 @@ class Traced:
 
     @cached_property
     def similarity(self) -> Tensor:
-        """Cosine of every two tokens as each layer leaves them, (L, N, N)."""
+        """Cosine similarity of every two tokens after each layer, (L, N, N)."""
         return statistics.token_similarity(self.tokens[1:])
 
     def head_maps(self, layer: int) -> np.ndarray:
-        """Return the attention of the class token (or of the average patch) to each patch in layer
-        1..L, by head, (H, rows, columns): what is read in this layer, not in those before it."""
+        """Return the attention of the class token (or average patch) to each patch in layer 1..L.
+
+        The result is per head, (H, rows, columns): what is read in this layer, not before it.
+        """
         return self.answer_maps(self.attention[layer - 1])
 
     def rollout_map(self, layer: int, *, fusion: str, discard_ratio: float) -> np.ndarray:
-        """Attention rollout from the first layer up to layer 1..L, (rows, columns)."""
+        """Return the attention rollout from the first layer to layer 1..L, (rows, columns)."""
         matrix = attention.rollout(
             self.attention[:layer, None],  # (layer, 1, H, N, N)
             fusion=fusion,

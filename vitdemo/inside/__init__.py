@@ -1,7 +1,6 @@
-"""What the page shows of a model's inside, one question a module: what each layer would say, heads
-switched off, how far heads look, what was learnt of positions and pixels, attention in training.
+"""Analyses of one model's computation, one module each: logit lens, head ablation, distances, ...
 
-Layers and heads count from 0 here, as they do in `vitdemo.attention`; the page counts from 1.
+Layers and heads count from 0 here, as in `vitdemo.attention`; the page counts from 1.
 """
 
 import numpy as np
@@ -17,12 +16,12 @@ def numpy(tensor: Tensor) -> np.ndarray:
 
 
 def check_attention(run: Run, model: nn.Module) -> None:
-    """Raises `RunError` for a model without attention."""
+    """Raise `RunError` for a model without attention."""
     if not is_vision_transformer(model):
-        raise RunError(f"'{run.name}' is no Vision Transformer: it has no attention heads.")
+        raise RunError(f"'{run.name}' is not a Vision Transformer. It has no attention heads.")
 
 
 def check_finite(run: Run, values: np.ndarray) -> None:
-    """Raises `RunError` for an answer that is none."""
+    """Raise `RunError` for a prediction that contains NaN or infinity."""
     if not np.isfinite(values).all():
-        raise RunError(f"'{run.name}' answers with NaN: its training diverged.")
+        raise RunError(f"'{run.name}' predicts NaN, because its training diverged.")

@@ -1,4 +1,4 @@
-"""How far the heads of every Vision Transformer look.
+"""Attention distances of the heads of all Vision Transformers.
 
 Letters: L layers, H heads, P patches.
 """
@@ -20,14 +20,14 @@ from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 
 PICTURES = 32
-BATCH = 50  # pictures whose attention is in memory at a time
+BATCH = 50  # images whose attention is in memory at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Distances:
-    """How far each head of `run` looks, (L, H), as shares of the picture's side.
+    """Attention distance of each head of `run`, (L, H), as a fraction of the image's side.
 
-    `even` is the distance of a head that looks at every patch alike; over `pictures` pictures.
+    The mean is over `pictures` images. `even` is the distance of a head with uniform attention.
     """
 
     run: Run
@@ -39,9 +39,9 @@ class Distances:
 def distances(
     workbench: Workbench, image: Image.Image, count: int = PICTURES
 ) -> tuple[list[Distances], list[str]]:
-    """How far the heads of every Vision Transformer look, and a sentence for what went wrong.
+    """Return the distances of all Vision Transformers, and a message for each failed run.
 
-    Over `count` test pictures; over `image` alone for a run whose data set is not here.
+    The mean is over `count` test images, or over `image` only if a run's dataset is not available.
     """
     found, problems = [], []
     for run in workbench.explained_runs():
@@ -56,14 +56,14 @@ def distances(
 def distances_of(
     workbench: Workbench, run: Run, image: Image.Image, count: int = PICTURES
 ) -> Distances:
-    """Those of one Vision Transformer, as in `distances`. Raises `VitdemoError`."""
+    """Return the distances of one Vision Transformer, see `distances`. Raises `VitdemoError`."""
     model = workbench.model(run)
     grid = tuple(model.patch_embed.grid_size)
     P = grid[0] * grid[1]
     even = statistics.distance(torch.full((1, 1, P, P), 1 / P), grid, 0).item()
     try:
         sample = workbench.sample(run, count)
-    except DataError:  # absent, or of other classes: one picture is better than none
+    except DataError:  # no test set with these classes: use the chosen image
         look = workbench.look(run, image)
         heads = statistics.distance(look.attention, grid, look.num_prefix_tokens)  # (L, H)
         return Distances(run, numpy(heads) / max(grid), even / max(grid), 1)
@@ -74,7 +74,7 @@ def distances_of(
 
 @torch.inference_mode()
 def _sample_distances(model: nn.Module, run: Run, sample: Pictures) -> Tensor:
-    """Mean over the sample of each head's distance in patches, (L, H)."""
+    """Return the mean over the sample of each head's distance in patches, (L, H)."""
     device, total = next(model.parameters()).device, 0
     for images in sample.images.split(BATCH):
         traced = attention.trace(model, run.preprocessing(images.to(device))).attention

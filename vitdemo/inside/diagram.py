@@ -1,4 +1,4 @@
-"""A model's parts in the order of its pass, with their true sizes."""
+"""A model's parts in the order of the forward pass, with their sizes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,9 +20,9 @@ from vitdemo.workbench import Workbench
 
 @dataclass(frozen=True)
 class Part:
-    """A `kind` of part with its own `sizes`, of which `times` stand one behind the other.
+    """A part of a model: its `kind`, its `sizes`, and the number of copies in sequence, `times`.
 
-    `parameters` and `macs` (multiply-adds of one picture) are of all of them together.
+    `parameters` and `macs` (multiply-adds per image) are totals over all copies.
     """
 
     kind: str
@@ -33,14 +33,16 @@ class Part:
 
 
 def diagram(workbench: Workbench, run: Run) -> list[Part]:
-    """`parts_of` the run's model, counted once. Raises `RunError` where it cannot be loaded."""
+    """Return `parts_of` the run's model, cached. Raises `RunError` if it cannot be loaded."""
     model = workbench.model(run)
     return workbench.cache.get_or_make((diagram, run), lambda: parts_of(model, run.spec.image_size))
 
 
 def parts_of(model: nn.Module, image_size: int) -> list[Part]:
-    """The parts of a Vision Transformer, or the layers of a convolutional model: they add up to
-    all parameters and multiply-adds of the model for a picture of `image_size` pixels."""
+    """Return the parts of a Vision Transformer, or the layers of a convolutional model.
+
+    Together they contain all parameters and multiply-adds for an image of `image_size` pixels.
+    """
     macs = macs_by_part(model, image_size)
     if is_vision_transformer(model):
         return _transformer(model, macs, image_size)
@@ -48,7 +50,7 @@ def parts_of(model: nn.Module, image_size: int) -> list[Part]:
 
 
 def _layers(model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
-    """The children that have parameters; of a sequence its own, one level down."""
+    """Yield children that have parameters; of an `nn.Sequential`, its children."""
     for name, child in model.named_children():
         inside = child.named_children() if isinstance(child, nn.Sequential) else [("", child)]
         for own, each in inside:
@@ -57,7 +59,7 @@ def _layers(model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
 
 
 def _layer(name: str, module: nn.Module, macs: int) -> Part:
-    """A part whose kind says what of `module` multiplies: convolutions, one matrix, or nothing."""
+    """Return a part; its kind says what multiplies: convolutions, a linear layer, or nothing."""
     convolutions = [each for each in module.modules() if isinstance(each, nn.Conv2d)]
     sizes: dict[str, object] = {"name": name, "type": type(module).__name__}
     kind = "layer"
@@ -65,7 +67,7 @@ def _layer(name: str, module: nn.Module, macs: int) -> Part:
         kind = "convolutions"
         sizes |= {"count": len(convolutions), "side": max(c.kernel_size[0] for c in convolutions)}
         sizes |= {"before": convolutions[0].in_channels, "after": convolutions[-1].out_channels}
-        # A weight that is no parameter is not trained.
+        # A weight that is not a parameter is not trained.
         sizes["is_frozen"] = not isinstance(convolutions[0].weight, nn.Parameter)
     elif isinstance(module, nn.Linear):
         kind = "linear"
@@ -114,13 +116,13 @@ def _transformer(model: nn.Module, macs: Mapping[str, int], image_size: int) -> 
 
 
 def classifier_size(model: nn.Module) -> int:
-    """The number of classes; of a distilled model, of each of its two classifiers; 0: none."""
+    """Return the number of classes: per classifier of a distilled model, 0 without a classifier."""
     found = classifier(model)
     return getattr(found[0] if isinstance(found, tuple) else found, "out_features", 0)
 
 
 def _own(model: nn.Module, name: str) -> int:
-    """Parameters of the part `name`, a module or a parameter; 0 where there is none."""
+    """Return the number of parameters of a module or parameter by name; 0 if it does not exist."""
     for step in name.split("."):
         model = getattr(model, step, None)
     if isinstance(model, nn.Parameter):

@@ -1,4 +1,4 @@
-"""What a model answers with heads switched off: to one picture, and to many.
+"""Predictions of a model with some heads switched off: for one image, and on the test set.
 
 Letters: L layers, H heads, C classes.
 """
@@ -24,16 +24,17 @@ from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 
 ACCURACY_PICTURES = 1000
-MEAN_PICTURES = 32  # over which the mean of what a head hands on is taken
-INSTEAD = ("mean", "zero")  # what a head that is off hands on
-BATCH = 50  # pictures that are answered at a time
+MEAN_PICTURES = 32  # images for the mean output of a head
+INSTEAD = ("mean", "zero")  # replacements for the output of a head that is off
+BATCH = 50  # images per forward pass
 
 
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """What the model answers to one picture, `logits` (C,), and `without` (L, H, C) each one head.
+    """Predictions for one image: `logits` (C,), and `without` (L, H, C) each single head.
 
-    A head that is off hands on its mean over `mean_of`, "32 test pictures", or with None nothing.
+    The output of a head that is off is replaced by its mean over `mean_of`, such as "32 test
+    images", or by zeros if this is None.
     """
 
     run: Run
@@ -43,25 +44,28 @@ class Effects:
 
     @property
     def target(self) -> int:
-        """The predicted class with all heads on."""
+        """Index of the class predicted with all heads on."""
         return int(self.logits.argmax())
 
     @property
     def logit_change(self) -> np.ndarray:
-        """Of the target's logit, (L, H); negative where the head speaks for the class."""
+        """Change of the target's logit, (L, H); negative if the head supports the class."""
         return self.without[..., self.target] - self.logits[self.target]
 
     @property
     def probability_change(self) -> np.ndarray:
-        """Of the target's probability, (L, H)."""
+        """Change of the target's probability, (L, H)."""
         without = scipy.special.softmax(self.without, axis=-1)[..., self.target]
         return without - scipy.special.softmax(self.logits)[self.target]
 
 
 @dataclass(frozen=True)
 class AblationStep:
-    """`done` of `total` pictures; with the last one comes the `test` of the model without the
-    heads (first) against the model with all of them (second)."""
+    """Progress: `done` of `total` images.
+
+    The last step has the `test` of the model without the heads (first) against the model with all
+    heads (second).
+    """
 
     done: int
     total: int
@@ -72,10 +76,10 @@ class AblationStep:
 def head_effects(
     workbench: Workbench, run: Run, image: Image.Image, instead: str = "mean"
 ) -> Effects:
-    """Every single head of `run` switched off in its turn. Raises `RunError` as `logit_lens`.
+    """Return the predictions with each single head switched off. Raises `RunError`.
 
-    `instead` is one of `INSTEAD`; the mean is over test pictures, or over the example photos where
-    there are none that the run knows.
+    `instead` is one of `INSTEAD`. The mean is over test images, or over the example photos if there
+    is no test set with the run's classes.
     """
     run.check_classes()
     look = workbench.look(run, image)
@@ -93,8 +97,10 @@ def answer_without(
     heads: Collection[Head],
     instead: str = "mean",
 ) -> np.ndarray:
-    """Probabilities (C,) with `heads` switched off, as in `head_effects`. Raises `RunError`, and
-    `ValueError` for a head that the model does not have."""
+    """Return probabilities (C,) with `heads` switched off, see `head_effects`.
+
+    Raises `RunError`, and `ValueError` for a head that the model does not have.
+    """
     model = workbench.model(run)
     check_attention(run, model)
     _, pixels = workbench.input(run.preprocessing, image)
@@ -106,21 +112,22 @@ def answer_without(
 def head_means(
     workbench: Workbench, run: Run, image: Image.Image | None, instead: str = "mean"
 ) -> tuple[Means | None, str | None]:
-    """What heads that are off hand on, and over what the mean is: see `Effects`.
+    """Return replacements for the outputs of heads that are off, and what the mean is over.
 
-    For want of test pictures the mean is over the example photos but for `image`: a head that is
-    off would else hand on a part of what it tells of this one.
+    Without test images, the mean is over the example photos except `image`. Otherwise a head that
+    is off would still pass on a part of its output for this image.
 
-    Raises `RunError` for something that is not in `INSTEAD`.
+    Raises `RunError` if `instead` is not in `INSTEAD`.
     """
     if instead not in INSTEAD:
-        raise RunError(f"A head cannot hand on '{instead}': choose one of {', '.join(INSTEAD)}.")
+        choices = ", ".join(INSTEAD)
+        raise RunError(f"Unknown replacement '{instead}' for a head: choose one of {choices}.")
     if instead == "zero":
         return None, None
     model = workbench.model(run)
     try:
         sample = workbench.sample(run, MEAN_PICTURES)
-    except DataError:  # absent, or of other classes
+    except DataError:  # no test set with these classes
         photos = workbench.cache.of(_photos)
         of = tuple(i for i, photo in enumerate(photos) if not _same(photo, image))
         if not of:
@@ -129,13 +136,13 @@ def head_means(
         def pixels() -> Tensor:
             return torch.cat([workbench.input(run.preprocessing, photos[i])[1] for i in of])
 
-        mean_of = f"{len(of)} photos, for want of test pictures"
+        mean_of = f"{len(of)} photos, because no test images are available"
     else:
 
         def pixels() -> Tensor:
             return run.preprocessing(sample.images.to(workbench.device))
 
-        of, mean_of = workbench.source(), f"{len(sample)} test pictures"
+        of, mean_of = workbench.source(), f"{len(sample)} test images"
     key = (ablation.mean_outputs, run, of)
     means = workbench.cache.get_or_make(key, lambda: ablation.mean_outputs(model, pixels()))
     return means, mean_of
@@ -156,11 +163,11 @@ def accuracy_without(
     instead: str = "mean",
     count: int = ACCURACY_PICTURES,
 ) -> Iterator[AblationStep]:
-    """An `AblationStep` for each batch of test pictures; the last one has the test.
+    """Yield an `AblationStep` for each batch of test images; the last one has the test.
 
-    Up to `count` pictures, each class in proportion, the same at every call; what the whole model
-    answers to them is kept, and `instead` is as in `head_effects`. Raises `DataError` where they
-    are absent, `RunError` without attention.
+    The sample has up to `count` images, stratified by class and the same at every call. Predictions
+    of the whole model are cached. `instead` is as in `head_effects`. Raises `DataError` without
+    test images, and `RunError` for a model without attention.
     """
     sample = workbench.sample(run, count)
     check_attention(run, workbench.model(run))
@@ -185,10 +192,10 @@ def accuracy_without(
 def _right_answers(
     workbench: Workbench, run: Run, sample: Pictures, heads: Collection[Head], means: Means | None
 ) -> Iterator[np.ndarray]:
-    """Which pictures are named rightly without `heads`, a batch (B,) bool at a time."""
+    """Yield which images are classified correctly without `heads`, in batches (B,) of bool."""
     model = workbench.model(run)
     for images, labels in zip(sample.images.split(BATCH), sample.labels.split(BATCH), strict=True):
-        with torch.inference_mode():  # not around a yield: it would leak into the caller
+        with torch.inference_mode():  # not around a yield: it would stay active in the caller
             pixels = run.preprocessing(images.to(workbench.device))
             predicted = ablation.logits_without(model, pixels, heads, means).argmax(1).cpu()
         yield (predicted == labels).numpy()

@@ -1,4 +1,4 @@
-"""What a model has learnt of positions and of pixels, whatever the picture.
+"""Learned position embeddings and filters of a model, which do not depend on the image.
 
 Letters: P patches, K filters, p side of a filter.
 """
@@ -18,10 +18,11 @@ from vitdemo.workbench import Workbench
 
 @dataclass(frozen=True, eq=False)
 class PatchFilters:
-    """Of the convolution that reads the pixels: its `count` filters, the strongest first.
+    """Filters of the convolution that reads the pixels; `count` is their number.
 
-    `strongest` (K, 3, p, p) and their `norms` (K,); `principal` (R, 3, p, p) components and their
-    `shares` (R,) of the variance. Colours in 0..1: mid-grey is a weight of 0.
+    `strongest` (K, 3, p, p) have the largest norms, `norms` (K,), in descending order. `principal`
+    (R, 3, p, p) are components with their `shares` (R,) of the variance. Colours are in 0..1, and
+    a weight of 0 is mid-grey.
     """
 
     count: int
@@ -32,13 +33,16 @@ class PatchFilters:
 
 
 def position_similarity(workbench: Workbench, run: Run) -> tuple[np.ndarray, tuple[int, int], str]:
-    """Cosines (P, P) of the patches' position embeddings, their grid, and what they began with:
-    "mimetic" (sines and cosines), "weights" of another training, or "random". Raises `RunError`."""
+    """Return cosines (P, P) of the patches' position embeddings, their grid, and their start.
+
+    The start is "mimetic" (sines and cosines), "weights" (of another training run) or "random".
+    Raises `RunError`.
+    """
     model = workbench.model(run)
     if not is_vision_transformer(model):
         raise RunError(
-            f"'{run.name}' is no Vision Transformer: its convolutions know where they are without "
-            "a position embedding."
+            f"'{run.name}' is not a Vision Transformer and has no position embedding. Choose a "
+            "Vision Transformer."
         )
     try:
         similarity = embeddings.position_similarity(model)
@@ -59,7 +63,7 @@ def _position_start(run: Run) -> str:
 def first_filters(
     workbench: Workbench, run: Run, most: int = 64, components: int = 28
 ) -> PatchFilters:
-    """What the first convolution of `run` looks for. Raises `RunError` where it reads no pixels."""
+    """Return the filters of the first convolution. Raises `RunError` if it reads no pixels."""
     try:
         weight = embeddings.filters(workbench.model(run)).float().cpu()  # (K, 3, p, p)
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""What a model would say if it stopped after each layer, of one picture.
+"""Logit lens: the final LayerNorm and classifier applied after each layer, for one image.
 
 Letters: L layers, P patches, C classes.
 """
@@ -17,10 +17,10 @@ from vitdemo.workbench import Workbench
 
 @dataclass(frozen=True, eq=False)
 class Lens:
-    """Probabilities before the first block (index 0) and after each of the L.
+    """Probabilities before the first block (index 0) and after each of the L blocks.
 
-    `answers` (L+1, C) of what the answer is read from, `patches` (L+1, P, C) of each patch on
-    `grid`; `seen` (S, S, 3) uint8.
+    `answers` (L+1, C) are computed from the tokens that the classifier reads, and `patches`
+    (L+1, P, C) from each patch on `grid`. `seen` (S, S, 3) uint8 is the input image.
     """
 
     run: Run
@@ -32,7 +32,10 @@ class Lens:
 
 @torch.inference_mode()
 def logit_lens(workbench: Workbench, run: Run, image: Image.Image) -> Lens:
-    """Raises `RunError` for a model without attention or classes, or one that answers with NaN."""
+    """Compute the logit lens of one image.
+
+    Raises `RunError` for a model without attention or classes, and for one that predicts NaN.
+    """
     run.check_classes()
     look = workbench.look(run, image)
     found = lens.logit_lens(workbench.model(run), look.tokens[:, None])

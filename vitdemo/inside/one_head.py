@@ -1,4 +1,4 @@
-"""The numbers that the heads of one layer compute with, of one picture.
+"""Queries, keys and values of the heads of one layer, for one image.
 
 Letters: H heads, N tokens, D width.
 """
@@ -18,8 +18,10 @@ from vitdemo.workbench import Workbench
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """Of layer `layer` (1..L): `queries`, `keys` and `values`, each (H, N, D/H), and the `scale`
-    of dot products. The softmax of `scale * queries @ keys.mT` is the attention of `look`."""
+    """Layer `layer` (1..L): `queries`, `keys` and `values`, each (H, N, D/H), and their `scale`.
+
+    The softmax of `scale * queries @ keys.mT` is the attention of `look`.
+    """
 
     look: Traced
     layer: int
@@ -39,7 +41,7 @@ class Heads:
 
 @torch.inference_mode()
 def one_layer(workbench: Workbench, run: Run, image: Image.Image, layer: int) -> Heads:
-    """Layer `layer`, 1..L. Raises `RunError` for a model without attention."""
+    """Return layer `layer`, 1..L. Raises `RunError` for a model without attention."""
     look, model = workbench.look(run, image), workbench.model(run)
     found = queries_keys_values(model, look.tokens[layer - 1][None], layer - 1)
     return Heads(look, layer, head_scale(model, layer - 1), *(each[0] for each in found))

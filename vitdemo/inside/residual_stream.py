@@ -1,4 +1,4 @@
-"""What each part of a model adds to the logits of one picture's most probable classes.
+"""Contributions of each part of a model to the logits of the most probable classes of an image.
 
 Letters: K classes, L layers, H heads.
 """
@@ -16,14 +16,16 @@ from vitdemo.runs import Run
 from vitdemo.traced import Traced
 from vitdemo.workbench import Workbench
 
-CLASSES = 10  # the most probable ones, of more
+CLASSES = 10  # maximum number of classes: the most probable ones
 
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """`parts` of the `logits` (K,) of `classes` (K), the most probable first, and the mean length
-    (L+1,) of the tokens that the answer is read from and of the patches, before and after each
-    layer."""
+    """Contributions `parts` to the `logits` (K,) of `classes` (K), the most probable first.
+
+    The lengths (L+1,) are mean norms, before the first layer and after each layer: of the tokens
+    that the classifier reads, and of the patches.
+    """
 
     look: Traced
     classes: tuple[int, ...]
@@ -39,8 +41,11 @@ class Stream:
 
 @torch.inference_mode()
 def residual_stream(workbench: Workbench, run: Run, image: Image.Image) -> Stream:
-    """Raises `RunError` for a model without attention or classes, one that answers with NaN, and
-    one whose last norm or classifier cannot be taken apart."""
+    """Compute the contributions to the logits of one image.
+
+    Raises `RunError` for a model without attention or classes, for one that predicts NaN, and for
+    one whose final norm or classifier cannot be split into contributions.
+    """
     run.check_classes()
     look, model = workbench.look(run, image), workbench.model(run)
     check_finite(run, numpy(look.logits))

@@ -1,4 +1,4 @@
-"""What several tabs share: components that leave checks to us, choices of runs, errors."""
+"""Helpers shared by several tabs: queues, components without value checks, error messages."""
 
 import asyncio
 import base64
@@ -29,41 +29,41 @@ from vitdemo.cache import as_key
 from vitdemo.errors import Stopped, VitdemoError
 from vitdemo.inputs import MAX_BYTES
 
-# As many questions at a time as there are cores, which their passes share (see `Workbench`). gradio
-# hands out twice as many: one that waits for another of its own visit (see `Page`) takes no other's
-# turn, and who waits in its queue is told their place.
+# At most one model request per core runs at a time, and their passes share the cores (see
+# `Workbench`). gradio admits twice as many, so that a request that waits for another one of its own
+# session (see `Page`) does not block others. The queue shows waiting users their position.
 AT_ONCE = min(4, torch.get_num_threads())
 MODEL_QUEUE = {"concurrency_id": "model", "concurrency_limit": 2 * AT_ONCE}
-# Curves, occlusion, t-SNE: what takes seconds waits for its like, and blocks nobody's clicks.
+# Computations that take seconds (curves, occlusion, t-SNE) wait here and do not block clicks.
 LONG_QUEUE = {"concurrency_id": "long", "concurrency_limit": 1}
-# What changes what a person has collected: each of their steps begins with what the last one left.
+# Handlers that change session state run one at a time: each starts from the previous result.
 TURNS = {"concurrency_id": "turns", "concurrency_limit": None}
 IN_TURN = (MODEL_QUEUE["concurrency_id"], TURNS["concurrency_id"])
-# Reading run folders is quick and needs no turn.
+# Reading run folders is quick and needs no queue.
 LIGHT_QUEUE = {"concurrency_limit": None}
-PRIVATE = {"api_visibility": "private"}  # no endpoint for scripts
+PRIVATE = {"api_visibility": "private"}  # not an API endpoint
 HIDDEN = {**PRIVATE, "show_progress": "hidden"}
-# A tab that redraws itself: nobody else's business, and of many clicks the last one counts.
+# Refreshing a tab: only the last of many clicks runs.
 QUIET = {**HIDDEN, "trigger_mode": "always_last", **LIGHT_QUEUE}
-# A question to models: of several the last one counts.
+# Inference events: only the latest pending request runs.
 ASKED = {"trigger_mode": "always_last", **HIDDEN, **MODEL_QUEUE}
-KEPT_SECONDS = 6 * 3600  # what a person has chosen, in a State
-KEPT_EVENTS = 2000  # more than may wait (app.py) or run
+KEPT_SECONDS = 6 * 3600  # lifetime of a user's choices in a State
+KEPT_EVENTS = 2000  # above the number that can wait (app.py) or run
 
 
-Choice = str | tuple[str, str]  # of a radio or a dropdown: its value, or (label, value)
+Choice = str | tuple[str, str]  # of a radio or dropdown: its value, or (label, value)
 
 
 class FileNames(set):
-    """Names of files that gradio deletes in their time (`delete_files_created_by_app`).
+    """Names of files that gradio deletes after a while (`delete_files_created_by_app`).
 
-    gradio goes over them while it adds others, which ends its hourly round for good with "Set
-    changed size during iteration", and it keeps the names of files that are gone. Here it goes over
-    a copy, and what is gone is forgotten.
+    gradio iterates over its sets while it adds names, and its hourly cleanup then stops for good
+    with "Set changed size during iteration". It also keeps the names of deleted files. This class
+    iterates over a copy and removes such names.
     """
 
     def __iter__(self):
-        for name in frozenset(self):  # copied at once: its own iterator is not asked
+        for name in frozenset(self):  # `frozenset` copies without calling this method
             if os.path.lexists(name):
                 yield name
             else:
@@ -71,17 +71,17 @@ class FileNames(set):
 
 
 class Page(gr.Blocks):
-    """`gr.Blocks` in which what a handler skips costs nothing, old files go (`FileNames`),
-    questions that were answered are forgotten, and those of one person that are `IN_TURN` come so.
+    """`gr.Blocks` with cheaper skipped outputs, file cleanup and serial requests per session.
 
-    gradio's own builds a component anew, with its configuration, for each output that is
-    `gr.skip()`: a quarter of the work of a new picture, which has an output for all that any
-    section may draw and draws the open one.
+    For each output that is `gr.skip()`, gradio creates a new component with its configuration. A
+    new image has outputs for all sections but draws only one, and this took a quarter of its time.
+    Old files are deleted (`FileNames`), answered requests are forgotten, and the requests of one
+    session in the queues `IN_TURN` run one at a time.
     """
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        self._turns = WeakKeyDictionary()  # locks by gradio's state of a visit, and by queue
+        self._turns = WeakKeyDictionary()  # locks by gradio's session state, then by queue
         self._at_once = asyncio.Semaphore(AT_ONCE)
 
     def __exit__(self, *raised):
@@ -94,15 +94,16 @@ class Page(gr.Blocks):
                 self.temp_file_sets.append(block.temp_files)
 
     def queue(self, *arguments, **options):
-        """As gradio's, which keeps every event with its request for as long as the page runs."""
+        """Limit the stored events; gradio keeps each one with its request as long as it runs."""
         queued = super().queue(*arguments, **options)
         self._queue.event_ids_to_events = LRUCache(KEPT_EVENTS)
         return queued
 
     async def process_api(self, block_fn, inputs, state=None, *more, **options):
-        """As gradio's; but of two questions of one visit to models, the second begins when the
-        first is answered, and so with `TURNS`. Else what the older one gives could come last, and
-        stay."""
+        """Run the requests of one session in the queues `IN_TURN` one at a time.
+
+        Otherwise the response to an older request could arrive last and stay on the page.
+        """
         queue = (self.fns[block_fn] if isinstance(block_fn, int) else block_fn).concurrency_id
         async with AsyncExitStack() as turns:
             if state is not None and queue in IN_TURN:
@@ -113,8 +114,7 @@ class Page(gr.Blocks):
             return await super().process_api(block_fn, inputs, state, *more, **options)
 
     async def preprocess_data(self, block_fn, inputs, state, *more, **options):
-        """As gradio's, which would keep a component that was built anew a second time, by the
-        number that it was built with, for as long as the visit lasts."""
+        """Work around a gradio leak: a session kept each rebuilt component under a new id."""
         for block in block_fn.inputs if state else ():
             if held := state.blocks_config.blocks.get(block._id):
                 held._id = block._id
@@ -125,7 +125,7 @@ class Page(gr.Blocks):
         if not isinstance(predictions, list | tuple) or len(predictions) != len(outputs):
             return await super().postprocess_data(block_fn, predictions, state)
         kept = [i for i, value in enumerate(predictions) if not is_skip(value)]
-        if len(kept) in (0, 1, len(outputs)):  # gradio takes the value of a single one bare
+        if len(kept) in (0, 1, len(outputs)):  # gradio passes a single value without a list
             return await super().postprocess_data(block_fn, predictions, state)
         few = copy.copy(block_fn)
         few.outputs = [outputs[i] for i in kept]
@@ -141,44 +141,44 @@ def is_skip(value: object) -> bool:
 
 
 class PathImage(gr.Image):
-    """`gr.Image` whose handler gets the path of the upload, undecoded.
+    """`gr.Image` that passes the path of the upload to the handler, undecoded.
 
-    gradio's own opens the file with Pillow before any check of ours, and lets a data URL or a
-    `.gif` past its checks. Here every upload reaches `inputs.load_image` as it came.
+    gradio opens the file with Pillow before any check of this project, and it does not check data
+    URLs and `.gif` files. Here `inputs.load_image` receives every upload unchanged.
     """
 
-    is_template = True  # the browser draws it as gradio's own image component
+    is_template = True  # drawn in the browser as gradio's own image component
 
     def preprocess(self, payload) -> str | None:
         if payload is None:
             return None
         if payload.url and payload.url.startswith("data:"):
             path = _save_data_url(payload.url, self.GRADIO_CACHE)
-            self.temp_files.add(path)  # so that it is deleted in its time, as an upload is
+            self.temp_files.add(path)  # so that it is deleted after a while, like an upload
             return path
         return payload.path
 
 
 class LayerSlider(gr.Slider):
-    """`gr.Slider` whose handler gets the value as it stands in the browser.
+    """`gr.Slider` that passes the browser's value to the handler without a range check.
 
-    gradio's own refuses a value above the maximum, and between two models of different depth the
-    browser may still send the deeper one's layer. The handler takes the nearest layer there is.
+    gradio rejects a value above the maximum. After a change to a model with fewer layers, the
+    browser may still send the layer of the deeper model. The handler clamps the value.
     """
 
     is_template = True
 
     def preprocess(self, payload) -> float | None:
-        """A number, whatever its size; None for what is none."""
+        """Return a finite number of any size, or None for anything else."""
         is_number = isinstance(payload, int | float) and not isinstance(payload, bool)
         return payload if is_number and math.isfinite(payload) else None
 
 
 class FreeDropdown(gr.Dropdown):
-    """`gr.Dropdown` whose handler gets the value as it stands in the browser.
+    """`gr.Dropdown` that passes the browser's value to the handler without a check.
 
-    gradio's own refuses what the choices do not hold, and between two models of different classes
-    the browser may still send the other one's. The handler says in words what is wrong.
+    gradio rejects a value that is not among the choices. After a change to a model with other
+    classes, the browser may still send a class of the previous model. The handler reports it.
     """
 
     is_template = True
@@ -188,7 +188,7 @@ class FreeDropdown(gr.Dropdown):
 
 
 class FreeRadio(gr.Radio):
-    """`gr.Radio` whose handler gets the value as it stands in the browser: see `FreeDropdown`."""
+    """`gr.Radio` that passes the browser's value to the handler, see `FreeDropdown`."""
 
     is_template = True
     preprocess = FreeDropdown.preprocess
@@ -196,11 +196,13 @@ class FreeRadio(gr.Radio):
 
 def _save_data_url(url: str, folder: str) -> str:
     if len(url) > 4 * MAX_BYTES // 3 + 1000:
-        raise gr.Error("The picture is too large.", print_exception=False)
+        raise gr.Error("The image is too large. Choose a smaller one.", print_exception=False)
     try:
         content = base64.b64decode(url.partition(",")[2], validate=True)
     except ValueError as error:
-        raise gr.Error("The data URL is no valid base64.", print_exception=False) from error
+        raise gr.Error(
+            "The image's data URL is not valid base64.", print_exception=False
+        ) from error
     Path(folder).mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, suffix=".upload", delete=False) as file:
         file.write(content)
@@ -208,14 +210,14 @@ def _save_data_url(url: str, folder: str) -> str:
 
 
 def visitor() -> str | None:
-    """Whose event is being answered, a name of this visit; None outside of events."""
+    """Return the session id of the current event; None outside events."""
     return getattr(LocalContext.request.get(None), "session_hash", None)
 
 
 def came_from_here(request: gr.Request | None) -> bool:
-    """Whether it came from this machine, by its own name and through no proxy.
+    """Return True if the request comes from this computer and through no proxy.
 
-    Of a proxy that tells nothing of itself, a browser's visits tell by the page's own address.
+    A proxy without forwarding headers still shows as a Host or Origin that is not local.
     """
     if request is None:
         return False
@@ -237,21 +239,23 @@ def is_here(host: str) -> bool:
 
 
 class Stops:
-    """One person's long work at a time: `button` begins it, `stop` or their next question ends it
-    at its next step, even while it waits its turn.
+    """Cancellation of long computations: each session has at most one.
+
+    `button` starts it. `stop`, or the session's next request, ends it at its next step, even while
+    it waits in the queue.
     """
 
     def __init__(self):
-        # By visitor: what was asked for, and whether it is over
+        # By session: the request, and an event that is set when it is cancelled
         self._asked: LRUCache[str | None, tuple[Hashable, threading.Event]] = LRUCache(KEPT_EVENTS)
 
     def button(self, begin: gr.Button, work: Callable, inputs, outputs, **options) -> None:
-        """Have `begin` do `work`, which asks `watch()` for what ends it."""
+        """Have the button `begin` start `work`, which calls `watch()` to notice cancellation."""
         armed = begin.click(self.arm, **QUIET)
         armed.then(work, inputs, outputs, **PRIVATE, **LONG_QUEUE, **options)
 
     def arm(self, *question) -> None:
-        """Work on `question` begins; what was under way for this person is over."""
+        """Register the request `question`, and cancel the previous request of this session."""
         self.stop()
         self._asked[visitor()] = (as_key(question), threading.Event())
 
@@ -260,12 +264,12 @@ class Stops:
             found[1].set()
 
     def stop_others(self, *question) -> None:
-        """End work on another question; the same one drawn once more leaves it alone."""
+        """Cancel a different request; the same one drawn again continues."""
         if (found := self._asked.get(visitor())) and found[0] != as_key(question):
             found[1].set()
 
     def watch(self, *question) -> Callable[[], None]:
-        """A function that raises `Stopped` once the work on `question` is over, or never began."""
+        """Return a function that raises `Stopped` if `question` was cancelled or never started."""
         asked, over = self._asked.get(visitor(), (None, None))
         is_mine = asked == as_key(question)
 
@@ -277,8 +281,7 @@ class Stops:
 
 
 def for_people(handler: Callable) -> Callable:
-    """Turn a `VitdemoError` of a handler, which may be a generator, into the page's own message;
-    outputs stay as they were."""
+    """Show a `VitdemoError` of a handler or generator as a message; outputs stay unchanged."""
 
     @functools.wraps(handler)
     def wrapped(*args):
@@ -298,28 +301,28 @@ def _told() -> Iterator[None]:
     try:
         yield
     except VitdemoError as error:
-        # The message is drawn as HTML: a file's name, or train/<class>/, must stay words.
+        # The message is rendered as HTML, so file names and train/<class>/ need escaping.
         words = escape(str(error), quote=False)
         raise gr.Error(words, duration=8, print_exception=False) from error
 
 
 def picked_numbers(pick: object, *limits: int) -> tuple[int, ...]:
-    """The numbers of a pick such as "3-5" or "3.5", each below its limit and 0 or more.
+    """Parse a pick such as "3-5" or "3.5" into numbers from 0, each below its limit.
 
-    A pick comes from a browser: raises `VitdemoError` for what no button of the page sends.
+    A pick comes from the browser. Raises `VitdemoError` for a pick that no button sends.
     """
     words = re.split("[-.]", pick) if isinstance(pick, str) and len(pick) < 100 else []
     known = all(word.isascii() and word.isdecimal() for word in words)
     numbers = tuple(map(int, words)) if known and len(words) == len(limits) else ()
     if not numbers or any(number >= most for number, most in zip(numbers, limits, strict=True)):
-        raise VitdemoError("There is nothing of this kind on the page.")
+        raise VitdemoError("This item no longer exists. Reload the page.")
     return numbers
 
 
 def offer_download(
     label: str, elem_id: str, make: Callable[..., str], inputs: Sequence, queue: dict
 ) -> gr.Button:
-    """A button that has `make(folder, *inputs)` write a file and saves it under its name there."""
+    """Return a button that downloads the file written by `make(folder, *inputs)`."""
     button = gr.Button(label, size="sm", elem_id=elem_id)
     made = gr.DownloadButton(visible="hidden", elem_id=f"{elem_id}-file")
     click = f"() => document.querySelector('#{elem_id}-file').click()"
@@ -333,16 +336,16 @@ def offer_download(
 
 
 def cache_folder(component: Component) -> Path:
-    """A new folder for what `component` is to serve, in gradio's cache: there old files go."""
+    """Create a folder for files of `component` in gradio's cache, which deletes old files."""
     cache = Path(component.GRADIO_CACHE)
     cache.mkdir(parents=True, exist_ok=True)
     return Path(tempfile.mkdtemp(dir=cache))
 
 
 def renewed(choices: Sequence[Choice], current: str | None) -> tuple[dict, str | None]:
-    """An update with these choices, and the choice that then holds: `current`, or the first.
+    """Return an update with these choices, and the resulting value: `current`, or the first.
 
-    The update names a value only where it must: an answer must not undo a click made meanwhile.
+    The update sets a value only if necessary: otherwise it would undo a click made meanwhile.
     """
     values = [choice if isinstance(choice, str) else choice[1] for choice in choices]
     if current in values:
@@ -352,14 +355,14 @@ def renewed(choices: Sequence[Choice], current: str | None) -> tuple[dict, str |
 
 
 def nearest(layer: float, layers: int) -> int:
-    """The layer 1..`layers` next to what the slider says."""
+    """Clamp a slider's value to a layer 1..`layers`."""
     return min(max(round(layer or 1), 1), layers)
 
 
 def limited(value: float, top: int) -> dict:
-    """An update of a slider, now at `value`, to 1..`top`.
+    """Return an update of a slider at `value` to the range 1..`top`.
 
-    It moves the slider only where it must, as `renewed` does: a slide made meanwhile stays.
+    It sets a value only if necessary, as `renewed` does, so that it does not undo a move.
     """
     kept = nearest(value, top)
     return gr.update(maximum=top) if kept == value else gr.update(maximum=top, value=kept)

@@ -1,16 +1,17 @@
-"""One way to wire the sections of a tab, of which one is open at a time and alone does work.
+"""Wiring of a tab's sections, of which only the open one is computed.
 
-    sections = Sections([opened], [picture, model])  # `opened`: a component, its value a tab's id
+    sections = Sections([opened], [picture, model])  # `opened`: its value is the id of a tab
     sections.add("side", draw, [kind, depth], [view])  # draw(picture, model, kind, depth)
-    sections.wire({"side": tab, ...})  # when all of them are laid out
+    sections.wire({"side": tab, ...})  # after all sections are laid out
 
-A section is drawn when its tab is opened, within the one answer to a new picture or model
-(`Sections.drawn`), and when a person changes one of its inputs. Each event costs a browser a tenth
-of a second beside its answer, so what opens together is drawn by one. What the page changes by
-itself (an address, a preset, another model's layers) asks nothing: the answer that changes it draws
-the section too. All that is drawn waits in one queue, and one person's questions to models are
-answered in turn (`Page.process_api`): so no answer to an older question comes after that to a newer
-one.
+A section is drawn when its tab is opened, when the user changes one of its inputs, and as part of
+the response to a new image or model (`Sections.drawn`). Each event costs the browser a tenth of a
+second in addition to its response, so one event draws all sections that open together. Changes that
+the page makes itself (a URL, a preset, the layers of another model) start no event: the response
+that makes the change also draws the section.
+
+All drawing waits in one queue. A session's model requests run in order (`Page.process_api`), so the
+response to an older request never arrives after the response to a newer one.
 """
 
 import json
@@ -25,18 +26,18 @@ from vitdemo.errors import VitdemoError
 from vitdemo.page.components.run_choice import RunChoice
 from vitdemo.page.kit import MODEL_QUEUE, PRIVATE
 
-# What the address opened is noted already, and the answer to the address draws it.
+# Skip when the URL handler opened this tab; it renders the section itself.
 OPENED = "(open, openings = 0) => [NAME, open === NAME ? openings : openings + 1]"
 LAST = {"trigger_mode": "always_last", **PRIVATE}
 
 
 @dataclass(frozen=True)
 class Section:
-    """`draw` gives the values of `outputs` from those that always come first and of `inputs`.
+    """A section: `draw` computes the values of `outputs` from the common inputs and `inputs`.
 
-    `where` has the id of its tab, and within that of its part, if it is one of several; it is empty
-    where the section is always open. What a `VitdemoError` says stands in the first output; others
-    are emptied, but for inputs.
+    `where` contains the id of the section's tab, and of its part if it has several. It is empty if
+    the section is always open. The message of a `VitdemoError` goes to the first output. The other
+    outputs are emptied, unless they are also inputs.
     """
 
     where: Sequence[str]
@@ -63,10 +64,10 @@ class Section:
 
 
 class Sections:
-    """The sections of one tab. The values of `choosers` say which is open: its tab, then its part.
+    """The sections of one tab. The values of `choosers` are the open tab and its open part.
 
-    `always` come first among what each section draws from; while one is None, nothing is drawn.
-    What is drawn waits in `queue`.
+    `always` are the first inputs of every section; while one of them is None, nothing is drawn.
+    All drawing waits in `queue`.
     """
 
     def __init__(
@@ -89,11 +90,10 @@ class Sections:
         *,
         by: Sequence[Component] | None = None,
     ) -> None:
-        """Add a section, or a part of one ("inside/lens"), or one that is always open ("").
+        """Add a section ("side"), a part of one ("inside/lens"), or one that is always open ("").
 
-        One place may have several.
-
-        A person's change of any of `by` draws it anew (default: of the choices in `inputs`).
+        Several sections may have the same place. A change of any of `by` by the user draws the
+        section again (default: of the choices in `inputs`).
         """
         place = where.split("/") if where else []
         section = Section(place, draw, list(inputs), list(outputs))
@@ -104,24 +104,24 @@ class Sections:
             self.draw_on(partial(gr.on, events), [section])
 
     def draw_on(self, listen: Callable, sections: Sequence[Section]) -> None:
-        """Draw those of `sections` that are open on the event `listen`, as a button's `click`."""
+        """On the event `listen`, such as a button's `click`, draw the open ones of `sections`."""
         self._redrawn.append((listen, sections))
 
     def asked_by(self, component: Component, where: Sequence[str]) -> Callable:
-        """The event of a person's change of `component` that asks the section at `where`."""
+        """Return the event of a user's change of `component` for the section at `where`."""
         return component.input
 
     def inputs_of(self, sections: Sequence[Section]) -> list[Component]:
-        """What `drawn` takes the values of."""
+        """Return the inputs of `drawn`."""
         own = [component for section in sections for component in section.inputs]
         return [*self.always, *self.choosers, *own]
 
     def outputs_of(self, sections: Sequence[Section]) -> list[Component]:
-        """What `drawn` gives the values of."""
+        """Return the outputs of `drawn`."""
         return [component for section in sections for component in section.outputs]
 
     def drawn(self, sections: Sequence[Section], values: Sequence) -> list:
-        """All outputs from the values of all inputs; what is not open stays as it is."""
+        """Return the values of all outputs; sections that are not open keep theirs."""
         values, found = list(values), []
         always = [values.pop(0) for _ in self.always]
         opened = [values.pop(0) for _ in self.choosers]
@@ -132,7 +132,7 @@ class Sections:
         return found
 
     def within(self, name: str) -> list[Section]:
-        """The sections of the tab `name`."""
+        """Return the sections of the tab `name`."""
         return [section for section in self.all if section.where[:1] == [name]]
 
     def _draw_on(
@@ -146,14 +146,14 @@ class Sections:
         listen(draw_open, inputs, outputs, show_progress=show_progress, **LAST, **self.queue)
 
     def wire(self, tabs: Mapping[str, gr.Tab]) -> None:
-        """Connect all sections, when all are laid out; `tabs` by their ids."""
+        """Connect all sections after they are laid out; `tabs` maps ids to tabs."""
         for listen, sections in self._redrawn:
             self._draw_on(listen, sections)
         for name, tab in tabs.items():
             self._draw_when_opened(name, tab)
 
     def _draw_when_opened(self, name: str, tab: gr.Tab) -> None:
-        # The browser notes at once what is open: a model chosen meanwhile is drawn there, too.
+        # The browser stores the open tab immediately, so a model chosen meanwhile is drawn there.
         noted = [self.choosers[0]]
         if sections := self.within(name):
             openings = gr.Number(0, visible="hidden", label=f"openings of {name}")

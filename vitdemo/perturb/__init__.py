@@ -1,11 +1,11 @@
-"""Changes of a picture that a model should survive: seeded, pure functions on uint8 pictures.
+"""Image perturbations for robustness tests: seeded, pure functions on uint8 images.
 
-Each takes (B, 3, S, S) uint8 and returns a new tensor of the same shape; at its neutral strength
-`apply` returns the picture bit for bit. What a picture becomes depends on itself, the strength and
-its own seed, never on the rest of its batch. Strengths mean the same at every S where that is
-possible, so that models of different resolution are put to the same test.
+Each takes (B, 3, S, S) uint8 and returns a new tensor of the same shape. At the neutral strength,
+`apply` returns the image bit for bit. The result for an image depends on this image, the strength
+and the image's seed, but not on the rest of the batch. Where possible, a strength means the same at
+every S, so that models of different resolution get the same test.
 
-Letters: B pictures of a batch, S their side, P patches of a grid.
+Letters: B images of a batch, S side of an image, P patches of a grid.
 """
 
 import io
@@ -20,16 +20,15 @@ from torch import Tensor
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as tv
 
-GRAINS = 32  # of noise along a side: finer ones would vanish where a model shrinks the picture
-REMOVAL_GRID = 8  # rows and columns of the patches that `apply("remove", ...)` takes
+GRAINS = 32  # noise grains per side: a model that shrinks the image would average out finer ones
+REMOVAL_GRID = 8  # rows and columns of the patches that `apply("remove", ...)` removes
 
 
 @dataclass(frozen=True)
 class Perturbation:
-    """One change: strengths from `low` to `high` in `unit`, `neutral` changes nothing.
+    """A perturbation with strengths from `low` to `high` in `unit`; `neutral` changes nothing.
 
-    `strengths` are those of a robustness curve, in the order of its axis, the neutral one among
-    them.
+    `strengths` are the points of a robustness curve in plotting order, including the neutral one.
     """
 
     name: str
@@ -47,37 +46,37 @@ PERTURBATIONS = {
     for change in (
         Perturbation(
             *("noise", "Noise", 0, 100, 0, "grey levels"),
-            "Random grain on every colour; the strength is its standard deviation, of 255 levels.",
+            "Random grain on every colour. The strength is its standard deviation, of 255 levels.",
             (0, 10, 20, 40, 80),
         ),
         Perturbation(
             *("blur", "Blur", 0, 15, 0, "% of the side"),
-            "Each point becomes a mean of those around it; the strength is how far that reaches.",
+            "Replaces each pixel by a mean of its neighbours. The strength is the radius.",
             (0, 1, 2, 4, 8),
         ),
         Perturbation(
             *("jpeg", "JPEG quality", 1, 100, 100, "of 100"),
-            "Saved as a small JPEG file and read again; 100 leaves the picture as it is.",
+            "Saves the image as a JPEG file of this quality. 100 leaves the image unchanged.",
             (100, 50, 25, 10, 5),
         ),
         Perturbation(
             *("rotate", "Rotation", -180, 180, 0, "degrees"),
-            "Turned to the left around its centre; the corners get the picture's mean colour.",
+            "Turns the image to the left. The corners are filled with the image's mean colour.",
             (0, 15, 30, 60, 90, 180),
         ),
         Perturbation(
             *("brightness", "Brightness", 0, 3, 1, "times"),
-            "Every value times a number: below 1 is darker, above 1 brighter, until white is full.",
+            "Multiplies every value. Below 1 is darker, above 1 is brighter.",
             (0.2, 0.5, 1, 1.5, 2, 3),
         ),
         Perturbation(
             *("shuffle", "Shuffled patches", 1, 16, 1, "pieces a side"),
-            "Cut into equal squares that change places: what is in them stays, the shape is lost.",
+            "Cuts the image into equal squares and shuffles them. Textures stay, shapes are lost.",
             (1, 2, 4, 8, 16),
         ),
         Perturbation(
             *("remove", "Removed patches", 0, 100, 0, "% of the patches"),
-            "Random squares of an 8 × 8 grid are painted over with the picture's mean colour.",
+            "Paints random squares of an 8 × 8 grid with the image's mean colour.",
             (0, 25, 50, 75, 90),
         ),
     )
@@ -85,11 +84,11 @@ PERTURBATIONS = {
 
 
 def apply(name: str, images: Tensor, strength: float, seed: int | Sequence[int] = 0) -> Tensor:
-    """`images` (B, 3, S, S) uint8 after the change `name` at `strength`.
+    """Return `images` (B, 3, S, S) uint8 after the change `name` at `strength`.
 
-    `seed` is one number for all pictures, which then meet the same draw, or one for each.
-    Raises `ValueError` naming the choices for an unknown name, a strength out of range, a number
-    of seeds that is not B, or pieces that S cannot be cut into.
+    `seed` is one number for all images, or one for each. Raises `ValueError` for an unknown name
+    (listing the choices), a strength out of range, a number of seeds other than B, or a number of
+    pieces that does not divide S.
     """
     if name not in PERTURBATIONS:
         raise ValueError(f"Unknown change '{name}': choose one of {', '.join(PERTURBATIONS)}.")
@@ -115,14 +114,15 @@ def apply(name: str, images: Tensor, strength: float, seed: int | Sequence[int] 
 def _seeds(seed: int | Sequence[int], count: int) -> list[int]:
     seeds = [seed] * count if isinstance(seed, int) else list(seed)
     if len(seeds) != count:
-        raise ValueError(f"{len(seeds)} seeds for {count} pictures: give one, or one for each.")
+        raise ValueError(f"{len(seeds)} seeds for {count} images: give one, or one per image.")
     return seeds
 
 
 def add_noise(images: Tensor, deviation: float, seeds: Sequence[int]) -> Tensor:
-    """Gaussian noise, `deviation` in grey levels, on each channel of each of 32 x 32 grains.
+    """Add Gaussian noise of `deviation` grey levels to each channel of each of 32 x 32 grains.
 
-    On pictures of up to 32 pixels a grain is a pixel. A seed's noise only grows with `deviation`.
+    In images of up to 32 pixels, a grain is a pixel. For one seed, `deviation` only scales the
+    noise.
     """
     S = images.shape[-1]
     side = min(S, GRAINS)
@@ -133,15 +133,15 @@ def add_noise(images: Tensor, deviation: float, seeds: Sequence[int]) -> Tensor:
 
 
 def blur(images: Tensor, percent: float) -> Tensor:
-    """Gaussian blur with a standard deviation of `percent` of the side, over reflected borders."""
+    """Blur with a Gaussian, standard deviation in `percent` of the side; borders are reflected."""
     S = images.shape[-1]
     sigma = percent / 100 * S
-    reach = min(math.ceil(3 * sigma), S - 1)  # a border is reflected once at most
+    reach = min(math.ceil(3 * sigma), S - 1)  # a border can be reflected only once
     return tv.gaussian_blur(images, 2 * reach + 1, sigma) if reach else images.clone()
 
 
 def compress(images: Tensor, quality: int) -> Tensor:
-    """Through a JPEG file of Pillow's `quality`, colours at half resolution as usual."""
+    """Compress as JPEG of Pillow's `quality`, with the usual colours at half resolution."""
     return torch.stack([_through_jpeg(image, quality) for image in images.cpu()]).to(images.device)
 
 
@@ -152,22 +152,22 @@ def _through_jpeg(image: Tensor, quality: int) -> Tensor:
 
 
 def rotate(images: Tensor, degrees: float) -> Tensor:
-    """Turned counter-clockwise, bilinear; what comes in has the mean colour of its picture."""
+    """Rotate counter-clockwise, bilinear; corners are filled with the mean colour of each image."""
     mean = images.float().mean((2, 3), keepdim=True)  # (B, 3, 1, 1)
-    # torchvision fills all pictures of a batch with one colour; around its mean each has its own.
+    # torchvision fills all images of a batch with one colour; subtracting each mean avoids this.
     turned = tv.rotate(images - mean, degrees, InterpolationMode.BILINEAR)
     return _to_uint8(turned + mean)
 
 
 def brighten(images: Tensor, factor: float) -> Tensor:
-    """Every value times `factor`, at most 255."""
+    """Multiply every value by `factor`, clipped at 255."""
     return _to_uint8(images.float() * factor)
 
 
 def shuffle_patches(images: Tensor, pieces: int, seeds: Sequence[int]) -> Tensor:
-    """Cut into `pieces` x `pieces` squares and put together in another order.
+    """Cut images into `pieces` x `pieces` squares and shuffle these.
 
-    Raises `ValueError` where S is no multiple of `pieces`.
+    Raises `ValueError` if S is not a multiple of `pieces`.
     """
     B, _, S, _ = images.shape
     if S % pieces:
@@ -182,7 +182,7 @@ def shuffle_patches(images: Tensor, pieces: int, seeds: Sequence[int]) -> Tensor
 
 
 def _other_order(count: int, seed: int) -> Tensor:
-    """A random permutation (count,) that is not the given order, unless there is no other."""
+    """Draw a random permutation (count,) other than the identity, if there is one."""
     generator = _generator(seed)
     while True:
         order = torch.randperm(count, generator=generator)
@@ -191,10 +191,10 @@ def _other_order(count: int, seed: int) -> Tensor:
 
 
 def remove_patches(images: Tensor, removed: Tensor) -> Tensor:
-    """Paint patches over with the mean colour of their picture.
+    """Paint patches with the mean colour of their image.
 
-    `removed` is bool, (B, rows, columns) or (rows, columns) for all pictures. Where S is no
-    multiple of the rows, patches differ by a pixel.
+    `removed` is bool, (B, rows, columns) or (rows, columns) for all images. If S is not a multiple
+    of the rows, the sizes of patches differ by a pixel.
     """
     S = images.shape[-1]
     mask = removed.to(images.device).expand(len(images), *removed.shape[-2:])
@@ -206,20 +206,20 @@ def remove_patches(images: Tensor, removed: Tensor) -> Tensor:
 
 
 def patch_mask(cells: Iterable[int], grid: tuple[int, int]) -> Tensor:
-    """A mask (rows, columns) of the patches `cells`, counted from 0 in reading order.
+    """Return a mask (rows, columns) of the patches `cells`, counted from 0 in reading order.
 
-    Raises `ValueError` naming a cell that the grid does not have.
+    Raises `ValueError` for a cell outside the grid.
     """
     mask = torch.zeros(grid[0] * grid[1], dtype=torch.bool)
     for cell in cells:
         if cell not in range(len(mask)):
-            raise ValueError(f"There is no patch {cell} in a grid of {grid[0]} x {grid[1]}.")
+            raise ValueError(f"A grid of {grid[0]} x {grid[1]} has no patch {cell}.")
         mask[cell] = True
     return mask.view(grid)
 
 
 def random_mask(share: float, seeds: Sequence[int], grid: int = REMOVAL_GRID) -> Tensor:
-    """Masks (B, grid, grid) of the nearest number of patches to `share`; a larger share adds."""
+    """Return masks (B, grid, grid) with `share` of the patches; a larger share adds patches."""
     count = round(share * grid**2)
     ranks = [torch.randperm(grid**2, generator=_generator(seed)) for seed in seeds]  # B of (P,)
     return (torch.stack(ranks) < count).view(-1, grid, grid)

@@ -1,8 +1,8 @@
-"""Several changes of one picture at once, as a person sets them, and some that are worth a look.
+"""Combinations of image changes, as users set them, and presets.
 
     changed = change(picture, Changes(pieces=4))
 
-Letters: S side of the picture, rows and columns of a patch grid.
+Letters: S side of the image, rows and columns of a patch grid.
 """
 
 import math
@@ -23,21 +23,21 @@ from vitdemo.perturb import (
     remove_patches,
 )
 
-PIECES = (1, 2, 4, 8, 16)  # along a side, when patches change places
+PIECES = (1, 2, 4, 8, 16)  # choices of pieces per side for shuffling
 SLIDERS = ("rotate", "brightness", "blur", "noise", "jpeg")  # in the order they are applied
-MOST_ROWS = 64  # of a grid to take patches from
+MOST_ROWS = 64  # maximum rows or columns of a grid for removed patches
 LAST_SEED = 999
 
 
 @dataclass(frozen=True)
 class Removed:
-    """Patches taken from a picture: `cells` count in reading order from 0, on a `grid`."""
+    """Patches removed from an image: `cells`, counted from 0 in reading order, on a `grid`."""
 
     grid: tuple[int, int] = (8, 8)
     cells: tuple[int, ...] = ()
 
     def on(self, grid: tuple[int, int]) -> "Removed":
-        """These on `grid`: none, where they were taken from another."""
+        """Return these patches on `grid`; none if they were removed on another grid."""
         return self if self.grid == grid else Removed(grid)
 
     def plus(self, cells: Sequence[int]) -> "Removed":
@@ -45,13 +45,13 @@ class Removed:
 
     @property
     def code(self) -> str:
-        """For an address: rows, columns, and a bit for each patch, "8.8.3f"; of none, nothing."""
+        """Code for a URL: rows, columns, one bit per patch, as "8.8.3f"; empty without patches."""
         bits = sum(1 << cell for cell in self.cells)
         return f"{self.grid[0]}.{self.grid[1]}.{bits:x}" if bits else ""
 
     @classmethod
     def decoded(cls, code: str | None) -> "Removed":
-        """What `code` stands for; of anything else, no patch."""
+        """Decode `code`; an invalid code means no patches."""
         found = re.fullmatch(r"(\d{1,2})\.(\d{1,2})\.([0-9a-f]{1,1024})", code or "", re.ASCII)
         if not found:
             return cls()
@@ -63,7 +63,7 @@ class Removed:
 
 @dataclass(frozen=True)
 class Changes:
-    """All that is done to a picture, in this order; what a field has by default does nothing."""
+    """All changes of an image, in the order of application; default values change nothing."""
 
     pieces: int = 1
     rotate: float = 0
@@ -76,7 +76,7 @@ class Changes:
 
     @classmethod
     def wished(cls, pieces, rotate, brightness, blur, noise, jpeg, seed, removed) -> "Changes":
-        """From what a page sends: an empty field does nothing, too large is as large as can be."""
+        """Create from a page's inputs: empty fields change nothing, large values are clamped."""
         sliders = zip(SLIDERS, (rotate, brightness, blur, noise, jpeg), strict=True)
         strengths = {name: within(PERTURBATIONS[name], value) for name, value in sliders}
         pieces = pieces if pieces in PIECES else 1
@@ -88,7 +88,7 @@ class Changes:
         return self == Changes(seed=self.seed, removed=Removed(self.removed.grid))
 
     def words(self) -> str:
-        """The changes in one line, for a caption: "4 × 4 pieces shuffled, blur 2 % of the side"."""
+        """Describe the changes in one line: "4 × 4 pieces shuffled, blur 2% of the side"."""
         words = [f"{self.pieces} × {self.pieces} pieces shuffled"] if self.pieces > 1 else []
         for name in SLIDERS:
             change, value = PERTURBATIONS[name], getattr(self, name)
@@ -98,12 +98,12 @@ class Changes:
         if count:
             rows, columns = self.removed.grid
             words.append(f"{count} of {rows * columns} patches removed")
-        return ", ".join(words).replace("jpeg", "JPEG") or "untouched"
+        return ", ".join(words).replace("jpeg", "JPEG").replace(" %", "%") or "none"
 
 
 @dataclass(frozen=True)
 class Preset:
-    """Changes worth a look, and what to look for."""
+    """A combination of changes, and a question about its effect."""
 
     title: str
     sentence: str
@@ -115,38 +115,39 @@ PRESETS = {
     preset.title: preset
     for preset in (
         Preset(
-            "What survives shuffling?",
-            "The pieces stay, their arrangement does not. A model that still predicts the class "
-            "did not need the arrangement of this image. Compare 2, 4, 8 and 16 pieces a side.",
-            Changes(pieces=4),
+            "Shuffled patches",
+            "The pieces keep their content but lose their places. A model that still predicts the "
+            "class does not need their arrangement. Compare 2, 4, 8 and 16 pieces per side.",
+            Changes(pieces=8),
         ),
         Preset(
-            "Half of it gone",
-            "Every second patch is painted over, and you still see what it is: which model does, "
-            "and does its attention leave the empty patches?",
+            "Half the patches removed",
+            "Every second patch is painted over, but people still recognise the object. Which "
+            "models do? Do they stop attending to the empty patches?",
             Changes(removed=CHEQUERED),
         ),
         Preset(
             "Upside down",
-            "Nothing is lost, all is turned; but most photos stand upright, in training too. Which "
-            "model minds, and does the attention turn with the object?",
+            "No information is lost, but most photos are upright, including those in the training "
+            "set. Which predictions change? Does the attention rotate with the object?",
             Changes(rotate=180),
         ),
         Preset(
-            "A grainy night",
-            "Little light and much noise: look for a model that is as sure as before, and wrong.",
+            "Dark and noisy",
+            "Low brightness and strong noise. Look for a model that is incorrect with high "
+            "confidence.",
             Changes(brightness=0.4, noise=25),
         ),
         Preset(
-            "Out of focus",
+            "Blurred",
             "Blur removes fine texture first and keeps coarse outlines. Shuffling keeps fine "
             "texture.",
             Changes(blur=4),
         ),
         Preset(
-            "Squeezed as JPEG",
-            "Blocks of 8 pixels appear, as in a picture that was sent on too often: you hardly "
-            "mind. Which model does?",
+            "Strong JPEG compression",
+            "Strong compression produces visible blocks of 8 pixels. People still recognise the "
+            "object. Which models do?",
             Changes(jpeg=8),
         ),
     )
@@ -154,17 +155,17 @@ PRESETS = {
 
 
 def within(change: Perturbation, value: float | None) -> float:
-    """The strength next to `value` that `change` has; neutral for none and for NaN."""
+    """Clamp `value` to the range of `change`; return neutral for None and NaN."""
     if value is None or math.isnan(value):
         return change.neutral
     return min(max(value, change.low), change.high)
 
 
 def change(picture: Image.Image, changes: Changes) -> Image.Image:
-    """An RGB square after all `changes`; its very pixels where there are none.
+    """Apply all `changes` to an RGB square; without changes, return the same pixels.
 
-    Patches are removed last, so that a hole is where the hand was. Raises `DataError` for a patch
-    that its grid does not have.
+    Patches are removed last, so that gaps stay where the user clicked. Raises `DataError` for a
+    patch outside its grid.
     """
     pixels = torch.from_numpy(inputs.to_uint8(picture))[None]  # (1, 3, S, S)
     pixels = apply("shuffle", pixels, changes.pieces, changes.seed)

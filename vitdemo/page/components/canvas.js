@@ -42,7 +42,7 @@ function draw() {
   else unanswered = [];
   press(props.value.removed);
   image.src = value.picture.url;
-  image.alt = `The image that all models receive: ${value.words}`;
+  image.alt = `The image that all models receive. Changes: ${value.words}`;
   cells.style.setProperty("--hole", value.hole);
   now.textContent = `Current changes: ${value.words}.`;
 }
