@@ -2,10 +2,10 @@
 
     python benchmarks/page.py        # needs requirements-dev.txt and Chromium
 
-A new picture counts from the file's choice until the answers of all models and the large map of
-the chosen one have changed; another model until its map is drawn; a patch taken away ("Hands on")
-until the answers of all models have followed. Pointing counts from a move of the pointer to the
-large map and all thumbnails drawn. docs/how-fast.md states what it measured.
+The time of a new image is from the choice of the file until all predictions and the large map have
+changed. The time of another model is until its map is drawn, and of a removed patch ("Change the
+image") until all predictions have changed. Pointing is timed from a move of the pointer until the
+large map and all thumbnails are drawn. docs/how-fast.md has the results.
 """
 
 import argparse
@@ -81,7 +81,7 @@ def main() -> None:
             new_picture(page, watch, number)
             other_model(page, watch, models[number % 2])
         pointing(page, watch, models[:2])
-        page.get_by_role("tab", name="Hands on").click()
+        page.get_by_role("tab", name="Change the image").click()
         page.locator("#hands-picture img[src]").wait_for()
         for number in range(args.count):
             patch(page, watch, 3 * number)

@@ -227,12 +227,12 @@ def test_an_uploaded_file_is_asked_for_by_its_path(cache):
 
 def test_a_small_picture_reaches_the_browser_exactly_and_a_large_one_small(cache):
     pixels = np.random.default_rng(0).integers(0, 256, (32, 48, 3), dtype=np.uint8)
-    small = Shown(Asked("test:3"), Image.fromarray(pixels), "Test picture 3.", "cat")
+    small = Shown(Asked("test:3"), Image.fromarray(pixels), "Test image 3.", "cat")
     value = Picture().drawn(small)
     np.testing.assert_array_equal(shown(value["picture"]), pixels)
     assert (value["size"], value["label"], value["source"]) == ([48, 32], "cat", "test:3")
     for size, sent in {(3000, 1000): (640, 213), (10_000, 1): (640, 1)}.items():
-        large = Shown(Asked("own"), Image.new("RGB", size), "Your picture.")
+        large = Shown(Asked("own"), Image.new("RGB", size), "Your photo.")
         assert shown(Picture().drawn(large)["picture"]).shape[1::-1] == sent
         assert large.whole.size == size  # what the models get is not touched
 
@@ -252,8 +252,8 @@ def test_a_card_has_the_likeliest_classes_first(tmp_path):
     (card,) = Answers().drawn(PictureAnswers([answer], [], "cat"))["models"]
     assert card["classes"] == list(run.classes[:-4:-1])
     assert card["probabilities"] == sorted(card["probabilities"], reverse=True)
-    assert card["accuracy"] == "97.5 % test accuracy"
-    assert card["about"] == "vit: a vit for tests, 0.0 M parameters, 97.5 % test accuracy."
+    assert card["accuracy"] == "97.5% test accuracy"
+    assert card["about"] == "vit: a vit for tests, 0.0 M parameters, 97.5% test accuracy."
 
 
 def test_no_model_is_wrong_about_a_class_that_it_does_not_know(tmp_path):
@@ -292,7 +292,7 @@ def test_why_a_clear_picture_gets_no_hundred_percent_is_said(tmp_path):
     run.config["recipe"]["label_smoothing"] = 0.1
     classes, smoothing = notes([run])
     assert "10 classes: airplane" in classes
-    assert "label smoothing 0.1: the target of the true class was 91 %" in smoothing
+    assert "label smoothing 0.1: its target for the true class is 91%" in smoothing
     run.config["recipe"]["label_smoothing"] = 0.0
     assert notes([run]) == [classes]
 

@@ -52,8 +52,8 @@ def test_a_convolutional_model_is_told_by_its_convolutions():
     parts = {part.sizes["name"]: part for part in parts_of(model, 32)}
     assert list(parts) == ["whiten", "groups.0", "groups.1", "groups.2", "head"]
     told = [boxed.words for boxed in drawn("c", list(parts.values())).boxes]
-    assert "filters of 2 x 2 places" in told[0] and "3 channels to 24; measured" in told[0]
-    assert "2 layers of filters of 3 x 3 places" in told[2] and "8 channels to 16 (" in told[2]
-    assert told[-1].startswith("24 numbers, one of each channel, to ")
+    assert "2 x 2 filters" in told[0] and "3 channels to 24; computed from" in told[0]
+    assert "2 layers of 3 x 3 filters" in told[2] and "8 channels to 16 (" in told[2]
+    assert told[-1].startswith("Maps 24 numbers, one per channel, to ")
     # Two convolutions at half the side: 8 to 16 channels before the pooling, then 16 to 16.
     assert parts["groups.1"].macs == 9 * (8 * 16 * 15 * 15 + 16 * 16 * 7 * 7)

@@ -42,7 +42,7 @@ def test_a_film_has_every_epoch_worked_out_once(bench, image, monkeypatch):
     assert np.allclose(found.probabilities.sum(1), 1, atol=1e-5)
     monkeypatch.setattr(runs, "load_model", lambda *_: pytest.fail("it is known"))
     assert np.array_equal(film(bench, run, image).maps, found.maps)
-    with pytest.raises(RunError, match="'other' has kept no weights yet"):
+    with pytest.raises(RunError, match="'other' has no saved weights yet"):
         film(bench, bench.run("other"), image)
 
 
@@ -101,10 +101,14 @@ def test_a_film_reaches_the_browser_whole(bench, image, tmp_path, monkeypatch):
 
 def test_when_a_picture_was_learned():
     expected = {
-        (False, True, True): "Right from epoch 2 on.",
-        (True, False, True): "Right from epoch 4 on; forgotten after epoch 2.",
-        (True, True, False): "Right first after epoch 1, not in the end; forgotten after epoch 4.",
-        (False, False, False): "It was right after none of these epochs.",
+        (False, True, True): "Correct from epoch 2 on.",
+        (True, False, True): "Correct from epoch 4 on; forgotten after epoch 2.",
+        (
+            True,
+            True,
+            False,
+        ): "First correct after epoch 1, but not at the end; forgotten after epoch 4.",
+        (False, False, False): "The prediction was incorrect after all of these epochs.",
     }
     for right, words in expected.items():
         assert when_learned(list(right), [1, 2, 4]) == words

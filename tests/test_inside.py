@@ -81,9 +81,12 @@ def test_heads_hand_on_their_mean_over_test_pictures_or_photos(shown, with_pictu
     known = shown.run("vit")
     found = [head_ablation.head_effects(shown, known, each) for each in (noise(1), photos[0])]
     assert [each.mean_of for each in (sampled, zero, *found)] == [
-        f"{head_ablation.MEAN_PICTURES} test pictures",
+        f"{head_ablation.MEAN_PICTURES} test images",
         None,
-        *(f"{n} photos, for want of test pictures" for n in (len(photos), len(photos) - 1)),
+        *(
+            f"{n} photos, because no test images are available"
+            for n in (len(photos), len(photos) - 1)
+        ),
     ]
     inputs = torch.cat([shown.input(known.preprocessing, each)[1] for each in photos])
     beside = [(noise(1), inputs), (photos[0], inputs[1:])]
@@ -100,7 +103,7 @@ def test_heads_hand_on_their_mean_over_test_pictures_or_photos(shown, with_pictu
     assert np.allclose(sampled.without[2, 1], expected, atol=1e-5)
     assert not np.allclose(sampled.without, zero.without, atol=1e-3)
     assert not np.allclose(found[0].without, zero.without, atol=1e-3)
-    with pytest.raises(RunError, match="'noise': choose one of mean, zero"):
+    with pytest.raises(RunError, match="'noise' for a head: choose one of mean, zero"):
         head_ablation.head_effects(with_pictures, run, noise(1), "noise")
 
 
@@ -131,7 +134,7 @@ def test_a_diverged_model_is_named(tmp_path):
     runs.write_weights(run.path, weights)
     shown = Workbench([tmp_path], None, CPU)
     for ask in (logit_lens.logit_lens, head_ablation.head_effects):
-        with pytest.raises(RunError, match="'bad' answers with NaN"):
+        with pytest.raises(RunError, match="'bad' predicts NaN"):
             ask(shown, shown.run("bad"), noise(0))
 
 
@@ -183,7 +186,7 @@ def test_positions_need_a_vision_transformer_that_learnt_them(shown, tmp_path):
     assert learned.position_similarity(shown, born)[2] == "weights"
     assert similarity.shape == (16, 16) and grid == (4, 4)
     assert np.allclose(similarity.diagonal(), 1)
-    with pytest.raises(RunError, match="'resnet' is no Vision Transformer"):
+    with pytest.raises(RunError, match="'resnet' is not a Vision Transformer"):
         learned.position_similarity(shown, shown.run("resnet"))
     make_run(tmp_path / "nowhere", timm_spec(pos_embed="none"))
     bare = Workbench([tmp_path], None, CPU)

@@ -190,7 +190,7 @@ def test_the_card_has_the_leading_classes_and_the_new_prediction():
     run = SimpleNamespace(name="vit", classes=classes)
     found = KnockOut(run, before, after, (0, 1), ("class token",), 3)
     verdict, card, limit = page.pieces(found)
-    assert verdict.text == "vit now predicts g (40.0 %)."
+    assert verdict.text == "vit now predicts g (40.0%)."
     assert card.title == "The class token cannot attend to patches in layers 1 to 2"
     assert card.rows[0] == ("a", 0.5, 0.1) and card.rows[-1] == ("g", 0.02, 0.4)
     assert len(card.rows) == 6 and limit.text == page.LIMIT

@@ -1,4 +1,4 @@
-"""What the section "Inside" sends to the browser: names, colours, numbers and verdicts."""
+"""Payloads of the section "Inside the model": names, colours, numbers and verdicts."""
 
 import itertools
 import math
@@ -90,7 +90,7 @@ def test_the_lens_travels_with_every_layer_and_patch(classes):
     expected = np.array(classes)[found.patches.argmax(2)]
     assert (names[np.array(value["predicted"])] == expected).all()
     np.testing.assert_allclose(value["shares"], found.patches.max(2), atol=1e-6)
-    assert ("the 8 strongest are shown" in value["words"][0]) is (len(classes) > 12)
+    assert ("The 8 most probable of" in value["words"][0]) is (len(classes) > 12)
 
 
 def test_heads_are_read_from_an_address_and_nothing_else_is():
@@ -107,7 +107,7 @@ def test_the_wall_has_the_change_of_every_head():
     np.testing.assert_allclose(value["change"], found.logit_change, atol=1e-6)
     np.testing.assert_allclose(value["probability"], found.probability_change, atol=1e-6)
     assert "the logit of airplane changes" in ablation.words_of(found)
-    texts = {None: "hands on zeros", "32 test pictures": "its mean over 32 test pictures: what"}
+    texts = {None: "is replaced by zeros", "32 test images": "its mean over 32 test images. This"}
     for mean_of, words in texts.items():
         assert words in ablation.words_of(replace(found, mean_of=mean_of))
 
@@ -123,22 +123,27 @@ def test_an_answer_that_turns_is_among_those_compared():
     before, without = np.array([0.55, *[0.05] * 9]), np.full(10, 0.01)
     without[9] = 0.91
     words, card = ablation.comparison(run(CIFAR10), before, without, {(0, 0), (1, 1)})
-    assert words.text == "vit now predicts truck (91.0 %; with all heads 5.0 %)."
+    assert words.text == "vit now predicts truck (91.0%; with all heads 5.0%)."
     assert card.title == "Without layer 1 head 1, layer 2 head 2"
     assert card.rows[0] == ("airplane", 0.55, 0.01) and card.rows[-1] == ("truck", 0.05, 0.91)
     words, card = ablation.comparison(run(CIFAR10), before, before, ())
-    assert words.text == ablation.CHOOSE and "none is off" in card.title
+    assert words.text == ablation.CHOOSE and card.title == "All heads are on"
 
 
 @pytest.mark.parametrize(
     ("won", "lost", "words"),
-    [(20, 30, "no change can be told"), (20, 50, "a clear loss"), (50, 20, "a clear gain")],
+    [
+        (20, 30, "not significant"),
+        (20, 50, "a significant loss"),
+        (50, 20, "a significant gain"),
+    ],
 )
 def test_a_change_within_its_interval_is_not_called_one(won, lost, words):
     test = McNemar(800 - lost, won, lost, 1000, p=math.nan)
     text = ablation.change_words("vit", test, {(0, 0)})
-    assert words in text and "**80.0 %** right" in text and "without layer 1 head 1." in text
-    assert text.startswith("vit on 1,000 test pictures")
+    assert words in text and "**80.0%** with all heads" in text
+    assert "without layer 1 head 1." in text
+    assert text.startswith("vit, accuracy on 1,000 test images")
 
 
 def test_all_similarities_of_positions_travel_in_one_file():
@@ -160,7 +165,7 @@ def test_filters_are_tiles_with_their_numbers_and_colours_last():
     assert tiles.items[0].alt == "Filter 1: norm 2.50"
     assert tiles.sheet[1, 2].tolist() == [255, 0, 0]  # of the second tile, its lower left
     _, tiles = filters.filter_pieces(found, filters.PRINCIPAL)
-    assert [each.caption for each in tiles.items] == ["25.0 %"]
+    assert [each.caption for each in tiles.items] == ["25.0%"]
 
 
 def test_a_model_that_began_without_labels_is_from_scratch(tmp_path):
@@ -169,7 +174,7 @@ def test_a_model_that_began_without_labels_is_from_scratch(tmp_path):
     assert distance.origin(first) == "from scratch"
     recipe = masked.config["recipe"] | {"mask_ratio": 0.75}
     runs.write_config(masked.path, masked.config | {"recipe": recipe})
-    assert distance.origin(first) == "from scratch, first without labels"
+    assert distance.origin(first) == "from scratch, self-supervised first"
     for pretrained, words in ((True, "pretrained"), (False, "from scratch")):
         timm = make_run(tmp_path / words, TIMM, recipe={"pretrained": pretrained})
         assert distance.origin(timm) == words
@@ -180,9 +185,9 @@ def test_distances_have_a_plot_and_a_table_a_model():
     short = run(CIFAR10, config={"recipe": {"summary": "one of timm's"}}, spec=TIMM)
     found = Distances(short, heads, 0.52, 32)
     _, plots, numbers, problem = distance.distance_pieces([found], ["'bad'"])
-    assert plots.figures[0].words == "one of timm's, over 32 test pictures"
+    assert plots.figures[0].words == "one of timm's, over 32 test images"
     assert "3 heads in each of 2 layers" in plots.figures[0].label
     assert numbers.pieces[1].rows[1] == ["2", "40.0", "40.0", "50.0", "30.0"]
     assert problem.text == "'bad'"
     (nothing,) = distance.distance_pieces([], [])
-    assert "no Vision Transformer here" in nothing.text
+    assert "No Vision Transformer is available" in nothing.text

@@ -1,4 +1,4 @@
-"""Changes of a picture: each equals a known reference, and no picture knows of another."""
+"""Perturbations equal known references, and images of a batch do not affect each other."""
 
 import io
 
@@ -71,8 +71,8 @@ def test_any_side_will_do_at_every_strength_of_the_curves(name, side):
         (lambda: apply("fog", noise(), 1), "'fog': choose one of noise, blur"),
         (lambda: apply("blur", noise(), 99), "Blur of 99 is not in 0 to 15"),
         (lambda: apply("noise", noise(), float("nan")), "Noise of nan"),
-        (lambda: apply("noise", noise(), 1, [1, 2]), "2 seeds for 3 pictures"),
-        (lambda: perturb.patch_mask([16], (4, 4)), "no patch 16 in a grid of 4 x 4"),
+        (lambda: apply("noise", noise(), 1, [1, 2]), "2 seeds for 3 images"),
+        (lambda: perturb.patch_mask([16], (4, 4)), "grid of 4 x 4 has no patch 16"),
     ],
 )
 def test_a_bad_wish_is_named(ask, message):

@@ -1,4 +1,4 @@
-"""Hands on the picture: one change for all models, and nothing that a page sends can break it."""
+"""Changes of an image: one for all models, and no input from a page breaks them."""
 
 import math
 from types import SimpleNamespace
@@ -38,7 +38,7 @@ def test_a_canvas_fits_the_largest_input_and_every_number_of_pieces(shown, monke
 
 def test_no_change_leaves_every_pixel():
     assert np.array_equal(np.asarray(perturb.change(IMAGE, Changes())), np.asarray(IMAGE))
-    assert Changes().words() == "untouched"
+    assert Changes().words() == "none"
     assert wished(seed=4, removed=Removed((4, 4))).untouched
     assert not wished(jpeg=99).untouched
 
@@ -192,11 +192,11 @@ def test_how_many_models_keep_their_answer_is_counted(shown):
     other = shift(run, {3: 0.8, 5: 0.2}, {3: 0.3, 5: 0.7})
     found = answers.shift_pieces([same, other], ["'bad'"], Changes(blur=1), 224)
     words, of, *cards, problem = found
-    assert "1 of 2 models keep their answer." in words.text and words.told
+    assert "1 of 2 models keep their prediction." in words.text and words.told
     assert [each.title for each in cards] == ["vit: still cat", "vit: cat → **dog**"]
     assert problem == Notice("'bad'")
-    assert "picture as it is here, 224 × 224 pixels" in of.text
+    assert "image at this size, 224 × 224 pixels" in of.text
     words, *_ = answers.shift_pieces([other], [], Changes(blur=1), 32)
-    assert "0 of 1 model keeps its answer." in words.text
+    assert "0 of 1 model keeps its prediction." in words.text
     words, _, untouched = answers.shift_pieces([same], [], Changes(), 32)
-    assert "The picture is untouched" in words.text and untouched.title == "vit: cat"
+    assert "The image is unchanged" in words.text and untouched.title == "vit: cat"

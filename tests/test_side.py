@@ -47,7 +47,7 @@ def test_the_class_of_relevance_is_the_one_that_is_asked_for(shown):
     assert np.allclose(panels[0].values, wanted, atol=1e-6)
     assert panels[0].title == "Relevance for dog"
     panels, problems = side_by_side(shown, ["vit"], IMAGE, **asked, target="unicorn")
-    assert (panels, problems) == ([], ["'vit' does not know the class 'unicorn'."])
+    assert (panels, problems) == ([], ["'vit' has no class 'unicorn'. Choose another class."])
 
 
 def test_what_cannot_be_shown_is_told_and_the_others_are_there(shown):

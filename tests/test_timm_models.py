@@ -119,7 +119,7 @@ def test_a_model_without_labels_has_maps_but_no_answer(labelless):
     panels, problems = side.side_by_side(
         workbench, [run.name], picture(), depth=1.0, kind="rollout"
     )
-    assert problems == [] and panels[0].lines == ["trained without labels: no classes"]
+    assert problems == [] and panels[0].lines == ["no classes (trained without labels)"]
 
 
 @pytest.mark.parametrize("ask", [logit_lens, residual_stream, head_effects, maps])

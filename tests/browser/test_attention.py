@@ -201,7 +201,10 @@ def test_an_address_opens_norm_weighted_attention(
     wait_until_drawn(page, source="norm-head", head=3, layer=2, token="1,2")
     look = look_of("registers", "assets/photos/cat.jpg")
     holds(page, look, workbench_of_kinds.value_products(look))
-    title = "Layer 2, head 3, norm-weighted attention: what the patch in row 1, column 2 receives"
+    title = (
+        "Layer 2, head 3, norm-weighted attention: tokens that pass most to the patch in row 1, "
+        "column 2"
+    )
     expect(page.locator("#attention .title")).to_have_text(title)
 
 
@@ -227,9 +230,9 @@ def test_pointing_and_choosing_ask_the_server_nothing(open_page, kinds_url):
     wait_until_drawn(page, layer=2)
     page.locator("#attention summary", has_text="Display").click()
     page.locator("#attention .order").select_option("entropy")
-    page.get_by_role("checkbox", name="one colour scale").check()
+    page.get_by_role("checkbox", name="same colour scale for all heads").check()
     page.locator("#attention .opacity").fill("0.3")
-    page.get_by_role("checkbox", name="map alone").check()
+    page.get_by_role("checkbox", name="hide the image").check()
     page.locator("#attention .numbers > summary").click()
     page.wait_for_timeout(300)
     assert asked == []
@@ -320,7 +323,7 @@ def test_the_pointer_or_the_keyboard_alone_points_and_chooses(open_page, kinds_u
     page = opened(open_page, kinds_url, "model=class-token")
     point(page, 4, 4, 4)
     wait_until_drawn(page, token="4,4")
-    expect(page.locator("#attention .pointed")).to_contain_text("Row 4, column 4 gets")
+    expect(page.locator("#attention .pointed")).to_contain_text("Row 4, column 4 receives")
     page.mouse.move(0, 0)  # leaving returns to the chosen token
     wait_until_drawn(page, token="t0")
     expect(page.locator("#attention .ring.under")).to_be_hidden()
@@ -363,7 +366,7 @@ def test_a_tap_chooses_and_without_the_server_what_is_drawn_stays_usable(browser
         thumbnail(page, 1, 1).click()
         wait_until_drawn(page, layer=1, head=1, source="head")
         upload(page, photo)
-        expect(page.locator("#picture .say")).to_contain_text("the server does not answer")
+        expect(page.locator("#picture .say")).to_contain_text("the server does not respond")
 
 
 def test_an_address_opens_its_question_and_a_wall_of_one_scale_that_its_numbers_order(
@@ -371,7 +374,7 @@ def test_an_address_opens_its_question_and_a_wall_of_one_scale_that_its_numbers_
 ):
     query = "model=distilled&layer=1&of=head&head=2&token=3,4&direction=incoming&order=entropy"
     page = opened(open_page, kinds_url, f"{query}&scale=true")
-    title = "Layer 1, head 2: who attends to the patch in row 3, column 4"
+    title = "Layer 1, head 2: tokens that attend to the patch in row 3, column 4"
     expect(page.locator("#attention .title")).to_have_text(title)
     expect(page.locator("#attention .order")).to_have_value("entropy")
     page.locator("#attention .tokens [data-code=t1]").click()
@@ -382,7 +385,7 @@ def test_an_address_opens_its_question_and_a_wall_of_one_scale_that_its_numbers_
     wait_until_drawn(page, head=3, layer=2)
     assert page.locator("#attention .top").inner_text() == top
     page.locator("#attention summary", has_text="Display").click()
-    across = page.get_by_role("checkbox", name="across layers")
+    across = page.get_by_role("checkbox", name="rank across all layers")
     for order in ("distance", "entropy"):
         page.locator("#attention .order").select_option(order)
         across.check()
@@ -413,7 +416,7 @@ def test_numbers_are_a_table_and_csv_and_pictures_are_saved(open_page, kinds_url
     assert abs(image.width - 2 * box["width"]) <= 2
     assert name.startswith("vitdemo-class-token-attention-rollout-of-layers-1-to-2")
     assert len(image.getcolors(1 << 24)) > 100  # with the picture: the map alone has 16
-    image, _ = saved(page, page.get_by_role("button", name="Save wall as PNG"))
+    image, _ = saved(page, page.get_by_role("button", name="Save all heads as PNG"))
     assert len(image.getcolors(1 << 24)) > 100
 
 
@@ -426,7 +429,7 @@ def test_settings_of_the_rollout_travel_like_a_layer(open_page, kinds_url, look_
     point(page, 1, 2, 4)
     wait_for_values(page, wanted[2, 1:])
     page.mouse.move(0, 0)
-    page.get_by_role("button", name="Settings of the rollout").click()
+    page.get_by_role("button", name="Rollout settings").click()
     expect(page.locator("#first-layer input[type=number]")).to_have_value("1")
     page.wait_for_timeout(500)  # a field is there before it listens
     fill(page, "#first-layer", 2)
@@ -435,10 +438,10 @@ def test_settings_of_the_rollout_travel_like_a_layer(open_page, kinds_url, look_
         look.attention[:, None], fusion="max", discard_ratio=0.5, start_layer=1
     )[0]
     wait_for_values(page, wanted[0, 1:])
-    expect(page.locator("#attention .title")).to_contain_text("50 % discarded")
+    expect(page.locator("#attention .title")).to_contain_text("50% discarded")
     thumbnail(page, 1, 1).click()
     show(page, "rollout")
-    expect(page.locator("#attention .pointed")).to_contain_text("begins with layer 2")
+    expect(page.locator("#attention .pointed")).to_contain_text("starts at layer 2")
 
 
 def test_another_model_keeps_the_nearest_patch_and_says_where_patches_get_little(
@@ -456,7 +459,7 @@ def test_another_model_keeps_the_nearest_patch_and_says_where_patches_get_little
         look = look_of(model, "assets/photos/cat.jpg")
         share = float(look.attention[0, :, 0, look.num_prefix_tokens :].sum(-1).mean())
         assert (share < 0.2) == little
-        expect(words).to_contain_text(f"All patches together get {'only ' if little else ''}")
+        expect(words).to_contain_text(f"All patches together receive {'only ' if little else ''}")
         assert ("with care" in words.inner_text()) == little
     choose_model(page, "resnet")
     expect(page.locator("#attention .sentence")).to_contain_text("no attention to show. Grad-CAM")
@@ -476,7 +479,7 @@ def test_it_is_said_where_few_patches_get_most(open_page, kinds_url, look_of, wo
         patches = look.attention[0, :, 0, look.num_prefix_tokens :].mean(0)
         share = float(patches.topk(3).values.sum() / patches.sum())
         assert (share >= 1 / 3) == few
-        told = f"Three of 196 patches get {100 * share:.1f}% of the attention on patches."
+        told = f"Three of 196 patches receive {100 * share:.1f}% of the attention on patches."
         expect(words).to_contain_text(told) if few else expect(words).to_have_text("")
     products = workbench_of_kinds.value_products(look)
     show(page, "norm")

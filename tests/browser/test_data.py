@@ -40,7 +40,7 @@ def page(own, open_shared):  # the page ends before its server
 
 
 def test_every_tab_shows_a_custom_dataset(page):
-    expect(page.locator("#answers")).to_contain_text("The models know 3 classes")
+    expect(page.locator("#answers")).to_contain_text("The models have 3 classes")
     expect(page.locator("#answers")).to_contain_text("<b>ant")
     open_tab(page, "Training progress")
     expect(page.locator("#learning")).to_contain_text("own")

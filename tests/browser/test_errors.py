@@ -354,11 +354,11 @@ def test_test_images_open_with_their_true_class(open_page, address):
     expect(page.locator("#answers [role=status].read")).to_contain_text("True class: <b>ant.")
     tests = page.locator("#offers .tests .tiles").get_by_role("button")
     before = tests.first.get_attribute("style")
-    page.get_by_role("button", name="show others").click()
+    page.get_by_role("button", name="Show other images").click()
     expect(tests.first).not_to_have_attribute("style", before)
     named = tests.first.get_attribute("aria-label")
     tests.first.click()
-    number, label = re.fullmatch(r"Test picture (\d+): (<b>ant|bee|fly)", named).groups()
+    number, label = re.fullmatch(r"Test image (\d+): (<b>ant|bee|fly)", named).groups()
     about = page.locator("#picture .about")
     expect(about).to_have_text(f"Test picture {number}. True class: {label}.")
     page.locator("#offers .photos").get_by_role("button", name="lion").click()  # far from cwd

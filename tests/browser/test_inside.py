@@ -1,4 +1,4 @@
-"""The section "Inside" of Look in a real Chromium: each part by mouse and by keyboard."""
+"""The section "Inside the model" in a real Chromium: each part by mouse and by keyboard."""
 
 import re
 
@@ -32,7 +32,7 @@ def shown(open_shared, page_url):
 @pytest.fixture
 def inside(shown):
     """The shared page with the section open at its first part."""
-    shown.locator("#sections").get_by_role("tab", name="Inside").click()
+    shown.locator("#sections").get_by_role("tab", name="Inside the model").click()
     open_part(shown, "Logit lens")
     shown.locator("#lens-patches table").first.wait_for()
     return shown
@@ -119,10 +119,10 @@ def test_cells_read_well_and_have_the_colours_of_their_numbers(inside, photo):
         if abs(change) > 0.2 * max(map(abs, changes)):
             assert (red > blue) == (change < 0)  # orange is for: there is less without it
     # Without test pictures the way to them is told.
-    ask = inside.get_by_role("button", name="Accuracy on 1,000 test pictures")
+    ask = inside.get_by_role("button", name="Measure accuracy on 1,000 test images")
     told = inside.locator("#accuracy-without")
     ask.click()
-    expect(told).to_contain_text("Switch a head off first")
+    expect(told).to_contain_text("Switch off at least one head first")
     wall.get_by_role("button", name="Layer 1, head 1").click()
     expect(off).to_have_count(1)
     ask.click()
@@ -142,7 +142,7 @@ def test_heads_are_switched_off_and_on_and_of_quick_clicks_none_is_lost(inside):
     wall, off = open_heads(inside)
     answers = inside.locator("#without")
     title, points = answers.locator("h3"), answers.locator(".points")
-    expect(title).to_have_text("With all heads, as none is off")
+    expect(title).to_have_text("All heads are on")
     expect(points).to_have_text(["±0.0"] * 5)
     wall.get_by_role("button", name="Layer 2, head 1").click()
     expect(title).to_have_text("Without layer 2 head 1")
@@ -154,9 +154,9 @@ def test_heads_are_switched_off_and_on_and_of_quick_clicks_none_is_lost(inside):
     inside.wait_for_url(re.compile("off=1.2"))
     inside.keyboard.press("Enter")  # on again
     expect(title).to_have_text("Without layer 2 head 1")
-    inside.get_by_role("button", name="All heads on").click()
+    inside.get_by_role("button", name="Switch all heads on").click()
     expect(off).to_have_count(0)
-    expect(title).to_have_text("With all heads, as none is off")
+    expect(title).to_have_text("All heads are on")
     wall.locator("[data-pick]").evaluate_all("""async (all) => {
         const names = all.map((button) => button.dataset.pick);
         for (const name of [...names, names[2]]) {  // the third one off, and on again
@@ -168,10 +168,11 @@ def test_heads_are_switched_off_and_on_and_of_quick_clicks_none_is_lost(inside):
     expect(title).to_contain_text("layer 1 head 2, layer 2 head 1, layer 2 head 2")
     expect(off).to_have_count(5)
     inside.wait_for_url(re.compile(r"off=1.1[+]1.2[+]2.1[+]2.2[+]2.3"))
-    inside.get_by_role("button", name="All heads on").click()
+    inside.get_by_role("button", name="Switch all heads on").click()
     expect(off).to_have_count(0)
 
 
+LACKS_ATTENTION = re.compile("is (no|not a) Vision Transformer")
 LAYERS_WHEN_DRAWN = """new MutationObserver((_, observer) => {
   if (!document.querySelector("#epochs-inside figure")) return;
   observer.disconnect();
@@ -194,20 +195,20 @@ def test_accuracy_without_a_head_and_epochs_that_were_kept(open_page, serve_runs
     address = f"{serve_runs(data=data)}?section=inside"
     page = open_page(f"{address}&model=large&inside=ablation&off=2.1")
     expect(page.locator("#head-effects [aria-pressed=true]")).to_have_count(1)
-    ask = page.get_by_role("button", name="Accuracy on 1,000 test pictures")
+    ask = page.get_by_role("button", name="Measure accuracy on 1,000 test images")
     told, cancel = page.locator("#accuracy-without"), page.get_by_role("button", name="Cancel")
     ask.click()
-    expect(told).to_contain_text("answers")  # of the progress bar
+    expect(told).to_contain_text("predictions")  # of the progress bar
     cancel.click()
-    expect(told).to_contain_text("Cancelled: nothing was measured.")
+    expect(told).to_contain_text("The measurement was cancelled.")
     expect(cancel).to_be_disabled()
     page.wait_for_timeout(2000)
-    expect(told).to_contain_text("Cancelled: nothing was measured.")
+    expect(told).to_contain_text("The measurement was cancelled.")
     ask.click()
-    expect(told).to_contain_text(re.compile(r"large on 150 test pictures: .* right with all heads"))
-    expect(told).to_contain_text("95 % interval")
+    expect(told).to_contain_text(re.compile(r"large, accuracy on 150 test images: .* with all"))
+    expect(told).to_contain_text("95% confidence interval")
     open_part(page, "Attention distance")
-    expect(page.locator("#distances")).to_contain_text("over 32 test pictures")
+    expect(page.locator("#distances")).to_contain_text("over 32 test images")
     page = open_page(f"{address}&model=vit&inside=epochs", script=LAYERS_WHEN_DRAWN)
     strip = page.locator("#epochs-inside figure")
     expect(strip).to_have_count(2)
@@ -223,18 +224,18 @@ def test_distances_positions_and_filters_have_words_and_epochs_a_way_to_them(ins
     open_part(inside, "Attention distance")  # of all Vision Transformers beside each other
     plots = inside.locator("#distances figure")
     expect(plots).to_have_count(2)
-    expect(plots.nth(0)).to_contain_text("over this picture alone")
+    expect(plots.nth(0)).to_contain_text("over this image only")
     open_part(inside, "Position embeddings")  # chosen by mouse and by keyboard
     grid, chosen = inside.locator("#positions"), inside.locator("#positions [aria-pressed=true]")
     expect(chosen).to_have_text("+1.0")
     before = grid.locator("[data-pick]").all_inner_texts()
     grid.get_by_role("button", name="Row 1, column 4").click()
-    expect(grid).to_contain_text("Row 1, column 4: choose another patch")
+    expect(grid).to_contain_text("Row 1, column 4. Click another patch")
     expect(chosen).to_have_text("+1.0")
     assert grid.locator("[data-pick]").all_inner_texts() != before
     inside.keyboard.press("ArrowDown")
     inside.keyboard.press("Enter")
-    expect(grid).to_contain_text("Row 2, column 4: choose another patch")
+    expect(grid).to_contain_text("Row 2, column 4. Click another patch")
     assert len(inside.locator("#all-positions figure").get_attribute("aria-label")) > 40
     open_part(inside, "Patch embedding")
     tiles = inside.locator("#filters .vd-cut")
@@ -243,7 +244,7 @@ def test_distances_positions_and_filters_have_words_and_epochs_a_way_to_them(ins
     expect(tiles).to_have_count(48)
     assert "Filter 1: norm" in tiles.first.get_attribute("aria-label")
     inside.get_by_role("radio", name="Principal components").check()
-    open_part(inside, "In training")
+    open_part(inside, "Across epochs")
     expect(inside.locator("#epochs-inside")).to_contain_text("python train.py RECIPE --keep")
 
 
@@ -291,13 +292,13 @@ def test_the_residual_stream_adds_up_to_the_logit_and_the_diagram_opens_parts(in
 
     before = adds_up()
     view.locator("select.other").select_option(index=2)
-    expect(view.locator(".sum")).to_contain_text("minus that of")
+    expect(view.locator(".sum")).to_contain_text("minus the logit of")
     assert adds_up() != before
     expect(view.locator(".heads tbody td")).to_have_count(2 * 3)
-    open_part(inside, "The model")
+    open_part(inside, "Architecture")
     inside.locator("#diagram").get_by_role("button", name="Patch embedding").click()
     expect(inside.locator("#filters .vd-cut")).to_have_count(28)
-    open_part(inside, "The model")
+    open_part(inside, "Architecture")
     inside.locator("#diagram").get_by_role("button", name="Classifier").press("Enter")
     why = inside.get_by_role("tab", name="Why this class?")
     expect(why).to_have_attribute("aria-selected", "true")
@@ -309,14 +310,16 @@ def test_what_a_resnet_lacks_is_said_and_what_it_has_is_shown(inside):
         "Logit lens": "#lens",
         "Head ablation": "#head-effects",
         "Position embeddings": "#positions",
-        "In training": "#epochs-inside",
+        "Across epochs": "#epochs-inside",
         "One head": "#one-head",
         "Residual stream": "#residual-stream",
     }.items():
         open_part(inside, title)
-        expect(inside.locator(f"{place} .vd-notice")).to_contain_text("is no Vision Transformer")
+        expect(inside.locator(f"{place} .vd-notice")).to_contain_text(
+            re.compile("is (no|not a) Vision Transformer")
+        )
     expect(inside.locator("#head-effects [data-pick]")).to_have_count(0)
-    open_part(inside, "The model")
+    open_part(inside, "Architecture")
     expect(inside.locator("#diagram")).to_contain_text("'resnet' is convolutional")
     open_part(inside, "Patch embedding")
     expect(inside.locator("#filters .vd-cut")).to_have_count(27)  # 3 colours of 3 x 3

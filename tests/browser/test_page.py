@@ -129,19 +129,19 @@ def test_a_picture_is_uploaded_dropped_pasted_or_taken(page, photo, tmp_path):
     upload(page, photo)
     wait_for_another(page, before)
     expect(page.locator("#answers .cards")).not_to_have_text(shown)
-    expect(about).to_have_text("Your picture.")
+    expect(about).to_have_text("Your photo.")
     assert len(asked) == 1
     expect(page.locator("#picture .crop")).to_be_hidden()  # a square has nothing to move
     (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n and nothing more")
     before, shown = drawn(page)["values"], answers(page)
     upload(page, tmp_path / "broken.png")
     expect(say).to_contain_text("'broken.png' is not a picture")
-    expect(say).to_contain_text("Still shown: the picture before.")
+    expect(say).to_contain_text("The previous image is still shown.")
     assert answers(page) == shown and (drawn(page)["values"] == before).all()
     bus.click()
     expect(about).to_contain_text("bus")
     upload(page, tmp_path / "broken.png")
-    expect(say).to_contain_text("Still shown: the picture before.")
+    expect(say).to_contain_text("The previous image is still shown.")
     crop = page.locator("#picture .crop")
     crop.press("ArrowLeft")  # of what is still shown
     expect(crop).to_have_attribute("aria-valuenow", "45")
@@ -152,16 +152,16 @@ def test_a_picture_is_uploaded_dropped_pasted_or_taken(page, photo, tmp_path):
         bus.click()
         expect(about).to_contain_text("bus")
         page.evaluate(GIVE, [place, kind, list(photo.read_bytes())])
-        expect(about).to_have_text("Your picture.")
+        expect(about).to_have_text("Your photo.")
     bus.click()
     expect(about).to_contain_text("bus")
-    page.get_by_role("button", name="Camera").click()
+    page.get_by_role("button", name="Open camera").click()
     expect(say).to_contain_text("camera")  # there is none here
     give_camera(page)
-    page.get_by_role("button", name="Camera").click()
+    page.get_by_role("button", name="Open camera").click()
     expect(page.locator("#picture .camera")).to_be_visible()
-    page.get_by_role("button", name="Take it").click()
-    expect(about).to_contain_text("Your picture.")
+    page.get_by_role("button", name="Take photo").click()
+    expect(about).to_contain_text("Your photo.")
     expect(page.locator("#picture .camera")).to_be_hidden()
 
 
@@ -188,9 +188,9 @@ def test_the_square_that_models_see_can_be_moved_and_the_last_photo_is_drawn(pag
     expect(about).to_contain_text("Photo: tower.")
     photos.get_by_role("button", name="bus").click()
     upload(page, photo)
-    expect(about).to_have_text("Your picture.")
+    expect(about).to_have_text("Your photo.")
     page.wait_for_timeout(1000)
-    expect(about).to_have_text("Your picture.")
+    expect(about).to_have_text("Your photo.")
 
 
 def test_the_empty_page_explains_itself(open_page, serve_runs):

@@ -27,13 +27,13 @@ def chosen(page) -> str:
 
 
 def test_choices_are_written_into_the_address_and_a_link_is_copied(page, photo):
-    file = download(page, page.get_by_role("button", name="Save all maps"))
+    file = download(page, page.get_by_role("button", name="Download all maps"))
     assert file.suggested_filename == "vitdemo-maps-timm.npz"
     with np.load(file.path()) as maps:
         assert maps["attention"].shape == (2, 3, 17, 17)
     choose_model(page, "vit")
     fill(page, "#layer", 2)
-    page.get_by_role("button", name="Settings of the rollout").click()
+    page.get_by_role("button", name="Rollout settings").click()
     page.get_by_role("radio", name="max").check()
     page.wait_for_url(re.compile(r"\?(?=.*model=vit)(?=.*layer=2)(?=.*fusion=max)"))
     page.get_by_role("radio", name="mean", exact=True).check()
@@ -42,16 +42,16 @@ def test_choices_are_written_into_the_address_and_a_link_is_copied(page, photo):
     page.wait_for_url(re.compile("picture=photo:bus"))
     copy, said = page.get_by_role("button", name="Copy a link"), page.locator(".toast-body")
     copy.click()
-    expect(said.last).to_contain_text("The link is copied.")
-    expect(said.last).not_to_contain_text("Your own picture")
+    expect(said.last).to_contain_text("Link copied.")
+    expect(said.last).not_to_contain_text("your photo")
     upload(page, photo)
-    expect(page.locator("#picture .about")).to_have_text("Your picture.")
+    expect(page.locator("#picture .about")).to_have_text("Your photo.")
     copy.click()
-    expect(said.last).to_contain_text("Your own picture is not in it")
+    expect(said.last).to_contain_text("It does not contain your photo")
     for without in ("writeText = () => Promise.reject()", "writeText = null"):
         page.evaluate(f"() => {{ navigator.clipboard.{without}; }}")
         copy.click()
-        expect(said.last).to_contain_text("the link is what stands in the address bar")
+        expect(said.last).to_contain_text("Copy the link from the address bar")
 
 
 def test_an_address_opens_what_it_says(open_page, page_url):
@@ -59,7 +59,7 @@ def test_an_address_opens_what_it_says(open_page, page_url):
     page = ready(open_page(page_url + query))
     wait_until_drawn(page, run="vit", layer=1, source="mean")
     assert chosen(page) == "vit"
-    page.get_by_role("button", name="Settings of the rollout").click()
+    page.get_by_role("button", name="Rollout settings").click()
     expect(page.locator("#fusion").get_by_role("radio", name="max")).to_be_checked()
     expect(page.locator("#picture .crop")).to_have_attribute("aria-valuenow", "10")
     page.wait_for_url(re.compile(r"(?=.*layer=1)(?=.*discard=0.5)(?=.*picture=photo:tower)"))

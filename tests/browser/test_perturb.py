@@ -1,4 +1,4 @@
-"""Hands on the picture, by mouse and by keyboard: all models follow, and nothing is mixed up."""
+"""The section "Change the image" by mouse and by keyboard: all predictions follow."""
 
 import io
 import re
@@ -10,11 +10,11 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.doing import choose_model, download, fill, fits, questions, upload
 
-UNTOUCHED = "Now: untouched."
+UNTOUCHED = "Current changes: none."
 
 
 def opened(open_page, page_url, **options) -> Page:
-    """A page with its section "Hands on" drawn; by its address: on a phone its tab is in a menu."""
+    """A page with its section "Change the image", opened by URL, since phones hide the tab."""
     page = open_page(page_url + "?section=hands", **options)
     page.locator("#hands-maps figure").first.wait_for()
     return page
@@ -43,7 +43,7 @@ def picture(page: Page) -> str:
 
 
 def put_back(page: Page) -> None:
-    page.get_by_role("button", name="Reset all").click()
+    page.get_by_role("button", name="Reset all changes").click()
     expect(removed(page)).to_have_count(0)
     expect(now(page)).to_have_text(UNTOUCHED)
 
@@ -64,7 +64,7 @@ def test_patches_go_by_mouse_by_keyboard_by_attention_and_by_half_and_all_models
         return [button.getAttribute("aria-pressed"), getComputedStyle(button).backgroundColor];
     }""")
     assert hole[0] == "true" and hole[1] not in ("", "rgba(0, 0, 0, 0)")
-    expect(now(page)).to_have_text("Now: 1 of 64 patches removed.")
+    expect(now(page)).to_have_text("Current changes: 1 of 64 patches removed.")
     assert len(asked) == 1
     expect(patch(page, 1, 1)).to_have_attribute("aria-pressed", "true")
     expect(page.locator("#hands-maps figure")).to_have_count(4)  # untouched and changed
@@ -74,7 +74,7 @@ def test_patches_go_by_mouse_by_keyboard_by_attention_and_by_half_and_all_models
     for column in range(1, 7):  # of quick clicks none is lost
         patch(page, 1, column).click()
     expect(removed(page)).to_have_count(6)
-    page.get_by_role("button", name="Bring all back").click()
+    page.get_by_role("button", name="Restore all patches").click()
     expect(removed(page)).to_have_count(0)
     patch(page, 1, 1).focus()
     for key in ("ArrowDown", "ArrowRight", "Space"):
@@ -85,26 +85,26 @@ def test_patches_go_by_mouse_by_keyboard_by_attention_and_by_half_and_all_models
     page.keyboard.press("Enter")
     expect(removed(page)).to_have_count(2)
     put_back(page)
-    page.get_by_role("button", name="Remove the most attended").click()
-    expect(removed(page)).to_have_count(8)
-    page.get_by_role("button", name="Remove as many at random").click()
-    expect(now(page)).to_have_text("Now: 8 of 64 patches removed.")
+    page.get_by_role("button", name="Remove most-attended patches").click()
+    expect(removed(page)).to_have_count(16)
+    page.get_by_role("button", name="Remove random patches").click()
+    expect(now(page)).to_have_text("Current changes: 16 of 64 patches removed.")
     places = page.locator("#hands-picture .cells button").evaluate_all(
         "all => all.map(one => one.getAttribute('aria-pressed'))"
     )
-    assert places.count("true") == 8
-    page.get_by_role("button", name="Remove as many at random").click()  # others, and as many
+    assert places.count("true") == 16
+    page.get_by_role("button", name="Remove random patches").click()  # others, and as many
     page.wait_for_function(
         """before => {
           const buttons = [...document.querySelectorAll("#hands-picture .cells button")];
           const now = buttons.map(one => one.getAttribute("aria-pressed"));
-          return now.join() !== before.join() && now.filter(one => one === "true").length === 8;
+          return now.join() !== before.join() && now.filter(one => one === "true").length === 16;
         }""",
         arg=places,
     )
     put_back(page)
-    page.get_by_role("button", name="Half of it gone").click()
-    expect(now(page)).to_have_text("Now: 32 of 64 patches removed.")
+    page.get_by_role("button", name="Half the patches removed").click()
+    expect(now(page)).to_have_text("Current changes: 32 of 64 patches removed.")
     for card in page.locator("#hands-answers section").all():
         points = card.locator(".points").all_inner_texts()
         assert any(text != "±0.0" for text in points)
@@ -126,28 +126,28 @@ def test_sliders_and_presets_change_any_picture_and_reset_brings_it_back(section
     slider.focus()
     for _ in range(12):  # of many steps the last one counts
         slider.press("ArrowRight")
-    expect(now(section)).to_have_text("Now: noise 12 grey levels.")
+    expect(now(section)).to_have_text("Current changes: noise 12 grey levels.")
     put_back(section)
     fill(section, "#hands-blur", 3)
-    expect(now(section)).to_have_text("Now: blur 3 % of the side.")
+    expect(now(section)).to_have_text("Current changes: blur 3% of the side.")
     fill(section, "#hands-blur", "")  # an empty field changes nothing
     expect(now(section)).to_have_text(UNTOUCHED)
-    section.get_by_role("button", name="What survives shuffling?").click()
-    expect(section.locator("#hands-note")).to_contain_text("the shape is not")
-    expect(section.get_by_role("radio", name="4 × 4").last).to_be_checked()
-    expect(now(section)).to_have_text("Now: 4 × 4 pieces shuffled.")
+    section.get_by_role("button", name="Shuffled patches").click()
+    expect(section.locator("#hands-note")).to_contain_text("does not need the shape")
+    expect(section.get_by_role("radio", name="8 × 8").last).to_be_checked()
+    expect(now(section)).to_have_text("Current changes: 8 × 8 pieces shuffled.")
     first = picture(section)
-    section.get_by_role("button", name="Another draw").click()
+    section.get_by_role("button", name="New random seed").click()
     expect(section.locator("#hands-picture img")).not_to_have_attribute("src", first)
     put_back(section)
-    section.get_by_role("button", name="A grainy night").click()
+    section.get_by_role("button", name="Dark and noisy").click()
     expect(now(section)).to_contain_text("noise 25")
     file = download(section, section.get_by_role("button", name="Download PNG"))
     saved = Image.open(io.BytesIO(file.path().read_bytes()))
     assert (saved.format, saved.size, saved.mode) == ("PNG", (32, 32), "RGB")
     assert np.asarray(saved).mean() < 100  # darker than the photo
     put_back(section)
-    presets = ("Half of it", "Upside down", "focus", "JPEG")
+    presets = ("Half the patches", "Upside down", "Blurred", "JPEG")
     for i, size in enumerate([(1, 1), (10_000, 1)]):  # of one colour and any shape
         first = picture(section)
         Image.new("RGB", size, (90, 120, 20 * i)).save(tmp_path / f"{i}.png")
@@ -171,7 +171,7 @@ def test_other_models_show_their_own_attention_of_the_same_change(section):
     expect(removed(section)).to_have_count(1)
     choose_model(section, "resnet")
     expect(section.locator("#hands-maps")).to_contain_text("no Vision Transformer")
-    section.get_by_role("button", name="Remove the most attended").click()
+    section.get_by_role("button", name="Remove most-attended patches").click()
     told = section.get_by_text("no attention to show")
     expect(told.filter(visible=True)).to_have_count(2)  # in place of the maps, and as a message
     expect(removed(section)).to_have_count(1)
@@ -182,7 +182,7 @@ def test_other_models_show_their_own_attention_of_the_same_change(section):
     expect(section.locator("#hands-picture .cells button")).to_have_count(16)
     expect(removed(section)).to_have_count(0)
     patch(section, 4, 4).click()
-    expect(now(section)).to_have_text("Now: 1 of 16 patches removed.")
+    expect(now(section)).to_have_text("Current changes: 1 of 16 patches removed.")
     put_back(section)
     section.get_by_role("radio", name="8 × 8").first.check()
 
@@ -213,13 +213,13 @@ def test_the_address_holds_the_changes(open_page, page_url):
     query = "?section=hands&pieces=4&seed=7&blur=2&rotate=-90&patches=4&removed=4.4.201&noise=x"
     page = open_page(page_url + query)
     expect(now(page)).to_have_text(
-        "Now: 4 × 4 pieces shuffled, rotation -90 degrees, blur 2 % of the side, "
+        "Current changes: 4 × 4 pieces shuffled, rotation -90 degrees, blur 2% of the side, "
         "2 of 16 patches removed."
     )
     patch(page, 1, 3).click()
     expect(removed(page)).to_have_count(3)
     page.wait_for_url(re.compile(r"removed=4\.4\.205"))
-    page.get_by_role("button", name="Bring all back").click()
+    page.get_by_role("button", name="Restore all patches").click()
     page.wait_for_url(lambda url: "removed" not in url)
     put_back(page)
     page.wait_for_url(lambda url: "pieces" not in url and "seed" not in url)
@@ -241,7 +241,7 @@ def test_the_class_token_is_barred_from_patches_and_the_address_holds_the_layers
     probabilities = barred(page).locator("td:nth-last-child(2)").all_inner_texts()
     assert len(probabilities) >= 5
     patch(page, 1, 1).click()  # no change of the image reaches the prediction now
-    expect(now(page)).to_have_text("Now: 1 of 64 patches removed.")
+    expect(now(page)).to_have_text("Current changes: 1 of 64 patches removed.")
     assert barred(page).locator("td:nth-last-child(2)").all_inner_texts() == probabilities
     fill(page, "#barred-last", 0)
     expect(barred(page)).to_contain_text("No layer is barred")

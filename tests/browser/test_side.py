@@ -21,11 +21,11 @@ def test_a_model_that_came_later_can_be_chosen(open_page, serve_runs, tmp_path):
     models.get_by_role("checkbox", name="later", exact=True).check()
     expect(place.locator("h3")).to_have_text(["first", "later"])
     expect(models.get_by_role("checkbox", name="first", exact=True)).to_be_checked()
-    page.get_by_label("Class, for").first.click()
+    page.get_by_label("Class (relevance, Grad-CAM)").first.click()
     page.get_by_role("option", name="j", exact=True).click()
     page.get_by_role("radio", name="Relevance for a class").check()
     expect(place).to_contain_text("Relevance for j")
-    expect(place).to_contain_text("'first' does not know the class 'j'.")
+    expect(place).to_contain_text("'first' has no class 'j'.")
 
 
 def test_models_of_each_family_stand_under_one_slider_and_one_class(open_page, page_url):
@@ -40,7 +40,7 @@ def test_models_of_each_family_stand_under_one_slider_and_one_class(open_page, p
     page.set_viewport_size({"width": 1280, "height": 900})
     assert fits(page)
     before = sources(page, "#side-by-side")
-    slider = page.get_by_role("slider", name="Depth").last
+    slider = page.get_by_role("slider", name="Relative depth").last
     slider.focus()
     slider.press("Home")
     after = wait_for_change(page, "#side-by-side", before)
@@ -51,7 +51,9 @@ def test_models_of_each_family_stand_under_one_slider_and_one_class(open_page, p
     models.get_by_role("checkbox", name="timm").uncheck()
     expect(place.locator("h3")).to_have_text(["vit", "resnet"])
     page.get_by_role("radio", name="Relevance for a class").check()
-    page.get_by_role("listbox", name="Class").or_(page.get_by_label("Class, for")).first.click()
+    page.get_by_role("listbox", name="Class").or_(
+        page.get_by_label("Class (relevance, Grad-CAM)")
+    ).first.click()
     page.get_by_role("option", name="frog").click()
     expect(place).to_contain_text("Relevance for frog")
     expect(place).to_contain_text("Grad-CAM for frog")

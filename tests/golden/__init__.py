@@ -2,7 +2,7 @@
 
     python -m tests.golden  # writes them anew; `git diff` then tells what changed
 
-`api.txt` has the named endpoints' answers, `maps.txt` the file of "Save all maps", `report.txt`
+`api.txt` has the named endpoints' answers, `maps.txt` the file of "Download all maps", `report.txt`
 the report, the others a tab each: words, labels, tables and the values of what can be set, in the
 order of the page, whatever the markup. Whole numbers are pinned; one with decimals may be off by
 one in its last digit, as another processor's may be.
@@ -90,7 +90,7 @@ def flat(value, name: str) -> Iterator[str]:
 
 
 def maps(client: Client) -> str:
-    """Every array of "Save all maps", and the README in the file."""
+    """Every array of "Download all maps", and the README in the file."""
     path = client.predict(handle_file(PHOTO), RUN, api_name="/maps")
     with np.load(path) as arrays:
         lines = [f"{key}: {told(arrays[key])}" for key in arrays.files if key != "README.txt"]

@@ -57,7 +57,7 @@ def build(
                     with gr.Tab(title, id=name) as look.tabs[name]:
                         lay_out(look)
             with gr.Row():
-                copy = gr.Button("Copy link to this view", size="sm", elem_id="copy-link")
+                copy = gr.Button("Copy a link to this view", size="sm", elem_id="copy-link")
                 offer_download(
                     "Download all maps (.npz)",
                     "save-maps",

@@ -26,13 +26,11 @@ WORDS = {
     ),
 }
 WIDTH = 68  # of a tile, in pixels
-WIDTH = 68  # of a tile
 
 
 def build(look: Look) -> None:
     """Lay out and wire the part."""
-    choices = [PRINCIPAL, ("Largest filters", STRONGEST)]  # values are in URLs
-    which = gr.Radio(choices, value=PRINCIPAL, label="Show", elem_id="which-filters")
+    which = gr.Radio([PRINCIPAL, STRONGEST], value=PRINCIPAL, label="Show", elem_id="which-filters")
     view = Article(elem_id="filters")
 
     def draw(image, name, which):
