@@ -27,9 +27,9 @@ class Film:
     """Predictions and attention of `run` for the image `seen` (S, S, 3) after each of `epochs`.
 
     `epochs` are those whose weights were saved before the final ones (`runs.kept_weights`), and the
-    epoch of the run's weights. `maps` (E, L, P) is the attention of the class token (or of the
-    average patch) to each patch in each layer, averaged over the heads. `probabilities` is (E, C),
-    and `grid` contains the rows and columns of the patches.
+    epoch of the run's weights. `maps` (E, L, P) is the attention of the class token (or average
+    patch) to each patch in each layer, averaged over the heads. `probabilities` is (E, C), and
+    `grid` contains the rows and columns of the patches.
     """
 
     run: Run

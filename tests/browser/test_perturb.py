@@ -133,7 +133,7 @@ def test_sliders_and_presets_change_any_picture_and_reset_brings_it_back(section
     fill(section, "#hands-blur", "")  # an empty field changes nothing
     expect(now(section)).to_have_text(UNTOUCHED)
     section.get_by_role("button", name="Shuffled patches").click()
-    expect(section.locator("#hands-note")).to_contain_text("does not need the shape")
+    expect(section.locator("#hands-note")).to_contain_text("did not need the arrangement")
     expect(section.get_by_role("radio", name="8 × 8").last).to_be_checked()
     expect(now(section)).to_have_text("Current changes: 8 × 8 pieces shuffled.")
     first = picture(section)

@@ -34,7 +34,7 @@ class Effects:
     """Predictions for one image: `logits` (C,), and `without` (L, H, C) each single head.
 
     The output of a head that is off is replaced by its mean over `mean_of`, such as "32 test
-    images", or by zeros if this is None.
+    images". If this is None, it is replaced by zeros.
     """
 
     run: Run

@@ -43,8 +43,8 @@ class Stream:
 def residual_stream(workbench: Workbench, run: Run, image: Image.Image) -> Stream:
     """Compute the contributions to the logits of one image.
 
-    Raises `RunError` for a model without attention or classes, for one that predicts NaN, and for
-    one whose final norm or classifier cannot be split into contributions.
+    Raises `RunError` for a model without attention or classes, or one that predicts NaN. It is also
+    raised if the final norm or the classifier cannot be split into contributions.
     """
     run.check_classes()
     look, model = workbench.look(run, image), workbench.model(run)

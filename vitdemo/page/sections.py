@@ -4,11 +4,11 @@
     sections.add("side", draw, [kind, depth], [view])  # draw(picture, model, kind, depth)
     sections.wire({"side": tab, ...})  # after all sections are laid out
 
-A section is drawn when its tab is opened, when the user changes one of its inputs, and as part of
-the response to a new image or model (`Sections.drawn`). Each event costs the browser a tenth of a
-second in addition to its response, so one event draws all sections that open together. Changes that
-the page makes itself (a URL, a preset, the layers of another model) start no event: the response
-that makes the change also draws the section.
+A section is drawn when its tab is opened and when the user changes one of its inputs. It is also
+part of the response to a new image or model (`Sections.drawn`). Each event costs the browser a
+tenth of a second in addition to its response, so one event draws all sections that open together.
+Changes that the page makes itself (a URL, a preset, the layers of another model) start no event:
+the response that makes the change also draws the section.
 
 All drawing waits in one queue. A session's model requests run in order (`Page.process_api`), so the
 response to an older request never arrives after the response to a newer one.

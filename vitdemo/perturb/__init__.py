@@ -87,8 +87,8 @@ def apply(name: str, images: Tensor, strength: float, seed: int | Sequence[int] 
     """Return `images` (B, 3, S, S) uint8 after the change `name` at `strength`.
 
     `seed` is one number for all images, or one for each. Raises `ValueError` for an unknown name
-    (listing the choices), a strength out of range, a number of seeds other than B, or a number of
-    pieces that does not divide S.
+    (listing the choices) and a strength out of range. It is also raised for a number of seeds other
+    than B, and for a number of pieces that does not divide S.
     """
     if name not in PERTURBATIONS:
         raise ValueError(f"Unknown change '{name}': choose one of {', '.join(PERTURBATIONS)}.")

@@ -116,8 +116,8 @@ PRESETS = {
     for preset in (
         Preset(
             "Shuffled patches",
-            "The pieces keep their content but lose their places. A model that still predicts the "
-            "class does not need their arrangement. Compare 2, 4, 8 and 16 pieces per side.",
+            "The pieces stay, but their arrangement is lost. A model that still predicts the class "
+            "did not need the arrangement of this image. Compare 2, 4, 8 and 16 pieces per side.",
             Changes(pieces=8),
         ),
         Preset(

@@ -15,12 +15,11 @@ A handler returns a `Drawn`, a message if there is nothing to draw, or None. The
      "rollout": {"first": 1..L, "words": str, "file": file}, "similar": file,
      "norms": None | {"heads": [file, ...], "rows": file | None, "all": file} | {"sentence": str}}
 
-`attention` is one file (L, H, N, N), or above `MOST_BYTES` one file (1, H, N, N) per layer; then
-`rows` (L, H, n, N) holds the rows of the tokens that the classifier reads and arrives first.
-`norms` is the norm-weighted attention, with each row divided by its sum: `heads` and `rows` as for
-the attention, and `all` (L, 1, N, N) of all heads together. It is computed when the user first
-chooses the source (event `norms`), since few users do. `vitdemo.attention.packed` defines the
-file format.
+`attention` is one file (L, H, N, N), or above `MOST_BYTES` one file (1, H, N, N) per layer. Then
+`rows` (L, H, n, N) arrives first, with the rows of the tokens that the classifier reads. `norms` is
+the norm-weighted attention, with each row divided by its sum: `heads` and `rows` as for the
+attention, and `all` (L, 1, N, N) of all heads together. It is computed when the user first chooses
+the source (event `norms`), since few users do. `vitdemo.attention.packed` defines the file format.
 
 After each drawing the script dispatches `vitdemo:drawn` on `document`, with
 `detail = {run, layer, head, token, direction, source, values}`. Layer and head count from 1.

@@ -25,11 +25,11 @@ WHAT = (
     "attention** shows how much of each token is passed on: the norm of weight times transformed "
     "value (Kobayashi et al. 2020). **Attention rollout** multiplies the attention of all layers "
     "(Abnar & Zuidema 2020). **Similar tokens** compares the tokens after a layer. If the maps "
-    "were tested, the view begins with the most faithful map and layer.\n\n"
+    "were tested, the view starts with the most faithful map and layer.\n\n"
     "A few patches with most of the attention are often **attention sinks**, which pass on less "
     "than their weight suggests (Xiao et al. 2024). Large models may also have **artefact "
     "tokens**, with a very large norm and information about the whole image (Darcet et al. 2024). "
-    "Raw attention and rollout do not depend on the class and can mislead: *Why this class?* "
+    "Raw attention and rollout do not depend on the class and can mislead. *Why this class?* "
     "measures how faithful each map is."
 )
 # Section id: title and layout function.

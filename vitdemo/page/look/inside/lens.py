@@ -23,14 +23,14 @@ CLASS_COLOURS = (
 )
 APPROXIMATE = (
     "Here the final LayerNorm and the classifier read the output of every layer. They were trained "
-    "only on the output of the last layer. The last column is the model's prediction. The other "
+    "only on the output of the last layer. The last column is the model's prediction; the other "
     "columns are approximations, and a later one is not always better. Click a layer number to "
     "choose the layer."
 )
 PATCHES = (
-    "The same classifier reads each patch token. A model with a class token was not trained to "
-    "classify patches, and each patch token contains information from other patches. The class is "
-    "a hint about the token's content, not a label of that place."
+    "The same classifier reads each patch token. In a model with a class token, it was not trained "
+    "to read patches, and each layer mixes a patch with others. The class is a hint about the "
+    "token's content, not a label of that place."
 )
 
 

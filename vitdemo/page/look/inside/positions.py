@@ -12,7 +12,7 @@ START = {
     "random": "The embeddings were initialised with random numbers, without information about "
     "positions. Similarity between neighbours, rows and columns was learned.",
     "mimetic": "The embeddings were initialised with sines and cosines (mimetic initialisation, "
-    "Trockman & Kolter 2023). Neighbours were similar from the start, so not all similarity "
+    "Trockman & Kolter 2023). Neighbours were similar from the start, so not all of the similarity "
     "was learned.",
     "weights": "Training started from the weights of another model. The similarity was learned "
     "there, or it comes from the initialisation of that model.",

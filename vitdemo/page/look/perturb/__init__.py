@@ -40,9 +40,9 @@ ATTENDED = [("rollout up to the layer", "rollout"), ("mean of the heads", "mean"
 INTRO = (
     "Remove or shuffle patches, or degrade the image. **All models receive the same changed "
     "image**; their predictions are shown next to the original ones. If a prediction changes, "
-    "either the removed patches mattered or the gaps themselves did: compare with the same number "
-    "of random gaps. If it stays, the patches may still matter, because others can contain the "
-    "same information."
+    "either the removed patches or the gaps themselves caused it: compare with as many random "
+    "gaps. If it stays, the patches may still matter, since others can contain the same "
+    "information. Attention only shows what a token attends to."
 )
 
 
