@@ -3,6 +3,7 @@
 import math
 from types import SimpleNamespace
 
+import gradio as gr
 import numpy as np
 import pytest
 import torch
@@ -11,6 +12,7 @@ from PIL import Image
 from tests.making import make_run, noise
 from vitdemo.errors import DataError
 from vitdemo.page.components.article import Notice
+from vitdemo.page.look import perturb as section
 from vitdemo.page.look.perturb import answers
 from vitdemo.perturb import PERTURBATIONS, apply
 from vitdemo.perturb import changes as perturb
@@ -52,7 +54,7 @@ def test_a_slider_does_what_its_change_does(name):
     assert np.array_equal(np.asarray(changed), wanted)
 
 
-def test_holes_are_where_the_hand_was_after_all_other_changes():
+def test_patches_are_removed_after_all_other_changes():
     changes = wished(pieces=4, rotate=90, removed=Removed((4, 4), (5,)))
     whole = np.asarray(perturb.change(IMAGE, wished(pieces=4, rotate=90)))
     holed = np.asarray(perturb.change(IMAGE, changes))
@@ -72,6 +74,13 @@ def test_presets_are_within_the_sliders_and_a_picture_of_one_colour_survives_the
         assert wished(**values, removed=changes.removed) == changes != Changes()
         assert answers.shifts_of(shown, canvas, perturb.change(canvas, changes))[1] == []
     assert len(CHEQUERED.cells) == 32
+
+
+def test_a_click_removes_16_patches_and_the_shuffle_preset_moves_8_x_8_pieces():
+    with gr.Blocks():
+        count = section.lay_out().count
+    assert (count.value, count.elem_id) == (16, "hands-count")
+    assert PRESETS["Shuffled patches"].changes == Changes(pieces=8)
 
 
 def test_every_model_answers_before_and_after(shown):

@@ -85,6 +85,7 @@ def test_patches_go_by_mouse_by_keyboard_by_attention_and_by_half_and_all_models
     page.keyboard.press("Enter")
     expect(removed(page)).to_have_count(2)
     put_back(page)
+    expect(page.locator("#hands-count input[type=number]")).to_have_value("16")
     page.get_by_role("button", name="Remove most-attended patches").click()
     expect(removed(page)).to_have_count(16)
     page.get_by_role("button", name="Remove random patches").click()
