@@ -121,6 +121,11 @@ def test_no_tab_hides_where_the_window_is_narrow(page):
     assert {block.overflow_behavior for block in tabs} == {"wrap"}
 
 
+def test_a_click_removes_16_patches_by_default(page):
+    sliders = {getattr(block, "elem_id", None): block for block in page.blocks.values()}
+    assert sliders["hands-count"].value == 16
+
+
 def test_long_work_waits_for_its_like_alone(page):
     names = {*WORK, "why", "find", "time_it"}
     assert {fn.concurrency_id for fn in page.fns.values() if fn.name in names} == {"long"}
