@@ -6,7 +6,7 @@
 The pictures are a stratified, seeded draw from the test set; nothing is trained or tuned on them.
 Of each, the class that the model predicts is explained. Deletion takes patches away, what the
 method calls most important first, insertion brings them back; the score is the difference of the
-areas (`vitdemo.faithfulness`), and its differences are of the same pictures (paired 95 % intervals,
+areas (`vitdemo.faithfulness`), and its differences are of the same pictures (paired 95% intervals,
 of pictures, not of trainings): from the best map's, from that of an order from the centre out, and
 from that of the same map rotated, flipped and shifted ("its own shape"). ROAD is the score with
 imputation in place of a hole; SaCo asks whether more salient groups of patches matter more. The

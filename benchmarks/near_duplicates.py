@@ -4,7 +4,7 @@
 
 A test image is a near-duplicate here if its 3,072 pixel values have a Pearson correlation above the
 threshold with those of one of the 50,000 training images. With "or mirrored", the test image or its
-left-right mirror image may be the one that correlates. This is stricter than the 3.25 % of ciFAIR
+left-right mirror image may be the one that correlates. This is stricter than the 3.25% of ciFAIR
 (Barz & Denzler 2020, https://arxiv.org/abs/1902.00423), who inspected the nearest neighbours by
 eye and also count images that differ in colour, crop or contrast. Prints the counts, and the
 accuracy of each included run on these images and on the others.
@@ -45,7 +45,7 @@ def main() -> None:
         if run.has_evaluation and len(run.evaluation.labels) == len(plain):
             right = torch.from_numpy(is_right(run.evaluation.probabilities, run.evaluation.labels))
             on, off = (100 * right[each].float().mean() for each in (plain, ~plain))
-            print(f"{run.name}: {on:.2f} % of them, {off:.2f} % of the others")
+            print(f"{run.name}: {on:.2f}% of them, {off:.2f}% of the others")
 
 
 def highest_correlation(images: Tensor, others: Tensor) -> Tensor:

@@ -182,7 +182,7 @@ def test_methods_on_pixels_equal_the_references(which):
 
 
 def closeness(method, expected):
-    """Integrated Gradients stop where they add up within 1 %; the rest is exact."""
+    """Integrated Gradients stop where they add up within 1%; the rest is exact."""
     return 0.03 * float(expected.abs().max()) if method == "integrated_gradients" else 1e-5
 
 

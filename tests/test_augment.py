@@ -104,7 +104,7 @@ def test_mixup_blends_whole_pictures_cutmix_pastes_a_box_and_both_take_turns():
 @pytest.mark.parametrize("alpha", [0.2, 0.8, 1.0, 3.0])
 def test_shares_are_of_the_beta_distribution(alpha):
     mixture = augment.draw_mix(20_000, 32, alpha, 0.0, torch.Generator().manual_seed(0))
-    # Not a p-value: float32 rounds what is nearest to 1 up to it, which is 3 % of all at 0.2.
+    # Not a p-value: float32 rounds what is nearest to 1 up to it, which is 3% of all at 0.2.
     assert stats.kstest(mixture.share.numpy(), stats.beta(alpha, alpha).cdf).statistic < 0.02
 
 

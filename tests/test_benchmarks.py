@@ -153,7 +153,7 @@ def test_near_duplicates_are_counted_mirrored_and_by_run(tmp_path, monkeypatch, 
     count, mirrored, told = capsys.readouterr().out.splitlines()
     assert count.endswith("1 of 200 test images") and mirrored == "or mirrored: 2"
     right = run.evaluation.probabilities.argmax(1) == run.evaluation.labels
-    wanted = f"{100 * right[0]:.2f} % of them, {100 * right[1:].mean():.2f} % of the others"
+    wanted = f"{100 * right[0]:.2f}% of them, {100 * right[1:].mean():.2f}% of the others"
     assert told == f"vit: {wanted}"
 
 

@@ -34,7 +34,7 @@ def test_cell_texts_of_counts_percentages_and_differences(read):
 def test_the_worst_error_has_the_strongest_colour(read):
     strengths = drawing.shades(read(COUNTS))
     wrong = np.where(np.eye(3), 0, strengths)
-    assert wrong.max() == wrong[2, 1] == 1  # 60 % of the flies
+    assert wrong.max() == wrong[2, 1] == 1  # 60% of the flies
     assert strengths[0, 0] == pytest.approx(60 / 70)
     assert drawing.shades(read(COUNTS, errors_only=True)).diagonal().tolist() == [0, 0, 0]
     difference = read(COUNTS, "second")

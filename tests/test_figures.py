@@ -193,7 +193,7 @@ def test_the_band_of_seeds_is_their_threshold_and_other_seeds_are_diamonds():
     assert drawn["again-0"].get_xdata()[0] == pytest.approx(6)  # beside the base with that seed
     assert "gain-1" not in drawn
     (band,) = (patch for patch in figure.axes[0].patches if patch.get_gid() == "seeds")
-    # The base's seeds reach 50, 51 and 49.5 %; t with 2 degrees of freedom is 4.303.
+    # The base's seeds reach 50, 51 and 49.5%; t with 2 degrees of freedom is 4.303.
     reach = 4.303 * 2**0.5 * 0.7638
     assert band.get_x() == pytest.approx(-reach, abs=1e-2)
     assert band.get_width() == pytest.approx(2 * reach, abs=1e-2)

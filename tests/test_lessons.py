@@ -204,7 +204,7 @@ def test_lesson_3_states_the_measured_distances_of_any_model(shipped, name, side
     free, because = (
         filled(text, shipped, find, looked_up) for text in (question.free, question.because)
     )
-    assert f"{name} has heads below half of it {near}. All heads are above 85 % of it {far}" in free
+    assert f"{name} has heads below half of it {near}. All heads are above 85% of it {far}" in free
     assert f"{name} has heads below half of the dashed line {near}." in because
     # Not given as an example of a claim that the numbers may contradict.
     assert because.split(near)[0].count("Other models differ:") == 1

@@ -11,7 +11,7 @@ from vitdemo.metrics import intervals
 
 
 def resampled(metric, n, resamples=3000, seed=1):
-    """The 95 % interval of `metric(indices)` by drawing pictures, as the bootstrap is defined."""
+    """The 95% interval of `metric(indices)` by drawing pictures, as the bootstrap is defined."""
     rng = np.random.default_rng(seed)
     values = [metric(rng.integers(0, n, n)) for _ in range(resamples)]
     return np.nanpercentile(values, [2.5, 97.5], axis=0)
@@ -110,7 +110,7 @@ def test_what_has_no_interval_is_refused(ask, message):
 def test_a_difference_of_two_runs_exceeds_seeds_by_students_t_not_by_one_deviation():
     seeds = [80.78, 80.39, 80.07]  # vit-muon-cpu: a standard deviation of 0.36
     spread = np.std(seeds, ddof=1)
-    # 4.3027 is the 97.5 % quantile of Student's t with 2 degrees of freedom
+    # 4.3027 is the 97.5% quantile of Student's t with 2 degrees of freedom
     found = intervals.least_seed_difference(seeds)
     assert found == pytest.approx(4.3027 * np.sqrt(2) * spread, rel=1e-4)
     assert found == pytest.approx(2.2, abs=0.05)
@@ -139,7 +139,7 @@ def test_all_right_may_still_be_wrong():
 
 
 def test_the_mean_of_pictures_has_students_interval():
-    # Standard error of 1, 2, 3, 4: sqrt(5/3) / 2; the 97.5 % point of t with 3 degrees: 3.18245.
+    # Standard error of 1, 2, 3, 4: sqrt(5/3) / 2; the 97.5% point of t with 3 degrees: 3.18245.
     reach = 3.18245 * np.sqrt(5 / 3) / 2
     found = intervals.mean_interval(np.arange(1.0, 5.0))
     np.testing.assert_allclose(found, [2.5, 2.5 - reach, 2.5 + reach], rtol=1e-5)

@@ -234,10 +234,10 @@ def test_other_seeds_of_a_recipe_stand_beside_what_its_ingredients_gain(base):
     assert conclusion(found) == [
         "Not significant on these test images: augmentation: none → RandAugment and seed: 0 → 2 "
         "(+2.5 points); augmentation: none → TrivialAugment (+2.0 points; with another seed +1.0; "
-        "mean +1.5, 95 % interval over seeds −4.9 to +7.9).",
-        "The same recipe with another seed reaches 98.00 %, compared with 97.50 %: a standard "
+        "mean +1.5, 95% interval over seeds −4.9 to +7.9).",
+        "The same recipe with another seed reaches 98.00%, compared with 97.50%: a standard "
         "deviation of 0.35 points over 2 seeds. A gain that was measured with one seed exceeds the "
-        "variation between seeds above 6.4 points (95 %, Student's t with 1 degree of freedom); "
+        "variation between seeds above 6.4 points (95%, Student's t with 1 degree of freedom); "
         "with more seeds, the interval of their mean decides.",
     ]
 
@@ -259,7 +259,7 @@ def seed_ablation(gains: dict[str, list[int]], seeds: list[int]) -> Ablation:
 
 
 def test_a_gain_counts_only_beyond_the_variation_between_seeds():
-    # The base's seeds reach 50.0, 49.6 and 49.3 %: a deviation of 0.35, a threshold of 2.14 points.
+    # The base's seeds reach 50.0, 49.6 and 49.3%: a deviation of 0.35, a threshold of 2.14 points.
     found = seed_ablation({"small": [14], "large": [-30], "kept": [22, 15, 18]}, [-4, -7])
     assert found.seed_threshold == pytest.approx(4.3027 * 2**0.5 * 0.003512, rel=1e-3)
     verdicts = {gain.run: found.exceeds_seeds(gain) for gain in found.near}
@@ -269,7 +269,7 @@ def test_a_gain_counts_only_beyond_the_variation_between_seeds():
     better, worse, by_seed, seeds = conclusion(found)
     assert better == (
         "More accurate than base: kept (+2.2 points; with other seeds +1.9 and +2.5; mean +2.2, "
-        "95 % interval over seeds +1.5 to +2.9)."
+        "95% interval over seeds +1.5 to +2.9)."
     )
     assert worse == "Less accurate: large (−3.0 points)."
     assert by_seed == (

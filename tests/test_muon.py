@@ -1,6 +1,6 @@
 """Batched Muon moves every parameter as timm's Muon does, up to rounding in bfloat16.
 
-Four steps move a weight by about 1e-2, so a tolerance of 2e-4 is 2 % of that.
+Four steps move a weight by about 1e-2, so a tolerance of 2e-4 is 2% of that.
 """
 
 import copy

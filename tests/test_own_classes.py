@@ -357,7 +357,7 @@ def lot(shipped):
 def test_frames_of_one_burst_are_not_tested_on_each_other(lot):
     assert len(lot.labels) == 120 and lot.group_count == 10 and lot.folds == 5
     assert lot.effective_size == pytest.approx(10)
-    assert lot.accuracy < 0.9  # the classes mean nothing: single images would give 100 %
+    assert lot.accuracy < 0.9  # the classes mean nothing: single images would give 100%
     low, high = lot.interval
     assert low < 0.6 and high - low > 0.35
     (notice,) = [piece for piece in tab.pieces(lot) if isinstance(piece, Notice)]

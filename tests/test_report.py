@@ -69,7 +69,7 @@ def shown(tmp_path_factory):
     worse.probabilities[:6] = np.roll(worse.probabilities[:6], 1, axis=1)
     held_out = {"validation_probabilities": asked.probabilities, "validation_labels": asked.labels}
     found = [
-        put(root / "vit", note="94.32 %, not measured yet"),
+        put(root / "vit", note="94.32%, not measured yet"),
         put(root / "b", RESNET, worse),
         put(root / "c", tested=replace(worse, **held_out), cutout=8),
         put(root / "d", flip=False),

@@ -162,7 +162,7 @@ def rows_of(name: str) -> dict[str, str]:
 
 
 def test_the_pages_and_its_recipe_state_the_measured_accuracy_and_time(run):
-    right, rows = f"{100 * final_accuracy(run):.2f} %", rows_of(run.name)
+    right, rows = f"{100 * final_accuracy(run):.2f}%", rows_of(run.name)
     assert set(rows) >= {"figures.md"} | ({"README.md"} if run.has_weights else set())
     if run.name.startswith(BASES) and run.name not in SEEDS:
         assert f"CIFAR-10: {right.replace(' %', '%')}" in RECIPES[run.name].note
@@ -183,7 +183,7 @@ def test_the_figures_state_what_each_change_bought(base, shipped):
     _, (_, *rows) = gain_rows(found)
     for name, right, gained, interval, *_ in rows:
         if name in ingredients:
-            assert f"| {right} % | {gained} | {interval} |" in rows_of(name)["figures.md"]
+            assert f"| {right}% | {gained} | {interval} |" in rows_of(name)["figures.md"]
 
 
 def test_the_figures_state_the_variation_between_seeds(shipped):

@@ -40,7 +40,7 @@ def reliability_of(**bins) -> Reliability:
         ({"b14": (900, 0.95, 0.90)}, "The model is **overconfident**"),
         ({"b12": (900, 0.85, 0.90)}, "The model is **underconfident**"),
         ({"b12": (900, 0.85, 0.9), "b14": (900, 0.95, 0.9)}, "and underconfident in others**"),
-        # as a model that seldom is below 87 % but then says nothing of its accuracy
+        # as a model that seldom is below 87% but then says nothing of its accuracy
         ({"b9": (600, 0.7, 0.59), "b13": (9000, 0.9, 0.97)}, "**overconfident in some predictions"),
     ],
 )
@@ -88,11 +88,11 @@ def test_the_error_after_scaling_is_compared_with_the_chance_of_the_scaled_proba
 
 def test_both_sides_of_a_calibration_are_told():
     words = sides_words(reliability_of(b9=(600, 0.7, 0.59), b13=(9000, 0.9, 0.97)))
-    assert "its 600 predictions are **overconfident** (mean confidence 70.0 %, 59.0" in words
-    assert "its 9,000 predictions are **underconfident** (mean confidence 90.0 %" in words
+    assert "its 600 predictions are **overconfident** (mean confidence 70.0%, 59.0" in words
+    assert "its 9,000 predictions are **underconfident** (mean confidence 90.0%" in words
     assert sides_words(reliability_of(b13=(9000, 0.9, 0.97))) == ""
     after = rest_words(reliability_of(b13=(500, 0.9, 0.586), b14=(9000, 0.97, 0.97)))
-    assert "the 500 predictions with 87 to 93 % confidence have an accuracy of 58.6 %" in after
+    assert "the 500 predictions with 87 to 93% confidence have an accuracy of 58.6%" in after
     assert rest_words(reliability_of(b14=(9000, 0.97, 0.97))) == ""
     few = {"b7": (9, 0.5, 1 / 9)}  # far off, which of two bins one may be by chance
     assert rest_words(reliability_of(**few, b14=(9000, 0.97, 0.97))) == ""
@@ -113,7 +113,7 @@ def test_numbers_at_the_ends_are_not_known_exactly(tmp_path):
 
 
 def test_a_difference_of_two_recalls_needs_more_than_the_interval_of_one(tmp_path):
-    # Of 10,000 test images 90 % correct: accuracy ±0.59 points, recall of 1,000 images ±1.86
+    # Of 10,000 test images 90% correct: accuracy ±0.59 points, recall of 1,000 images ±1.86
     labels = np.repeat(np.arange(10), 1000)
     predicted = np.where(np.arange(10_000) % 1000 < 900, labels, (labels + 1) % 10)
     shares = np.eye(10, dtype=np.float32)[predicted]

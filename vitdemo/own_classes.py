@@ -324,7 +324,7 @@ class Learnt:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson's 95 % interval of the accuracy, for `effective_size` independent images.
+        """Wilson's 95% interval of the accuracy, for `effective_size` independent images.
 
         It holds for images like these, not for other places and cameras.
         """

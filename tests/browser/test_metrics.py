@@ -65,7 +65,7 @@ def test_a_second_model_is_compared_and_curves_follow_the_classes(page):
     table, ranking, pair = (page.locator(f"#{p}") for p in ("per-class", "ranking", "paired-test"))
     page.locator("#metrics-model select").select_option("best")
     expect(table).to_contain_text("classified correctly by best")
-    expect(table).to_contain_text("97.50 % of 200 test pictures")
+    expect(table).to_contain_text("97.50% of 200 test pictures")
     tracks = table.locator("tbody tr td:last-child .vd-track")
     expect(tracks).to_have_count(10)  # bars of one column are of one scale
     cell = table.locator("tbody tr:first-child td:last-child .vd-bar b")

@@ -59,7 +59,7 @@ def test_digits_are_taught_saved_shown_and_taken_back(tab, digits, tmp_path, ope
     expect(view.get_by_role("button", name="Undo")).to_be_disabled()
     tab.locator("#own-train").click()
     result = tab.locator("#own-result")
-    expect(result).to_contain_text(f"on {3 * EACH} images, 95 % confidence interval")
+    expect(result).to_contain_text(f"on {3 * EACH} images, 95% confidence interval")
     expect(result.get_by_role("heading", name="Confusion matrix")).to_be_visible()
     with tab.expect_download() as download:
         tab.get_by_role("button", name="Save the model").click()

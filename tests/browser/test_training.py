@@ -75,7 +75,7 @@ def test_the_slider_reads_values_and_settings_redraw_the_plots(progress):
     slider.focus()
     progress.keyboard.press("ArrowLeft")
     expect(words.first).to_contain_text("epoch 2\n")
-    expect(words.nth(1)).to_contain_text("vit: validation 70.00, training 75.00 %")
+    expect(words.nth(1)).to_contain_text("vit: validation 70.00, training 75.00%")
     expect(slider).to_have_attribute("aria-valuetext", "epoch 2")
     figures.nth(1).locator(".strip").first.dispatch_event("click")
     expect(words.first).to_contain_text("epoch 1\n")
@@ -133,7 +133,7 @@ def test_a_run_in_progress_updates_automatically(open_page, serve_runs, tmp_path
     box.get_by_role("checkbox", name="<b>mixed").check()
     box.get_by_role("checkbox", name="growing").uncheck()
     expect(words.locator("tbody tr").first).to_contain_text("<b>mixed")
-    expect(words.locator("tbody tr").first).to_contain_text("epoch 3, 1.5 min")  # to 80 %
+    expect(words.locator("tbody tr").first).to_contain_text("epoch 3, 1.5 min")  # to 80%
     expect(words).to_contain_text("<b>mixed, after 1.5 epochs: warm-up")
     expect(page.locator("#plots [id^='mark-']")).to_have_count(5)
     words.locator("summary").first.click()

@@ -35,7 +35,7 @@ class Measured:
 def best_of(scores: Mapping[str, np.ndarray]) -> tuple[str, ...]:
     """The maps that may be called the best, by the scores (N,) of each on the same pictures.
 
-    All whose paired 95 % interval of the difference to the highest mean holds 0, the highest first;
+    All whose paired 95% interval of the difference to the highest mean holds 0, the highest first;
     of these only such as are beyond an order from the centre out, by the same interval. None where
     nothing is.
     """

@@ -51,7 +51,7 @@ def same_shape(values: Tensor, count: int, seed: int = 0) -> Tensor:
 
     By up to half a side each way; what comes in continues the edge. (Coming in from the other side
     it would leave a seam, which makes a smooth map rougher and its score less extreme: of smooth
-    maps that know nothing 6 to 9 % were then called more at a level of 5 %, and so 3 to 5 % are.)
+    maps that know nothing 6 to 9% were then called more at a level of 5%, and so 3 to 5% are.)
     A grid that is not square is rotated by half a turn or not at all.
     """
     generator, (rows, columns) = torch.Generator().manual_seed(seed), values.shape

@@ -1,7 +1,7 @@
 """Does a model know how sure it may be? Reliability, and the temperature that improves it.
 
 The confidence of an answer is its largest probability. A model is calibrated if of all answers
-given with a confidence of 80 %, 80 % are right. Letters: N pictures, C classes, B bins.
+given with a confidence of 80%, 80% are right. Letters: N pictures, C classes, B bins.
 """
 
 from dataclasses import dataclass
@@ -136,8 +136,8 @@ def rest_words(found: Reliability) -> str:
         return ""
     return (
         f"One temperature does not correct every bin: after scaling, the {worst.count:,} "
-        f"predictions with {100 * worst.low:.0f} to {100 * worst.high:.0f} % confidence have an "
-        f"accuracy of {percent(worst.accuracy)} %."
+        f"predictions with {100 * worst.low:.0f} to {100 * worst.high:.0f}% confidence have an "
+        f"accuracy of {percent(worst.accuracy)}%."
     )
 
 
@@ -191,7 +191,7 @@ def with_temperature(probabilities: np.ndarray, temperature: float) -> np.ndarra
 
 @dataclass(frozen=True, eq=False)
 class Chance:
-    """Calibration of a perfectly calibrated model in 95 % of test sets of the same size."""
+    """Calibration of a perfectly calibrated model in 95% of test sets of the same size."""
 
     band: np.ndarray  # (2, B) lowest and highest accuracy of each bin; NaN for an empty one
     error: float  # the expected calibration error stays below this

@@ -1,10 +1,10 @@
-"""How far chance could have moved a metric: 95 % intervals.
+"""How far chance could have moved a metric: 95% intervals.
 
 A share of pictures (accuracy, precision, recall, top-k accuracy) has Wilson's (1927) interval,
-which holds what it says for twenty pictures too, where drawing again holds 87 % in place of 95; of
-20 hits among 20 it says 84 to 100 %. What is no share of pictures (F1, means over classes, areas)
+which holds what it says for twenty pictures too, where drawing again holds 87% in place of 95; of
+20 hits among 20 it says 84 to 100%. What is no share of pictures (F1, means over classes, areas)
 has the bootstrap's (Efron 1979): draw N of the N test pictures with replacement, again and again,
-and the interval (percentile method) holds the middle 95 % of the draws. All that a confusion matrix
+and the interval (percentile method) holds the middle 95% of the draws. All that a confusion matrix
 gives depends on how often each of its cells is drawn, so one multinomial draw of the cells stands
 for N draws of pictures: exact, and a thousand times faster. It has no width where all are right.
 
@@ -27,7 +27,7 @@ from vitdemo.metrics.curves import one_vs_rest
 
 RESAMPLES = 1000
 LEVEL = 0.95
-Z = 1.959964  # of the normal distribution: 95 % lie between -Z and Z
+Z = 1.959964  # of the normal distribution: 95% lie between -Z and Z
 CELLS_AT_ONCE = 4_000_000  # numbers of one draw of resamples: 32 MB
 
 
@@ -227,7 +227,7 @@ def share_doubt(hits: int, n: int) -> float:
 
 
 def difference_doubt(hits: int, n: int) -> float:
-    """Return half the width of the 95 % interval of a difference between two such shares.
+    """Return half the width of the 95% interval of a difference between two such shares.
 
     The two shares are independent and each about `hits` / `n`, as the recalls of two classes are:
     their variances add up, so the difference is known sqrt(2) times less well than one share. Two
@@ -237,7 +237,7 @@ def difference_doubt(hits: int, n: int) -> float:
 
 
 def difference_interval(first_only: int, second_only: int, n: int) -> np.ndarray:
-    """The 95 % interval (2,) of the difference of two accuracies on the same `n` pictures.
+    """The 95% interval (2,) of the difference of two accuracies on the same `n` pictures.
 
     `first_only` of them are named rightly by the first model alone, `second_only` by the second
     alone. Paired like this the interval is narrower than those of the two accuracies suggest. It
@@ -256,7 +256,7 @@ def difference_interval(first_only: int, second_only: int, n: int) -> np.ndarray
 
 
 def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
-    """Mean of `values` (N,), and the ends of its 95 % interval by Student's t.
+    """Mean of `values` (N,), and the ends of its 95% interval by Student's t.
 
     Of differences on the same images, or of runs with the same seeds, this is the paired interval.
     Raises ValueError for fewer than two.
@@ -273,7 +273,7 @@ def least_seed_difference(accuracies: Sequence[float]) -> float:
 
     `accuracies` are those of one recipe with n seeds, in any unit. The standard deviation of the
     difference of two runs is sqrt(2) times that of one, and it is estimated from n runs, so the
-    two-sided 95 % threshold is sqrt(2) times Student's t with n - 1 degrees of freedom times the
+    two-sided 95% threshold is sqrt(2) times Student's t with n - 1 degrees of freedom times the
     sample standard deviation. It assumes that the compared recipe varies as much. Raises
     `ValueError` for fewer than two seeds.
     """
@@ -283,5 +283,5 @@ def least_seed_difference(accuracies: Sequence[float]) -> float:
 
 
 def _t_quantile(n: int) -> float:
-    """Half the width of a 95 % interval of `n` values, in standard errors."""
+    """Half the width of a 95% interval of `n` values, in standard errors."""
     return float(scipy.stats.t.ppf((1 + LEVEL) / 2, n - 1))

@@ -50,7 +50,7 @@ class McNemar:
 
     @property
     def interval(self) -> np.ndarray:
-        """The 95 % interval (2,) of the difference; NaN without pictures."""
+        """The 95% interval (2,) of the difference; NaN without pictures."""
         if not self.n:
             return np.full(2, np.nan)
         return difference_interval(self.first_only, self.second_only, self.n)

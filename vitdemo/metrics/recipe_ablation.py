@@ -199,7 +199,7 @@ class Ablation:
     def exceeds_seeds(self, gain: Gain) -> bool | None:
         """Return whether `gain` exceeds the variation between seeds; None with one seed only.
 
-        With two or more paired seeds, the 95 % t interval of their mean excludes 0. With one, the
+        With two or more paired seeds, the 95% t interval of their mean excludes 0. With one, the
         gain is larger than `seed_threshold`.
         """
         if self.seed_threshold is None:
@@ -266,17 +266,17 @@ def _seed_words(found: Ablation) -> str:
     spread = 100 * float(np.std(found.seed_accuracies, ddof=1))
     degrees = "1 degree of freedom" if n == 2 else f"{n - 1} degrees of freedom"
     return (
-        f"The same recipe with {_seeds(found.repeats)} reaches {reached} %, compared with "
-        f"{100 * found.accuracy:.2f} %: a standard deviation of {spread:.2f} points over {n} "
+        f"The same recipe with {_seeds(found.repeats)} reaches {reached}%, compared with "
+        f"{100 * found.accuracy:.2f}%: a standard deviation of {spread:.2f} points over {n} "
         f"seeds. A gain that was measured with one seed exceeds the variation between seeds above "
-        f"{100 * found.seed_threshold:.1f} points (95 %, Student's t with {degrees}); with more "
+        f"{100 * found.seed_threshold:.1f} points (95%, Student's t with {degrees}); with more "
         "seeds, the interval of their mean decides."
     )
 
 
 def gain_rows(found: Ablation) -> tuple[list[str], list[list[str]]]:
     """The base, then each run beside it: (header, a row each); gains in points."""
-    header = ["Run", "Test accuracy (%)", "Gain, points", "95 % interval", "p (Holm)"]
+    header = ["Run", "Test accuracy (%)", "Gain, points", "95% interval", "p (Holm)"]
     header += ["Validation gain", "What differs"]
     first = [found.base, f"{100 * found.accuracy:.2f}", *[DASH] * 5]
     return header, [first, *map(_gain_row, found.gains)]
@@ -303,7 +303,7 @@ def _with_points(gain: Gain, again: Sequence[float]) -> str:
     if again and not gain.seed:
         paired = np.array([gain.test.difference, *again])
         mean, low, high = (signed(100 * each) for each in mean_interval(paired))
-        more += f"; mean {mean}, 95 % interval over seeds {low} to {high}"
+        more += f"; mean {mean}, 95% interval over seeds {low} to {high}"
     return f"{' and '.join(gain.differences)} ({points}{more})"
 
 

@@ -87,7 +87,7 @@ def build(workbench: Workbench) -> None:
 
     @for_people
     def metrics(run) -> dict:
-        """Accuracy and per-class metrics on the test set, with 95 % intervals, and their means."""
+        """Accuracy and per-class metrics on the test set, with 95% intervals, and their means."""
         table = workbench.cache.of(class_table, workbench.run(run))
         classes = {
             name: {"support": int(table.support[c])}

@@ -26,13 +26,13 @@ from vitdemo.workbench import Workbench
 INTRO = (
     "The **confidence** of a prediction is the probability that the model gives to the predicted "
     "class. A model is **calibrated** if, for every confidence, its accuracy is the same: of all "
-    "predictions with a confidence of 80 %, 80 % are correct."
+    "predictions with a confidence of 80%, 80% are correct."
 )
 WORDS = {
     "Calibration error": "The expected calibration error (ECE): the gap between confidence and "
     "accuracy in each of 15 bins, averaged over all predictions, in percentage points.",
     "Expected by chance": "Even a perfectly calibrated model has a calibration error above 0 on a "
-    "test set of limited size. In 95 % of test sets of this size its error stays below this value, "
+    "test set of limited size. In 95% of test sets of this size its error stays below this value, "
     "which depends on the probabilities: it is computed separately after temperature scaling.",
     "Loss": "The mean of −log(probability of the true class), in nats. Training minimises it.",
     "Temperature": "All logits of the model are divided by this one number before the softmax. "
@@ -74,7 +74,7 @@ def verdict(found: Calibration) -> str:
     else:
         words = f"The model is **{'overconfident' if sure > right else 'underconfident'}**."
     return (
-        f"The mean confidence of {found.run} is {sure:.1f} %, and {right:.1f} % of its "
+        f"The mean confidence of {found.run} is {sure:.1f}%, and {right:.1f}% of its "
         f"predictions are correct. Its calibration error is **{error:.2f} points**. "
         f"{chance_words(found.chance)} {words} Its loss is {found.loss:.3f} nats."
         f"{sides_words(found.before)}{smoothing_words(found)}"
@@ -84,7 +84,7 @@ def verdict(found: Calibration) -> str:
 def chance_words(found: Chance, which: str = "these") -> str:
     """State the calibration error that chance alone allows for `which` probabilities."""
     return (
-        f"In 95 % of test sets of this size, a perfectly calibrated model with {which} "
+        f"In 95% of test sets of this size, a perfectly calibrated model with {which} "
         f"probabilities would stay below {100 * found.error:.2f} points."
     )
 
@@ -95,16 +95,14 @@ def sides_words(found: Reliability) -> str:
     if sides is None:
         return ""
     low, high = sides
-    return (
-        f" Below {percent(high.low)} % confidence {side_words(low)}; above it {side_words(high)}."
-    )
+    return f" Below {percent(high.low)}% confidence {side_words(low)}; above it {side_words(high)}."
 
 
 def side_words(side: Side) -> str:
     kind = "overconfident" if side.gap < 0 else "underconfident"
     return (
         f"its {side.count:,} predictions are **{kind}** (mean confidence "
-        f"{percent(side.confidence)} %, {percent(side.accuracy)} % correct)"
+        f"{percent(side.confidence)}%, {percent(side.accuracy)}% correct)"
     )
 
 
@@ -165,7 +163,7 @@ def plots(found: Calibration) -> Plots:
     if scaled:
         lines.append(Line("temperature-scaled", charts.BETTER, dashed=True))
     dots = (
-        "dotted: perfect calibration; wide bars: 95 % range expected by chance for each line; "
+        "dotted: perfect calibration; wide bars: 95% range expected by chance for each line; "
         "larger dots: more predictions"
     )
     diagram = charts.reliability_plot(
@@ -180,7 +178,7 @@ def plots(found: Calibration) -> Plots:
             plot("Reliability diagram", [*lines, Line(dots)], figures.svg(diagram), found.run),
             plot(
                 "Confidence of correct and incorrect predictions",
-                [right, wrong, Line("each group adds up to 100 %")],
+                [right, wrong, Line("each group adds up to 100%")],
                 figures.svg(charts.confidence_plot(before.edges, before.right, before.wrong)),
                 found.run,
             ),
@@ -215,7 +213,7 @@ def bin_row(found: Calibration, b: int) -> Row:
     before = found.before
     gap = 100 * (before.accuracy[b] - before.confidence[b])
     return [
-        f"{100 * before.edges[b]:.0f} to {100 * before.edges[b + 1]:.0f} %",
+        f"{100 * before.edges[b]:.0f} to {100 * before.edges[b + 1]:.0f}%",
         f"{before.count[b]:,}",
         f"{before.right[b]:,}",
         f"{before.wrong[b]:,}",
@@ -227,7 +225,7 @@ def bin_row(found: Calibration, b: int) -> Row:
 
 
 def chance_cell(found: Chance, b: int) -> Cell:
-    """Show the accuracy that bin `b` of a perfectly calibrated model has in 95 % of test sets."""
+    """Show the accuracy that bin `b` of a perfectly calibrated model has in 95% of test sets."""
     band = 100 * found.band[:, b]
     words = DASH if np.isnan(band[0]) else f"{band[0]:.1f} to {band[1]:.1f}"
     return Cell(words, interval=band)

@@ -315,8 +315,8 @@ def accuracy_words(found: Learnt) -> str:
     """State the accuracy in cross-validation and its interval."""
     low, high = (100 * end for end in found.interval)
     return (
-        f"The accuracy is **{100 * found.accuracy:.1f} %** on {len(found.labels)} images, "
-        f"95 % confidence interval {low:.0f} to {high:.0f} %. Each image was predicted by a model "
+        f"The accuracy is **{100 * found.accuracy:.1f}%** on {len(found.labels)} images, "
+        f"95% confidence interval {low:.0f} to {high:.0f}%. Each image was predicted by a model "
         f"that was fitted without it and without near-identical images ({found.folds}-fold "
         f"cross-validation). Fitted in {found.seconds:.1f} s on the features of {found.base.name}."
     )
@@ -388,7 +388,7 @@ def mistakes(found: Learnt) -> list[Piece]:
         Item(
             f"A {names[found.labels[i]]} predicted as {names[found.predicted[i]]}",
             f"predicted {names[found.predicted[i]]}",
-            f"{100 * sure[i]:.0f} %; true class {names[found.labels[i]]}",
+            f"{100 * sure[i]:.0f}%; true class {names[found.labels[i]]}",
         )
         for i in shown
     ]

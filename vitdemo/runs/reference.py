@@ -7,7 +7,7 @@ with deep nearest neighbors", https://arxiv.org/abs/2204.06507). The scores of v
 show which score is usual.
 
     reference = read_reference(run)
-    reference.percentile(features)  # 0.4: less similar than 99.6 % of the validation images
+    reference.percentile(features)  # 0.4: less similar than 99.6% of the validation images
 
 Letters: N images, R reference images, V validation images, D width of a feature.
 """

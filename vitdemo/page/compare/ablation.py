@@ -26,7 +26,7 @@ INTRO = (
 WORDS = {
     "Gain, points": "Test accuracy minus that of the first row, in percentage points. Where "
     "several settings differ, it is the gain of all of them together. Each row is one seed.",
-    "95 % interval": "Of the gain, over test images. It does not include the variation between "
+    "95% interval": "Of the gain, over test images. It does not include the variation between "
     "training seeds, which the rows that differ in the seed only show.",
     "p (Holm)": "McNemar's test on the pictures that one of the two alone gets right, corrected "
     f"for the {{count}} comparisons shown here. Below {SIGNIFICANT:g} the difference is "
@@ -56,7 +56,7 @@ SIGNS = (
 )
 SEEDS = (
     "◆ the same gain with another seed. Grey band: differences between two runs of the first row's "
-    "recipe that only the seed explains (95 %, Student's t)."
+    "recipe that only the seed explains (95%, Student's t)."
 )
 NOTHING = "No run has been tested yet: nothing to compare."
 OTHERS = "What differs in more, or has learnt nothing: {count} beside it"
@@ -118,7 +118,7 @@ def drawn(found: Ablation) -> list[Piece]:
     if not found.near:
         return []
     title = (
-        f"Gain in test accuracy beside {found.base}, with its 95 % interval, by what differs: "
+        f"Gain in test accuracy beside {found.base}, with its 95% interval, by what differs: "
         "the best by validation first"
     )
     words = f"{SIGNS} {SEEDS}" if found.repeats else SIGNS

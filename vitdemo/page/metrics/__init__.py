@@ -15,15 +15,15 @@ from vitdemo.workbench import Workbench
 NOBODY = "no other model"
 INTRO = (
     "How well a model knows each class, on test pictures it was not trained on. They are but a "
-    "sample of all such pictures: below precision, recall and F1 stands the **95 % interval**, and "
+    "sample of all such pictures: below precision, recall and F1 stands the **95% interval**, and "
     "of 20 such intervals about 19 contain the number for all of them. Those of average precision "
     "and ROC-AUC are with the curves. They do not include the variation between training seeds. "
-    "3.25 % of CIFAR-10's test images have a near-duplicate in the training set (Barz & Denzler "
+    "3.25% of CIFAR-10's test images have a near-duplicate in the training set (Barz & Denzler "
     "2020)."
 )
 CURVES = (
     "## ROC and precision-recall curves\nA model gives every picture a probability of *cat*. Call "
-    "those cats that have at least 50 %, or only those above 90 %: each threshold finds more or "
+    "those cats that have at least 50%, or only those above 90%: each threshold finds more or "
     "fewer of the cats, and takes more or fewer others for cats. The curves show all thresholds."
 )
 NOTHING = (

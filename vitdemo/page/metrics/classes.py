@@ -50,17 +50,17 @@ def accuracy_words(table: ClassTable) -> str:
     """How many are right, how far that can be trusted, and how many are nearly right."""
     low, high = table.accuracy_interval
     return (
-        f"**{100 * table.accuracy:.2f} %** of {int(table.support.sum()):,} test pictures are "
+        f"**{100 * table.accuracy:.2f}%** of {int(table.support.sum()):,} test pictures are "
         f"classified correctly by {table.run} "
-        f"(95 % interval {100 * low:.2f} to {100 * high:.2f} %). {point_words(table)}"
+        f"(95% interval {100 * low:.2f} to {100 * high:.2f}%). {point_words(table)}"
     )
 
 
 def top_words(table: ClassTable) -> str:
     """Top-k accuracy for the k there are."""
     shares = [
-        f"the {TOP_WORDS[top.k]} most probable in **{100 * top.share:.1f} %** "
-        f"({100 * top.interval[0]:.1f} to {100 * top.interval[1]:.1f} %)"
+        f"the {TOP_WORDS[top.k]} most probable in **{100 * top.share:.1f}%** "
+        f"({100 * top.interval[0]:.1f} to {100 * top.interval[1]:.1f}%)"
         for top in table.top[1:]
     ]
     return f"Top-k accuracy: the true class is among {', '.join(shares)}." if shares else ""

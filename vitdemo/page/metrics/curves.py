@@ -28,7 +28,7 @@ WORDS = {
     "that is found) and precision (up: the share of what is predicted to be a cat that is one). It "
     "shows more than ROC where a class is rare.",
     "Average precision": "Precision, averaged over the steps of recall.",
-    "Precision at recall 90 %": "To find 90 % of the cats, this share of what is predicted to be "
+    "Precision at recall 90%": "To find 90% of the cats, this share of what is predicted to be "
     "a cat is one.",
 }
 
@@ -88,7 +88,7 @@ def plots(found: Sequence[Ranking], runs: Sequence[str], hue: dict[str, str]) ->
 
 def numbers(found: Sequence[Ranking]) -> Table:
     """Areas with intervals, and the precision at some recalls."""
-    at = [f"{'… ' if i else 'Precision at recall '}{100 * r:.0f} %" for i, r in enumerate(RECALLS)]
+    at = [f"{'… ' if i else 'Precision at recall '}{100 * r:.0f}%" for i, r in enumerate(RECALLS)]
     columns = ["Class", Column("Model", numeric=False), "ROC-AUC", "Average precision", *at]
     rows = [ranking_row(r) for r in found]
     return Table(columns, rows, file="vitdemo-areas", words=WORDS)

@@ -7,7 +7,7 @@ from vitdemo.page.components.article import Bullets, Heading, Piece, Text
 from vitdemo.page.components.table import Cell, Column, Row, Table
 
 DIFFERENCE = (
-    "Recall of the first model less that of the second, in percentage points, with its 95 % "
+    "Recall of the first model less that of the second, in percentage points, with its 95% "
     "interval, for which half a picture is added to each outcome (Agresti & Min 2005): it says how "
     "large the difference may be. Whether there is one, p says."
 )
@@ -30,7 +30,7 @@ def pair_pieces(found: PairedTest) -> list[Piece]:
         "Class",
         Column("Pictures"),
         Column("Difference, points", DIFFERENCE),
-        Column("95 % interval"),
+        Column("95% interval"),
         Column(f"Only {found.first}", ALONE),
         Column(f"Only {found.second}"),
         Column("p (Holm)", P.format(count=found.comparisons)),
@@ -42,7 +42,7 @@ def pair_pieces(found: PairedTest) -> list[Piece]:
         Text(
             f"**{found.sentence()}** The accuracies differ by "
             f"{signed(100 * found.overall.difference)} points "
-            f"(95 % interval {signed(low)} to {signed(high)})."
+            f"(95% interval {signed(low)} to {signed(high)})."
         ),
         Table(
             columns,

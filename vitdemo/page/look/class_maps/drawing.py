@@ -22,7 +22,7 @@ from vitdemo.page.components.maps import MapRow, Panel, peak
 from vitdemo.page.components.table import Column, Table
 
 BEST = (
-    "On {count} test pictures no map of this model scored higher beyond doubt (paired 95 % "
+    "On {count} test pictures no map of this model scored higher beyond doubt (paired 95% "
     "interval, {fill}), and it was truer than an order from the centre out"
 )
 FILLS = {"drop": "Token dropped (ViT only)", "mean": "Mean colour", "blur": "Blurred picture"}
@@ -55,7 +55,7 @@ def ends(answer: ClassMaps) -> tuple[str, str]:
 
 
 def chance_of(classes: tuple[str, ...], probabilities: np.ndarray, index: int) -> str:
-    return f"{classes[index]} {100 * probabilities[index]:.1f} %"
+    return f"{classes[index]} {100 * probabilities[index]:.1f}%"
 
 
 def panel(answer: ClassMaps, found: ClassMap, known: Reading | None, fill: str) -> Panel:
