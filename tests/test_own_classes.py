@@ -562,7 +562,7 @@ def test_what_no_button_sends_is_refused(data, tmp_path, monkeypatch):
 
 def test_figures_say_how_little_they_say(learnt):
     words = [piece.text for piece in tab.pieces(learnt) if hasattr(piece, "text")]
-    assert re.search(r"\*\*\d+\.\d %\*\* on 36 images", words[0]) and "5-fold" in words[0]
+    assert re.search(r"\*\*\d+\.\d%\*\* on 36 images", words[0]) and "5-fold" in words[0]
     assert "images are few" in words[1] or "groups of near-identical" in words[1]
     (table,) = [p for p in tab.pieces(learnt) if getattr(p, "file", "") == "own-confusion"]
     assert sum(int(cell.text) for row in table.rows for cell in row[1:]) == 36
