@@ -39,7 +39,14 @@ from vitdemo.models import build_model
 from vitdemo.recipes import RECIPES, Recipe, get_recipe, smoke_recipe
 from vitdemo.recipes.help import MODEL_HELP, RECIPE_HELP
 from vitdemo.runs.evaluate import check_classes, evaluation_of, split_of
-from vitdemo.runs.origin import check_unseen, knows, source_of, started_from, teacher_of
+from vitdemo.runs.origin import (
+    check_same_heads,
+    check_unseen,
+    knows,
+    source_of,
+    started_from,
+    teacher_of,
+)
 from vitdemo.runs.reference import compute_reference, write_reference
 from vitdemo.runs.resume import continue_folder, recipe_to_resume, resumable
 from vitdemo.runs.steps import StepLog
@@ -277,13 +284,14 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
         print_notes(source, note_on_split(recipe, len(held), len(pictures)))
     processes, device = join_processes(device)
     origin = source_of(args.weights)
+    check_same_heads(origin, recipe.model)
     check_unseen(origin, recipe, classes, fingerprint)
     torch.manual_seed(recipe.seed)
     model = build_model(
         recipe.model,
         len(classes),
         pretrained=recipe.pretrained and saved is None and not args.smoke,
-        weights=args.weights,
+        weights=None if saved else args.weights,  # of a resumed run they come from its checkpoint
         keep_head=knows(origin, classes),
     ).to(device)
     trainer = make_trainer(

@@ -190,8 +190,12 @@ def test_a_model_that_cannot_be_is_named(spec, words):
 
 @pytest.mark.parametrize("error", [OSError("no route to host"), TimeoutError()])
 def test_weights_that_cannot_be_had_name_the_way_out(monkeypatch, error):
-    def refuse(*args, **options):
-        raise error
+    create = timm.create_model
+
+    def refuse(*args, pretrained=False, **options):
+        if pretrained:
+            raise error
+        return create(*args, **options)
 
     monkeypatch.setattr(timm, "create_model", refuse)
     with pytest.raises(ModelError, match=rf"{type(error).__name__}: {error}.*--weights"):

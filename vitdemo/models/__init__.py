@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from vitdemo.errors import ModelError
 from vitdemo.models.convnet import ConvNet
-from vitdemo.models.pretrained import build_timm, start_from
+from vitdemo.models.pretrained import build_timm, patch_sides, start_from
 from vitdemo.models.resnet import build_resnet18
 from vitdemo.models.vit import VisionTransformer
 
@@ -46,13 +46,16 @@ def build_model(
     weights: Path | str | None = None,
     keep_head: bool = False,
 ) -> nn.Module:
-    """Build `spec` for `num_classes` classes: pictures (B, 3, S, S) -> logits (B, C).
+    """Build `spec` for `num_classes` classes: images (B, 3, S, S) -> logits (B, C).
 
-    `pretrained` starts from trained weights: timm's (see `build_timm`), or for the family "vit"
-    those of another training in the file `weights`, which `weights` alone asks for too; its head is
-    kept where `keep_head` says so, and else new.
+    Args:
+        pretrained: start from trained weights: timm's own, or those in `weights`.
+        weights: a file to start from. All of the model but its head must be in it (see
+            `weights.find_tensors` for the layouts).
+        keep_head: for the family "vit", the head of `weights` is kept too. Otherwise it is new.
+
     Raises `ModelError` where the family or timm's name is unknown, our own model's options do not
-    fit each other, or the weights cannot be had.
+    fit each other, or the weights cannot be had or are of another model.
     """
     if spec.family == "vit":
         try:
@@ -107,6 +110,11 @@ def add_patch_dropout(model: nn.Module) -> PatchDropout:
         raise ModelError("patch_dropout needs a Vision Transformer, ours or timm's.")
     model.patch_drop = PatchDropout(0.0, num_prefix_tokens=model.num_prefix_tokens)
     return model.patch_drop
+
+
+def patch_side(model: nn.Module) -> int:
+    """Pixels a side that one patch token of a Vision Transformer stands for."""
+    return patch_sides(model.patch_embed)[0]
 
 
 def prefix_token_names(model: nn.Module) -> tuple[str, ...]:

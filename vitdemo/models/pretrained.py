@@ -1,12 +1,33 @@
 """Models that start from trained weights: timm's, and our own."""
 
+import inspect
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import timm
+import torch
 from safetensors.torch import load_file
+from timm.models import get_pretrained_cfg
 from torch import Tensor, nn
 
 from vitdemo.errors import ModelError
+from vitdemo.models.weights import (
+    HEADS,
+    Tensors,
+    check_fit,
+    describe_misfit,
+    existing,
+    find_tensors,
+    head_size,
+    misfit_error,
+    read_content,
+    widened,
+    without_extras,
+)
+
+MAX_TAGS = 8  # of an architecture, named in a message
+OTHER_HEAD = -1  # a number of classes that no model has: timm then drops a file's classifier
 
 
 def build_timm(
@@ -16,51 +37,149 @@ def build_timm(
     *,
     pretrained: bool = False,
     weights: Path | str | None = None,
+    downloaded: Path | None = None,
+    keep_head: bool = False,
     **options,
 ) -> nn.Module:
-    """timm's model `name` for pictures (B, 3, S, S), S = `image_size`.
+    """Build timm's model `name` for images (B, 3, S, S), S = `image_size`.
 
     Args:
-        pretrained: start from timm's weights, from the hub or from `weights`; position embeddings
-            are interpolated to the new grid and the head is new. A finished run is never loaded
-            through this door: it drops a trained head whose size it does not expect.
-        weights: a local file of the weights in timm's names, in place of the download.
+        pretrained: start from timm's weights, which it downloads; position embeddings are
+            interpolated to the new grid, and the head is new unless `num_classes` is timm's own.
+        weights: start from this file instead, in any layout that `find_tensors` knows. All of the
+            model but its head must be in it, and nothing else.
+        downloaded: timm's own file of these weights, already on this machine.
+        keep_head: the head of `weights` must be there and have `num_classes`.
 
-    Raises `ModelError` where the name is unknown, where the weights cannot be had, or where the
-    patches of a Vision Transformer would leave a part of the picture out.
+    Raises `ModelError` where the name is unknown, where the weights cannot be had or are of another
+    model, or where the patches of a Vision Transformer would leave a part of the image out.
     """
+    check_name(name)
+    plan = {"num_classes": num_classes, "img_size": image_size, **options}
+    if weights is not None:
+        existing(weights)
+    check_patches(name, image_size, _without_memory(name, plan))
+    if weights is not None:
+        return _from_file(name, Path(weights), plan, keep_head)
+    if not pretrained and downloaded is None:
+        return timm.create_model(name, pretrained=False, **plan)
+    check_has_weights(name)
+    overlay = {"file": str(downloaded)} if downloaded else None
+    try:
+        return timm.create_model(name, pretrained=True, pretrained_cfg_overlay=overlay, **plan)
+    except Exception as error:  # hub, network and safetensors errors share no base
+        raise ModelError(
+            f"The pretrained weights of '{name}' could not be loaded ({_reason(error)}): check the "
+            "network, or give a local file of them (train.py --weights FILE, app.py --model "
+            "timm:NAME=FILE)."
+        ) from error
+
+
+def check_name(name: str) -> None:
+    """Raise `ModelError` unless timm has the model `name`, and the weights behind its dot."""
+    architecture, _, tag = name.partition(".")
     if not timm.is_model(name):
         raise ModelError(f"timm has no model '{name}': see timm.list_models('*vit*').")
-    overlay = {"file": str(_existing(weights))} if weights is not None else None
     try:
-        model = timm.create_model(
-            name,
-            pretrained=pretrained,
-            num_classes=num_classes,
-            img_size=image_size,
-            pretrained_cfg_overlay=overlay,
-            **options,
-        )
-    except Exception as error:  # hub, network and safetensors errors share no base
-        if not pretrained:
-            raise
-        reason = next(iter(str(error).splitlines()), "")[:200]  # a timeout may say nothing
+        get_pretrained_cfg(name)
+    except RuntimeError as error:
+        pattern = f"{architecture}.*"
+        tags = [known.partition(".")[2] for known in timm.list_models(pattern, pretrained=True)]
+        few = ", ".join(tags[:MAX_TAGS]) + (", ..." if len(tags) > MAX_TAGS else "")
+        choices = f"choose one of {few}" if tags else "it has none"
+        raise ModelError(f"timm has no weights '{tag}' of '{architecture}': {choices}.") from error
+
+
+def check_has_weights(name: str) -> None:
+    """Raise `ModelError` where timm has the model `name` but no weights of it."""
+    if not get_pretrained_cfg(name).has_weights:
         raise ModelError(
-            f"The pretrained weights of '{name}' could not be loaded "
-            f"({type(error).__name__}: {reason}): check the network, or "
-            "pass --weights a local file of them."
-        ) from error
-    patch = getattr(getattr(model, "patch_embed", None), "patch_size", (1,))
-    if any(image_size % side for side in patch):
-        raise ModelError(
-            f"'{name}' cannot cut {image_size} pixels into patches of {patch[0]}: choose a "
-            "multiple of that as image size."
+            f"timm has no pretrained weights of '{name}': choose another model, or give a local "
+            "file of them (train.py --weights FILE, app.py --model timm:NAME=FILE)."
         )
+
+
+def check_patches(name: str, image_size: int, model: nn.Module) -> None:
+    """Raise `ModelError` where `image_size` is no multiple of the patches of `model`."""
+    patch_embed = getattr(model, "patch_embed", None)
+    sides = patch_sides(patch_embed) if hasattr(patch_embed, "patch_size") else (1,)
+    if any(image_size % side for side in sides):
+        raise ModelError(
+            f"'{name}' cannot cut {image_size} pixels into patches of {sides[0]}: choose a "
+            f"multiple of {sides[0]} as image size."
+        )
+
+
+def patch_sides(patch_embed: nn.Module) -> tuple[int, int]:
+    """Height and width in pixels of the part of an image that one token stands for.
+
+    A hybrid's patches are of features: its convolutional stem has scaled the image down before.
+    """
+    if hasattr(patch_embed, "feat_ratio"):
+        return tuple(patch_embed.feat_ratio(as_scalar=False))
+    return tuple(patch_embed.patch_size)
+
+
+def _without_memory(name: str, plan: dict) -> nn.Module:
+    """The model's parts and shapes, without values."""
+    with torch.device("meta"):
+        return timm.create_model(name, pretrained=False, **plan)
+
+
+def _from_file(name: str, file: Path, plan: dict, keep_head: bool) -> nn.Module:
+    content, model = read_content(file), _without_memory(name, plan)
+    tensors = _fitting(name, file, content, model, keep_head)
+    classes = plan["num_classes"]
+    same = head_size(tensors) == classes > 0
+    keeps = same and (keep_head or classes == get_pretrained_cfg(name).num_classes)
+    # timm takes the head where this number is the model's, and drops it elsewhere.
+    overlay = {"num_classes": classes if keeps else OTHER_HEAD, "classifier": HEADS}
+    overlay |= {"state_dict": tensors, "label_offset": 0}
+    try:
+        model = timm.create_model(name, pretrained=True, pretrained_cfg_overlay=overlay, **plan)
+    except (RuntimeError, ValueError, KeyError) as error:  # of timm's filter or load_state_dict
+        raise misfit_error(file, _reason(error)) from error
+    model.pretrained_cfg.pop("state_dict", None)  # it would keep a second copy of the weights
     return model
 
 
+def _fitting(name: str, file: Path, content: Mapping, model: nn.Module, keep_head: bool) -> Tensors:
+    """Find the tensors of `model` in `content`, as they are named there or as timm renames them.
+
+    Raises `ModelError` where neither fits.
+    """
+    asked = {"with_head": keep_head, "resize": True}
+    tensors = without_extras(find_tensors(content, model), model)
+    misfit = describe_misfit(tensors, model, **asked)
+    if not misfit:
+        return tensors
+    renamed = _renamed(name, content, model)
+    # With the same names timm has only scaled the patches, which are then those of another model.
+    if set(renamed) == set(tensors) or describe_misfit(renamed, model, **asked):
+        raise misfit_error(file, misfit)
+    return renamed
+
+
+def _renamed(name: str, content: Mapping, model: nn.Module) -> Tensors:
+    """Rename the tensors of `content` as timm's filter of checkpoints does (CLIP, DINOv2, I-JEPA).
+
+    {} where it has none, or where it cannot read them.
+    """
+    module = sys.modules[timm.model_entrypoint(name.partition(".")[0]).__module__]
+    rename = getattr(module, "checkpoint_filter_fn", None)
+    if rename is None:
+        return {}
+    known = inspect.signature(rename).parameters
+    options = {"adapt_layer_scale": True} if "adapt_layer_scale" in known else {}
+    try:
+        renamed = rename(dict(content), model, **options)
+        return without_extras(widened(renamed), model)
+    except Exception:  # a filter meets any kind of file here: it has no errors of its own
+        return {}
+
+
 def start_from(model: nn.Module, weights: Path | str | None, keep_head: bool = False) -> nn.Module:
-    """`model` with all of the file `weights`, but for the head unless it is kept; float32.
+    """Load all of the file `weights` into `model`, except the head unless it is kept; float32.
 
     Raises `ModelError` where there is no such file, or it is of another model.
     """
@@ -69,25 +188,19 @@ def start_from(model: nn.Module, weights: Path | str | None, keep_head: bool = F
             "This recipe starts from a training without labels: pass --weights its "
             "model.safetensors."
         )
-    path = _existing(weights)
-    try:
-        trained = read_weights(path)
-        new = {name: t for name, t in model.state_dict().items() if name.startswith("head.")}
-        model.load_state_dict(trained if keep_head else trained | new, strict=True)
-    except Exception as error:  # safetensors has its own base; load_state_dict a bare RuntimeError
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
-        raise ModelError(f"The weights in '{weights}' are not of this model: {reason}") from error
+    tensors = without_extras(find_tensors(read_content(Path(weights)), model), model)
+    check_fit(tensors, model, file=weights, with_head=keep_head)
+    own = model.state_dict()
+    new = {name: t for name, t in own.items() if name.startswith("head.") and not keep_head}
+    model.load_state_dict({name: t for name, t in tensors.items() if name in own} | new)
     return model
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """A safetensors file's tensors: floats in float32, integers as they are."""
-    return {name: t.float() if t.is_floating_point() else t for name, t in load_file(path).items()}
+    """Read a run's safetensors file: floats in float32, integers as they are."""
+    return widened(load_file(path))
 
 
-def _existing(weights: Path | str) -> Path:
-    path = Path(weights)
-    if not path.is_file():
-        inside = " It is a folder: name the file in it." if path.is_dir() else ""
-        raise ModelError(f"The weights file '{weights}' does not exist.{inside}")
-    return path
+def _reason(error: Exception) -> str:
+    reason = next(iter(str(error).splitlines()), "")[:200]  # a timeout may say nothing
+    return f"{type(error).__name__}: {reason}"

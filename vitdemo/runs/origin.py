@@ -7,6 +7,7 @@ import torch
 
 from vitdemo import runs
 from vitdemo.errors import RunError
+from vitdemo.models import ModelSpec
 from vitdemo.recipes import Recipe
 from vitdemo.training import Teacher
 
@@ -55,6 +56,21 @@ def started_from(source: runs.Run | None) -> dict:
 def knows(source: runs.Run | None, classes: tuple[str, ...]) -> bool:
     """Whether `source` was trained to tell these very classes apart."""
     return bool(source) and not source.is_masked and source.classes == classes
+
+
+def check_same_heads(source: runs.Run | None, spec: ModelSpec) -> None:
+    """Raise `RunError` where `source` splits its width into another number of heads than `spec`.
+
+    The tensors have the same shapes then, so the weights would load, and mean something else.
+    """
+    if source is None or source.spec.family != spec.family:
+        return
+    begun, ours = (each.options.get("num_heads") for each in (source.spec, spec))
+    if begun != ours:
+        raise RunError(
+            f"The weights of '{source.path}' are of a model with {begun} attention heads, not "
+            f"{ours} (num_heads): choose the same."
+        )
 
 
 def check_unseen(

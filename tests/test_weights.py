@@ -1,0 +1,219 @@
+"""Files of weights in the layouts of public code, and what is said of those that do not fit."""
+
+import argparse
+import json
+from dataclasses import replace
+
+import pytest
+import timm
+import torch
+from safetensors.torch import load_file, save_file
+
+import train
+from tests.making import VIT, make_run, timm_spec
+from vitdemo.errors import ModelError, RunError
+from vitdemo.models import ModelSpec, build_model
+from vitdemo.models.masked import MaskedAutoencoder
+from vitdemo.models.weights import find_tensors, read_content
+from vitdemo.runs.origin import check_same_heads
+
+SPEC = timm_spec()  # 8 px patches of 32 px, 2 layers, width 48
+
+
+def model_of(spec: ModelSpec = SPEC, seed: int = 1, classes: int = 7) -> torch.nn.Module:
+    torch.manual_seed(seed)
+    return build_model(spec, classes)
+
+
+def renamed(tensors: dict, prefix: str) -> dict:
+    return {f"{prefix}{name}": tensor for name, tensor in tensors.items()}
+
+
+def wrapped_blocks(tensors: dict) -> dict:
+    """As `torch.compile` of each block names them."""
+    return {name.replace(".norm1.", "._orig_mod.norm1."): t for name, t in tensors.items()}
+
+
+def noise_like(tensors: dict) -> dict:
+    return {name: torch.randn_like(tensor) for name, tensor in tensors.items()}
+
+
+def dino(tensors: dict, prefix: str = "backbone.") -> dict:
+    """DINO's checkpoint: two networks with projection heads, and the options of the training."""
+    head = {"head.mlp.0.weight": torch.ones(4, 48), "head.last_layer.weight_v": torch.ones(9, 4)}
+    student = renamed(noise_like(tensors), f"module.{prefix}") | renamed(head, "module.")
+    teacher = renamed(tensors, prefix) | head
+    return {"student": student, "teacher": teacher, "args": argparse.Namespace(lr=0.1), "epoch": 3}
+
+
+LAYOUTS = {
+    "as it is": lambda t: t,
+    "module": lambda t: renamed(t, "module."),
+    "module.backbone": lambda t: renamed(t, "module.backbone."),
+    "compiled": lambda t: renamed(t, "_orig_mod."),
+    "compiled inside DDP": lambda t: renamed(t, "module._orig_mod."),
+    "DDP inside compiled": lambda t: renamed(t, "_orig_mod.module."),
+    "compiled blocks": wrapped_blocks,
+    "state_dict": lambda t: {"state_dict": t, "epoch": 3},
+    "model_state_dict": lambda t: {"model_state_dict": renamed(t, "module.")},
+    "lightning": lambda t: {"state_dict": renamed(t, "model.encoder.")},
+    "DINO": dino,
+    "DINOv2": lambda t: dino(t | {"mask_token": torch.ones(1, 48)}),
+    "teacher alone, nested": lambda t: {"teacher": {"backbone": t}},
+    "MAE with its decoder": lambda t: {
+        "model": t
+        | {"mask_token": torch.ones(1, 1, 8), "decoder_blocks.0.norm1.bias": torch.ones(8)}
+    },
+    "MoCo v3": lambda t: {
+        "state_dict": renamed(noise_like(t), "module.base_encoder.")
+        | renamed(t, "module.momentum_encoder.")
+    },
+    "timm's averaged model": lambda t: {"state_dict": noise_like(t), "state_dict_ema": t},
+    "DeiT's averaged model": lambda t: {"model": noise_like(t), "model_ema": t, "optimizer": {}},
+    "an averaged model of torch": lambda t: renamed(t, "module.") | {"n_averaged": torch.tensor(3)},
+    "half precision": lambda t: {name: tensor.bfloat16() for name, tensor in t.items()},
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("spec", [SPEC, replace(VIT, options={**VIT.options, "embed_dim": 48})])
+def test_a_known_layout_loads_all_but_the_head(layout, spec, tmp_path):
+    trained = model_of(spec).state_dict()
+    torch.save(LAYOUTS[layout](trained), tmp_path / "weights.pth")
+    started = build_model(spec, 5, pretrained=True, weights=tmp_path / "weights.pth").state_dict()
+    precision = {"rtol": 1e-2, "atol": 1e-3} if layout == "half precision" else {}
+    for name, tensor in trained.items():
+        if name.startswith("head."):
+            assert started[name].shape[0] == 5
+        else:
+            torch.testing.assert_close(started[name], tensor, msg=name, **precision)
+
+
+def test_a_masked_autoencoder_gives_its_encoder():
+    encoder = build_model(VIT, 4)
+    content = {"model": renamed(MaskedAutoencoder(encoder).state_dict(), "module.")}
+    found = find_tensors(content, build_model(VIT, 4))
+    assert set(found) == set(encoder.state_dict())
+    assert all(torch.equal(found[name], t) for name, t in encoder.state_dict().items())
+
+
+def test_position_embeddings_are_resized_as_timm_does(tmp_path):
+    trained = model_of(replace(SPEC, image_size=64))
+    save_file(trained.state_dict(), tmp_path / "weights.safetensors")
+    started = build_model(SPEC, 5, pretrained=True, weights=tmp_path / "weights.safetensors")
+    wanted = timm.layers.resample_abs_pos_embed(trained.pos_embed, [4, 4], num_prefix_tokens=1)
+    torch.testing.assert_close(started.pos_embed, wanted)
+    assert torch.equal(started.blocks[1].mlp.fc2.weight, trained.blocks[1].mlp.fc2.weight)
+    assert "state_dict" not in started.pretrained_cfg  # a second copy of all weights
+
+
+def test_names_of_an_older_layout_are_renamed_as_timm_does(tmp_path):
+    spec = ModelSpec("timm", 32, "deit3_small_patch16_224", {"depth": 1})
+    trained = model_of(spec)
+    old = {name.replace("ls1.gamma", "gamma_1"): t for name, t in trained.state_dict().items()}
+    old = {name.replace("ls2.gamma", "gamma_2"): t + 1 for name, t in old.items()}
+    torch.save({"model": old}, tmp_path / "deit3.pth")
+    started = build_model(spec, 5, pretrained=True, weights=tmp_path / "deit3.pth")
+    assert torch.equal(started.blocks[0].ls1.gamma, trained.blocks[0].ls1.gamma + 1)
+
+
+OTHERS = {
+    "depth": (timm_spec(depth=3), "a depth of 3, not 2; unexpected: 'blocks.2.attn.proj.bias', "),
+    "less depth": (timm_spec(depth=1), "a depth of 1, not 2; missing: 'blocks.1.norm1.weight', "),
+    "width": (
+        timm_spec(embed_dim=96),
+        r"a width of 96, not 48; 'cls_token' has shape \(1, 1, 96\), not",
+    ),
+    "patch": (
+        timm_spec(patch_size=4),
+        r"a patch size of 4 px, not 8; .*'patch_embed.proj.weight' has shape \(48, 3, 4, 4\)",
+    ),
+    "registers": (timm_spec(reg_tokens=4), "'pos_embed' has shape .*unexpected: 'reg_token'"),
+    "no class token": (timm_spec(class_token=False, global_pool="avg"), ".*missing: 'cls_token'"),
+    "convolutional": (ModelSpec("convnet", 16), "none of its tensors has a name of this model; "),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_weights_of_another_architecture_are_refused_by_their_first_keys(other, tmp_path):
+    spec, words = OTHERS[other]
+    file = tmp_path / "weights.safetensors"
+    save_file(model_of(spec).state_dict(), file)
+    with pytest.raises(ModelError, match=f"not of this model: {words}") as refused:
+        build_model(SPEC, 5, pretrained=True, weights=file)
+    assert str(file) in str(refused.value) and "network" not in str(refused.value)
+
+
+def make_file(path, kind: str) -> None:
+    state = model_of().state_dict()
+    if kind == "pickled model":
+        torch.save(model_of(), path)
+    elif kind == "cut off":
+        save_file(state, path)
+        path.write_bytes(path.read_bytes()[:-100])
+    elif kind == "cut off torch":
+        torch.save(state, path)
+        path.write_bytes(path.read_bytes()[:-100])
+    elif kind == "a list":
+        torch.save([1, 2], path)
+    else:
+        path.write_bytes(
+            {
+                "pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
+                "page": b"<!DOCTYPE html><html>404</html>",
+                "empty": b"",
+            }[kind]
+        )
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("pickled model", r"Python objects, which could run code .*state_dict\(\)"),
+        ("cut off", "damaged or incomplete"),
+        ("cut off torch", "damaged, or was not written by torch.save"),
+        ("a list", "holds a list and no named tensors"),
+        ("pointer", "Git LFS pointer .*git lfs pull"),
+        ("page", "neither a safetensors file nor one of torch.save"),
+        ("empty", "is empty"),
+    ],
+)
+def test_a_file_without_weights_is_refused_with_its_kind(kind, words, tmp_path):
+    make_file(tmp_path / "weights.bin", kind)
+    with pytest.raises(ModelError, match=words):
+        read_content(tmp_path / "weights.bin")
+
+
+def test_a_name_does_not_decide_how_a_file_is_read(tmp_path):
+    state = model_of().state_dict()
+    torch.save(state, tmp_path / "torch.safetensors")
+    save_file(state, tmp_path / "safetensors.pth")
+    for name in ("torch.safetensors", "safetensors.pth"):
+        assert torch.equal(read_content(tmp_path / name)["cls_token"], state["cls_token"])
+
+
+def test_heads_that_no_shape_tells_of_are_compared_with_the_runs_own(tmp_path):
+    options = {**VIT.options, "num_heads": 3}
+    origin = make_run(tmp_path / "three-heads", replace(VIT, options=options))
+    check_same_heads(origin, replace(VIT, options=options))
+    check_same_heads(None, VIT)
+    with pytest.raises(
+        RunError, match=r"three-heads' are of a model with 3 attention heads, not 2"
+    ):
+        check_same_heads(origin, VIT)
+
+
+def test_a_refused_file_leaves_no_run_and_an_accepted_one_its_origin(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    other = make_run(tmp_path / "runs" / "other", ModelSpec("convnet", 16))
+    asked = ["finetune-deit-tiny", "--smoke", "--image-size", "32", "--weights"]
+    assert train.main([*asked, str(other.path / "model.safetensors")]) == 2
+    assert "none of its tensors has a name of this model" in capsys.readouterr().err
+    assert not (tmp_path / "runs" / "finetune-deit-tiny-smoke").exists()
+    same = make_run(tmp_path / "runs" / "same", ModelSpec("timm", 32, "deit_tiny_patch16_224"))
+    assert train.main([*asked, str(same.path / "model.safetensors")]) == 0
+    folder = tmp_path / "runs" / "finetune-deit-tiny-smoke"
+    assert json.loads((folder / "config.json").read_text())["started_from"]["run"] == "same"
+    before, after = (load_file(f / "model.safetensors") for f in (same.path, folder))
+    key = "blocks.0.attn.qkv.weight"
+    assert torch.allclose(before[key].float(), after[key].float(), atol=0.02)  # two short epochs

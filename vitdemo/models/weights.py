@@ -1,0 +1,318 @@
+"""Read a file of weights, find a model's tensors in it, and name what does not fit.
+
+Public code saves the same tensors in many layouts: below "state_dict", "model" or "teacher", with
+"module." or "backbone." before each name. `find_tensors` finds them by their own names:
+
+    content = read_content(Path("dino.pth"))  # {"student": {...}, "teacher": {"backbone....": ...}}
+    tensors = find_tensors(content, model)  # {"cls_token": ..., "blocks.0.norm1.weight": ...}
+    check_fit(tensors, model, file="dino.pth")  # raises ModelError with what disagrees
+"""
+
+import argparse
+import math
+import pickle
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from vitdemo.errors import ModelError
+
+Tensors = dict[str, Tensor]
+
+HEADS = ("head", "head_dist")  # of a Vision Transformer, as timm names them
+# Parts of a training that the model itself does not have: classifiers of other code, a decoder.
+IGNORED = (*HEADS, "fc", "classifier", "mask_token", "attn_pool", "pre_logits")
+IGNORED_STARTS = ("decoder",)
+# Wrappers that stand inside a name, too: torch.compile, FSDP, activation checkpoints.
+WRAPPERS = re.compile(r"(_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
+# Of several copies of a model the averaged one is used, as timm does: DINO's teacher is one.
+AVERAGED, LEARNER = ("ema", "teacher", "momentum", "averaged"), ("student", "optimizer")
+CLASSES, IMAGE_SIZE = "{} classes", "an image size of {} px"
+MAX_NESTING = 4  # {"teacher": {"backbone": {...}}} has 2
+MAX_NAMED = 2  # keys of a kind in a message
+
+_LFS = b"version https://git-lfs"
+_ZIP, _PICKLE = b"PK\x03\x04", b"\x80"  # how torch.save begins a file, now and before 1.6
+
+
+def read_content(path: Path) -> Mapping[str, Any]:
+    """What the file `path` holds, by its content and not by its name: safetensors, or torch.save.
+
+    Files of torch are read with `weights_only=True`: no code of theirs runs. Raises `ModelError`
+    for a missing file, another kind of file, a damaged one, and one that holds Python objects.
+    """
+    existing(path)
+    try:
+        with open(path, "rb") as file:
+            start = file.read(32)
+        if start.startswith((_ZIP, _PICKLE)):
+            content = _load_torch(path)
+        elif start[8:9] == b"{":
+            content = load_file(path)
+        else:
+            raise ModelError(f"{_kind(path, start)} Give a safetensors or torch file of weights.")
+    except OSError as error:
+        raise ModelError(f"The weights file '{path}' cannot be read: {error.strerror}.") from error
+    except SafetensorError as error:
+        raise ModelError(
+            f"The weights file '{path}' is damaged or incomplete ({error}): copy it again."
+        ) from error
+    if not isinstance(content, Mapping):
+        raise ModelError(
+            f"The weights file '{path}' holds a {type(content).__name__} and no named tensors: "
+            "save the model's state_dict()."
+        )
+    return content
+
+
+def existing(weights: Path | str) -> Path:
+    """Return `weights` as a path. Raises `ModelError` where it is no file."""
+    path = Path(weights)
+    if not path.is_file():
+        inside = " It is a folder: name the file in it." if path.is_dir() else ""
+        raise ModelError(f"The weights file '{weights}' does not exist.{inside}")
+    return path
+
+
+def _kind(path: Path, start: bytes) -> str:
+    if not start:
+        return f"The weights file '{path}' is empty."
+    if start.startswith(_LFS):
+        return (
+            f"The file '{path}' is a Git LFS pointer and holds no weights: fetch the file itself "
+            "with `git lfs pull`."
+        )
+    return f"The file '{path}' is neither a safetensors file nor one of torch.save."
+
+
+def _load_torch(path: Path) -> Any:
+    try:
+        # timm and DINO save their options next to the weights, as an argparse.Namespace.
+        # A file object, because torch reads a path by the ending of its name.
+        with torch.serialization.safe_globals([argparse.Namespace]), open(path, "rb") as file:
+            return torch.load(file, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise ModelError(
+            f"The weights file '{path}' holds Python objects, which could run code when they are "
+            "read: save the model's state_dict() alone, or use safetensors."
+        ) from error
+    except Exception as error:  # torch.load raises whatever pickle and zip do
+        raise ModelError(
+            f"The weights file '{path}' is damaged, or was not written by torch.save."
+        ) from error
+
+
+def find_tensors(content: Mapping[str, Any], model: nn.Module) -> Tensors:
+    """Find the tensors of `model` in `content`, by its own names and in float32.
+
+    `content` may nest them and put prefixes before the names. Of several copies the one that fits
+    is taken, and of those that fit an averaged one. Where none fits, it is the one with most of the
+    model's names. Tensors outside a prefix are left out.
+    """
+    wanted = model.state_dict()
+    found = list(_layouts(content, wanted))
+    if not found:
+        return widened(_clean(_flat(content)))
+    best = min(found, key=lambda layout: (_distance(layout[1], wanted), layout[0]))
+    return widened(best[1])
+
+
+def widened(tensors: Mapping[str, Tensor]) -> Tensors:
+    """Floats in float32, integers as they are."""
+    return {name: t.float() if t.is_floating_point() else t for name, t in tensors.items()}
+
+
+def check_fit(
+    tensors: Mapping[str, Tensor], model: nn.Module, *, file: Path | str, with_head: bool
+) -> None:
+    """Raise `ModelError` naming `file` and what `describe_misfit` finds, unless it all fits."""
+    if misfit := describe_misfit(tensors, model, with_head=with_head):
+        raise misfit_error(file, misfit)
+
+
+def misfit_error(file: Path | str, misfit: str) -> ModelError:
+    return ModelError(f"The weights in '{file}' are not of this model: {misfit}.")
+
+
+def describe_misfit(
+    tensors: Mapping[str, Tensor], model: nn.Module, *, with_head: bool, resize: bool = False
+) -> str:
+    """Say in which sizes and first names `tensors` and `model` disagree; "" where they agree.
+
+    Args:
+        with_head: the classifier must be there and fit; otherwise it may be any, or none.
+        resize: accept position embeddings of another square grid.
+    """
+    faults = _faults(tensors, model, with_head, resize)
+    if not faults:
+        return ""
+    own = {name for name in model.state_dict() if not _is_head(name)}
+    if not own & set(tensors):
+        return "; ".join(["none of its tensors has a name of this model", *faults])
+    return "; ".join([*_sizes(tensors, model, with_head, resize), *faults])
+
+
+def head_size(tensors: Mapping[str, Tensor]) -> int:
+    """The number of classes of the classifier in `tensors`; 0 without one."""
+    weight = tensors.get("head.weight")
+    return len(weight) if weight is not None and weight.ndim == 2 else 0
+
+
+def without_extras(tensors: Mapping[str, Tensor], model: nn.Module) -> Tensors:
+    """`tensors` without the parts of a training that `model` does not have."""
+    wanted = model.state_dict()
+    return {name: t for name, t in tensors.items() if name in wanted or not _is_ignored(name)}
+
+
+def _is_ignored(name: str) -> bool:
+    first = name.partition(".")[0]
+    return first in IGNORED or first.startswith(IGNORED_STARTS)
+
+
+def _is_head(name: str) -> bool:
+    return name.partition(".")[0] in HEADS
+
+
+def _faults(
+    tensors: Mapping[str, Tensor], model: nn.Module, with_head: bool, resize: bool
+) -> list[str]:
+    """The first tensors of another shape, missing and unexpected ones, each kind in one phrase."""
+    known = model.state_dict()
+    wanted = {name: t for name, t in known.items() if with_head or not _is_head(name)}
+    shapes = [
+        f"'{name}' has shape {_shape(tensors[name])}, not {_shape(tensor)}"
+        for name, tensor in wanted.items()
+        if name in tensors and tensors[name].shape != tensor.shape
+        if not (resize and name == "pos_embed" and _can_resize(tensors[name], model))
+    ]
+    missing = [f"'{name}'" for name in wanted if name not in tensors]
+    unexpected = [f"'{n}'" for n in tensors if n not in known and not _is_ignored(n)]
+    kinds = {"": shapes, "missing: ": missing, "unexpected: ": unexpected}
+    return [words + _first(found) for words, found in kinds.items() if found]
+
+
+def _first(found: list[str]) -> str:
+    rest = len(found) - MAX_NAMED
+    return ", ".join(found[:MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _shape(tensor: Tensor) -> str:
+    return f"({', '.join(map(str, tensor.shape))})"
+
+
+def _can_resize(positions: Tensor, model: nn.Module) -> bool:
+    """Whether `positions` (1, N, D) are of a square grid and of the model's width."""
+    if _side(positions, model) is None:
+        return False
+    return positions.shape[-1] == model.pos_embed.shape[-1]
+
+
+def _side(positions: Tensor, model: nn.Module) -> int | None:
+    """Patches a side of a square grid that `positions` (1, N, D) are of; None for another grid."""
+    if positions.ndim != 3 or model.pos_embed is None:
+        return None
+    prefix = model.pos_embed.shape[1] - math.prod(model.patch_embed.grid_size)
+    patches = positions.shape[1] - prefix
+    side = math.isqrt(max(patches, 0))
+    return side if side and side * side == patches else None
+
+
+def _sizes(
+    tensors: Mapping[str, Tensor], model: nn.Module, with_head: bool, resize: bool
+) -> list[str]:
+    """The sizes that differ, in words: "a depth of 3, not 12"."""
+    ours, theirs = _measure(model.state_dict(), model), _measure(tensors, model)
+    positions = tensors.get("pos_embed")
+    if positions is not None and resize and _can_resize(positions, model):
+        ours.pop(IMAGE_SIZE, None)
+    if not with_head:
+        ours.pop(CLASSES, None)
+    return [
+        f"{words.format(theirs[words])}, not {value}"
+        for words, value in ours.items()
+        if theirs.get(words, value) != value
+    ]
+
+
+def _measure(tensors: Mapping[str, Tensor], model: nn.Module) -> dict[str, int]:
+    """What shapes and names tell of a Vision Transformer's sizes, by how each is said."""
+    found = {}
+    if classes := head_size(tensors):
+        found[CLASSES] = classes
+    blocks = [int(m[1]) for m in (re.match(r"blocks\.(\d+)\.", name) for name in tensors) if m]
+    if blocks:
+        found["a depth of {}"] = max(blocks) + 1
+    norm = tensors.get("norm.weight", tensors.get("fc_norm.weight"))
+    if norm is not None:
+        found["a width of {}"] = norm.shape[0]
+    proj, positions = tensors.get("patch_embed.proj.weight"), tensors.get("pos_embed")
+    reads_pixels = proj is not None and proj.ndim == 4 and proj.shape[1] == 3  # no stem before it
+    if reads_pixels and hasattr(model, "patch_embed"):
+        found["a patch size of {} px"] = proj.shape[-1]
+        if positions is not None and (side := _side(positions, model)):
+            found[IMAGE_SIZE] = side * proj.shape[-1]
+    return found
+
+
+def _layouts(
+    content: Mapping[str, Any], wanted: Mapping[str, Tensor]
+) -> Iterator[tuple[int, Tensors]]:
+    """Each copy of the model that `content` may hold, with its rank: an averaged one comes first.
+
+    A copy is where a name of the model stands, as it is or behind a prefix.
+    """
+    anchors = [name for name in wanted if not _is_head(name)]
+    anchors = sorted(anchors, key=lambda name: "." not in name)[:8]  # with several parts: rarer
+    for path, tensors in _nested(content):
+        tensors = _clean(tensors)
+        prefixes = dict.fromkeys(
+            name.removesuffix(anchor)
+            for anchor in anchors
+            for name in tensors
+            if name == anchor or name.endswith(f".{anchor}")
+        )
+        for prefix in prefixes:
+            own = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+            yield _rank(f"{path}.{prefix}"), own
+
+
+def _rank(path: str) -> int:
+    words = re.split(r"[._]", path.lower())
+    if any(word in words for word in AVERAGED):
+        return 0
+    return 2 if any(word in words for word in LEARNER) else 1
+
+
+def _distance(tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> int:
+    """The number of the model's tensors that are not there, or of another shape."""
+    needed = {name: tensor for name, tensor in wanted.items() if not _is_head(name)}
+    return sum(
+        name not in tensors or (name != "pos_embed" and tensors[name].shape != tensor.shape)
+        for name, tensor in needed.items()
+    )
+
+
+def _nested(
+    content: Mapping[str, Any], path: str = "", level: int = 0
+) -> Iterator[tuple[str, Tensors]]:
+    """Every group of named tensors in `content`, with the names that lead to it."""
+    if tensors := _flat(content):
+        yield path, tensors
+    if level < MAX_NESTING:
+        for name, value in content.items():
+            if isinstance(value, Mapping) and isinstance(name, str):
+                yield from _nested(value, f"{path}.{name}", level + 1)
+
+
+def _flat(content: Mapping[str, Any]) -> Tensors:
+    return {n: t for n, t in content.items() if isinstance(n, str) and isinstance(t, Tensor)}
+
+
+def _clean(tensors: Mapping[str, Tensor]) -> Tensors:
+    return {WRAPPERS.sub("", name): tensor for name, tensor in tensors.items()}
