@@ -119,13 +119,13 @@ def test_a_model_without_labels_has_maps_but_no_answer(labelless):
     panels, problems = side.side_by_side(
         workbench, [run.name], picture(), depth=1.0, kind="rollout"
     )
-    assert problems == [] and panels[0].lines == ["no classes (trained without labels)"]
+    assert problems == [] and panels[0].lines == ["no classes (no classifier with known labels)"]
 
 
 @pytest.mark.parametrize("ask", [logit_lens, residual_stream, head_effects, maps])
 def test_what_needs_a_class_says_that_there_is_none(labelless, ask):
     run, workbench = labelless
-    with pytest.raises(RunError, match="trained without labels and has no classes"):
+    with pytest.raises(RunError, match="no classifier with known labels, so it predicts no classes"):
         ask(workbench, run, picture())
 
 

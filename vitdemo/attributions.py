@@ -23,6 +23,7 @@ from vitdemo import attention
 from vitdemo.attention.gradient_maps import gradient_rollout, token_grad_cam
 from vitdemo.models import is_vision_transformer
 from vitdemo.models.convnet import ConvNet
+from vitdemo.models.pretrained import patch_sides
 
 CELLS = 8  # a side of the grid on which pixels are summed where a model has no patches
 # Of Integrated Gradients, from the mean colour to the picture: doubled until it adds up.
@@ -79,8 +80,8 @@ def cell_grid(model: nn.Module, images: Tensor) -> tuple[int, int]:
     """Rows and columns that pixels are summed to: the patches', or CELLS x CELLS without them."""
     height, width = images.shape[-2:]
     if is_vision_transformer(model):
-        patch = model.patch_embed.patch_size
-        return height // patch[0], width // patch[1]
+        rows, columns = patch_sides(model.patch_embed)
+        return height // rows, width // columns
     return min(CELLS, height), min(CELLS, width)
 
 

@@ -1,13 +1,14 @@
-"""A pretrained Vision Transformer of timm's, by name, shown as it comes: without a run folder.
+"""A pretrained Vision Transformer of timm's, by name, without a run folder.
 
-Its classes are those that it was trained on (ImageNet's 1,000, with their names), its weights
+Its classes are those that it was trained on (ImageNet's 1,000, with their names). Its weights are
 timm's own download or a local file.
 
     run = timm_run("timm:deit_tiny_patch16_224")
     run.classes[281]  # "tabby, tabby cat"
     run = download(run)  # its weights, which timm would otherwise fetch when they are first needed
 
-A model that was trained without labels (DINO) has no classes: `run.classes` is ().
+A model has classes only if its head is a classifier whose labels timm knows. DINO has no head, and
+the head of a CLIP tower gives an embedding: `run.classes` is ().
 """
 
 from collections import Counter
@@ -20,12 +21,15 @@ import torch
 from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.constants import HF_HOME
 from timm.data import ImageNetInfo, infer_imagenet_subset
+from timm.models import PretrainedCfg, get_pretrained_cfg
 from torch import nn
 
 from vitdemo.attention import check_model
 from vitdemo.downloads import OnBytes, download_from_hub
 from vitdemo.errors import ModelError, RunError, Stopped
-from vitdemo.models import ModelSpec, build_model, count_parameters
+from vitdemo.models import ModelSpec, count_parameters, patch_side
+from vitdemo.models.pretrained import build_timm, check_has_weights, check_name
+from vitdemo.models.weights import existing
 from vitdemo.runs import Evaluation, Run
 from vitdemo.training import Preprocessing
 
@@ -73,12 +77,19 @@ SUGGESTIONS = (
 class TimmRun(Run):
     """A model of timm's in the form that the page shows; it has no history and no evaluation.
 
-    `weights` is a local file of them; None downloads timm's. `pretrained` False leaves the weights
-    random, which is of use in tests alone.
+    `weights` is a local file of them; None downloads timm's. `is_downloaded` says that the file is
+    timm's own. `pretrained` False leaves the weights random, for tests.
     """
 
     weights: Path | None = None
+    is_downloaded: bool = False
     pretrained: bool = True
+
+    @property
+    def place(self) -> str:
+        """What tells it from another model of its name: the file of its weights."""
+        own = self.weights and not self.is_downloaded
+        return str(self.weights) if own else "timm's weights"
 
     @property
     def has_weights(self) -> bool:
@@ -94,22 +105,25 @@ class TimmRun(Run):
 
 
 def timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
-    """The model of `text`, "timm:NAME" or "timm:NAME=FILE" with a local file of its weights.
+    """Describe the model of `text`, "timm:NAME" or "timm:NAME=FILE" with a file of its weights.
 
-    It takes pictures of timm's size, but for those that would make more than 28 x 28 patches: then
-    16 x 16, for which timm interpolates the position embeddings. Nothing is downloaded yet.
-    Raises `ModelError` where timm has no such model, or where it is not one that can be explained:
-    a plain Vision Transformer.
+    It takes images of timm's size, or the largest multiple of its patch size below it. Where those
+    would make more than 28 x 28 patches, it takes 16 x 16, for which timm interpolates the position
+    embeddings. Nothing is downloaded yet.
+
+    Raises `ModelError` where timm has no such model or no such weights, where the file does not
+    exist, or where the model is not one that can be explained: a plain Vision Transformer.
     """
     name, _, file = text.removeprefix(PREFIX).partition("=")
     if not text.startswith(PREFIX) or not name:
         raise ModelError(f"--model '{text}' is not of the form timm:NAME or timm:NAME=FILE.")
-    if not timm.is_model(name):
-        raise ModelError(f"timm has no model '{name}': see timm.list_models('*vit*').")
-    if file and not Path(file).is_file():
-        raise ModelError(f"The weights file '{file}' does not exist.")
+    check_name(name)
+    if file:
+        existing(file)
+    elif pretrained:
+        check_has_weights(name)
     model = _without_weights(name)
-    config = timm.get_pretrained_cfg(name)
+    config = get_pretrained_cfg(name)
     size = _image_size(model, config.input_size[-1])
     return TimmRun(
         path=Path(text),
@@ -118,7 +132,7 @@ def timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
             "recipe": {"name": PREFIX + name, "summary": f"timm's {name}, as it comes"},
             "parameters": count_parameters(model),
         },
-        classes=_class_names(model),
+        classes=class_names(config),
         spec=ModelSpec("timm", size, name),
         preprocessing=Preprocessing(size, tuple(config.mean), tuple(config.std)),
         history=(),
@@ -130,7 +144,7 @@ def timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
 
 def licence(run: TimmRun) -> str:
     """As timm names it; "" where it does not."""
-    return timm.get_pretrained_cfg(run.spec.name).license or ""
+    return get_pretrained_cfg(run.spec.name).license or ""
 
 
 def download(run: TimmRun, on_bytes: OnBytes | None = None) -> TimmRun:
@@ -140,7 +154,7 @@ def download(run: TimmRun, on_bytes: OnBytes | None = None) -> TimmRun:
     that do not lie on the Hub are left to timm, which fetches them when they are first needed.
     Raises `ModelError` where they cannot be had.
     """
-    repository = timm.get_pretrained_cfg(run.spec.name).hf_hub_id
+    repository = get_pretrained_cfg(run.spec.name).hf_hub_id
     if run.weights or not repository or known_weights(run):
         return run
     words = f"{run.spec.name} from the Hub"
@@ -156,12 +170,12 @@ def download(run: TimmRun, on_bytes: OnBytes | None = None) -> TimmRun:
             f"The weights of '{run.spec.name}' could not be downloaded ({reason}): check the "
             f"network, or start with --model {run.name}=FILE, a local file of them."
         ) from error
-    return replace(run, weights=file)
+    return replace(run, weights=file, is_downloaded=True)
 
 
 def known_weights(run: TimmRun) -> Path | None:
     """The file that `download`, or timm, left here at any time."""
-    repository = timm.get_pretrained_cfg(run.spec.name).hf_hub_id
+    repository = get_pretrained_cfg(run.spec.name).hf_hub_id
     if not repository:
         return None
     found = sorted(_folder(repository).glob(f"*-{WEIGHTS}"))
@@ -175,12 +189,22 @@ def _folder(repository: str) -> Path:
 
 
 def load_timm_model(run: TimmRun, device: torch.device) -> nn.Module:
-    """The model in evaluation mode on `device`. Raises `ModelError` without its weights."""
-    kept = known_weights(run) if run.pretrained and not run.weights else None
-    options = {"pretrained": run.pretrained, "weights": run.weights or kept}
+    """Build the model in evaluation mode on `device`, with its weights.
+
+    Raises `ModelError` where they cannot be had, or a local file of them is of another model.
+    """
+    own = run.weights if not run.is_downloaded else None
+    kept = (run.weights or known_weights(run)) if run.pretrained and not own else None
+    weights = {"pretrained": run.pretrained, "weights": own, "downloaded": kept, "keep_head": True}
     try:
         with torch.inference_mode(False):
-            model = build_model(run.spec, len(run.classes), **options)
+            model = build_timm(
+                run.spec.name,
+                len(run.classes),
+                run.spec.image_size,
+                **weights,
+                **run.spec.options,
+            )
     except ModelError:
         if kept:  # a damaged file would be found again and again
             kept.unlink(missing_ok=True)
@@ -195,23 +219,32 @@ def _without_weights(name: str) -> nn.Module:
         check_model(model)
     except TypeError as error:
         raise ModelError(f"timm's '{name}' cannot be shown. {error}") from error
-    if model.num_classes == 1:
-        raise ModelError(f"timm's '{name}' has a single class: there is nothing to tell apart.")
     return model
 
 
 def _image_size(model: nn.Module, size: int) -> int:
-    """`size`, or less where its patches would be so many that their attention is too much."""
-    patch = model.patch_embed.patch_size[0]
-    return size if size <= LARGEST_GRID * patch else SMALLER_GRID * patch
+    """`size` in whole patches, or less where the attention of so many would be too much."""
+    side = patch_side(model)
+    patches = size // side
+    return side * (patches if patches <= LARGEST_GRID else SMALLER_GRID)
 
 
-def _class_names(model: nn.Module) -> tuple[str, ...]:
-    subset = infer_imagenet_subset(model)
+def class_names(config: PretrainedCfg) -> tuple[str, ...]:
+    """The labels of the classifier that `config` describes; () where timm knows none.
+
+    timm names labels in `config`, or by the number of classes, which is different for each subset
+    of ImageNet. The outputs of another head (the embedding of CLIP) are no classes.
+    """
+    count = config.num_classes
+    if config.label_names and len(config.label_names) == count:
+        return _told_apart(
+            [(config.label_descriptions or {}).get(n, n) for n in config.label_names]
+        )
+    subset = infer_imagenet_subset({"num_classes": count})
     if subset is None:
-        return tuple(f"class {index}" for index in range(model.num_classes))
+        return ()
     info = ImageNetInfo(subset)
-    return _told_apart([info.index_to_description(i) for i in range(model.num_classes)])
+    return _told_apart([info.index_to_description(i) for i in range(count)])
 
 
 def _told_apart(names: Sequence[str]) -> tuple[str, ...]:

@@ -68,7 +68,8 @@ class Workbench:
         timm_models: Sequence[TimmRun] = (),
         visitor: Callable[[], str | None] = lambda: None,
     ):
-        self._added: dict[str | None, tuple[TimmRun, ...]] = {None: tuple(timm_models)}
+        once = {model.path: model for model in timm_models}  # each, however often it was named
+        self._added: dict[str | None, tuple[TimmRun, ...]] = {None: tuple(once.values())}
         self.roots = roots
         self.data_root = data_root
         self.device = device
@@ -112,32 +113,40 @@ class Workbench:
 
     @property
     def timm_models(self) -> tuple[TimmRun, ...]:
-        """Those for all, then those of who is asking now."""
+        """The models for all, then those of the visitor who asks now, each by its own name."""
+        return tuple(run for run in self.everything()[0] if isinstance(run, TimmRun))
+
+    def _shown_models(self) -> tuple[TimmRun, ...]:
+        """`timm_models` as they were added: several may have one name."""
         for_all = self._added[None]
-        names = [model.name for model in for_all]
+        paths = [model.path for model in for_all]
         own = self._added.get(self._visitor() or "", ())
-        return (*for_all, *(model for model in own if model.name not in names))
+        return (*for_all, *(model for model in own if model.path not in paths))
 
     def add(self, model: TimmRun, *, for_all: bool) -> None:
-        """Show `model` beside the runs: to all, or to who is asking now, as long as this process
-        runs. One that is there already stays.
+        """Show `model` next to the runs, until this process ends: to all, or to the visitor who
+        asks now. A model that is already shown stays.
 
-        Raises `RunError`, as `remove` does, where nobody in particular asks and it is not for all.
+        Raises `RunError`, as `remove` does, where it is not for all and no visitor asks.
         """
         who = self._whose(for_all)
-        if model.name not in [known.name for known in self.timm_models]:
+        if model.path not in [known.path for known in self._shown_models()]:
             self._added[who] = (*self._added.get(who, ()), model)
 
     def remove(self, name: str, *, for_all: bool) -> None:
-        """Show the model `name` of timm's no longer."""
-        who = self._whose(for_all)
+        """Show the timm model `name`, one of those in `timm_models`, no longer."""
+        who, gone = self._whose(for_all), self._path_of(name)
         kept = self._added.get(who, ())
-        self._added[who] = tuple(model for model in kept if model.name != name)
+        self._added[who] = tuple(model for model in kept if model.path != gone)
 
     def is_removable(self, name: str, *, for_all: bool) -> bool:
-        """Whether `remove` would take it away: who is asking takes back only what is theirs."""
+        """Whether `remove` would take it away: visitors remove only their own models."""
         who = None if for_all else self._visitor() or ""
-        return name in [model.name for model in self._added.get(who, ())]
+        paths = [model.path for model in self._added.get(who, ())]
+        return self._path_of(name) in paths
+
+    def _path_of(self, name: str) -> Path | None:
+        return next((model.path for model in self.timm_models if model.name == name), None)
 
     def _whose(self, for_all: bool) -> str | None:
         """A key of `_added`. Raises `RunError` where nobody in particular asks."""
@@ -150,9 +159,10 @@ class Workbench:
         return visitor
 
     def everything(self) -> tuple[list[Run], list[str]]:
-        """`runs`, and timm's models."""
+        """`runs`, and timm's models, each by a name of its own."""
         found, problems = self.runs()
-        return [*found, *self.timm_models], problems
+        named = runs.told_apart([*found, *self._shown_models()])
+        return [self._as_shown_before(run) for run in named], problems
 
     def _read_if_changed(self, folder: Path) -> Run:
         known = self._read.get(folder)
@@ -172,9 +182,11 @@ class Workbench:
     def trained_runs(self) -> list[Run]:
         """timm's models, then the runs whose weights are there, best test accuracy first; those of
         a person's own classes last, whose figures are of few pictures."""
-        found = [run for run in self.runs()[0] if run.has_weights]
+        everything, _ = self.everything()
+        models = [run for run in everything if isinstance(run, TimmRun)]
+        found = [run for run in everything if run.has_weights and not isinstance(run, TimmRun)]
         found.sort(key=lambda run: (run.is_own, -(self.accuracy(run) or 0.0)))
-        return [*self.timm_models, *found]
+        return [*models, *found]
 
     def accuracy(self, run: Run) -> float | None:
         """On the test set; None where it is not there or damaged."""

@@ -11,6 +11,7 @@ from vitdemo.models import (
     count_parameters,
     is_vision_transformer,
     macs_by_part,
+    patch_side,
     patches_stand_alone,
     prefix_token_names,
 )
@@ -85,7 +86,7 @@ def _transformer(model: nn.Module, macs: Mapping[str, int], image_size: int) -> 
 
     embed, block, layers = model.patch_embed, model.blocks[0], len(model.blocks)
     width, prefix = model.embed_dim, prefix_token_names(model)
-    (rows, columns), side = embed.grid_size, embed.patch_size[0]
+    (rows, columns), side = embed.grid_size, patch_side(model)
     heads, C = block.attn.num_heads, classifier_size(model)
     tokens = len(prefix) + rows * columns
     stem = {"image": image_size, "side": side, "rows": rows, "columns": columns, "width": width}

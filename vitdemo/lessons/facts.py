@@ -23,7 +23,13 @@ from vitdemo.metrics.intervals import mean_interval
 from vitdemo.metrics.learning import listed, setting, whole
 from vitdemo.metrics.recipe_ablation import Ablation, Gain, ablation_of, ablations
 from vitdemo.metrics.tested_runs import sound_evaluation
-from vitdemo.models import CONVOLUTIONAL, count_macs, count_parameters, prefix_token_names
+from vitdemo.models import (
+    CONVOLUTIONAL,
+    count_macs,
+    count_parameters,
+    patch_side,
+    prefix_token_names,
+)
 from vitdemo.models.cost import pair_macs
 from vitdemo.photos import OURS
 from vitdemo.runs import Run, pretraining
@@ -290,8 +296,8 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "parameters": _of_model(lambda model, run: f"{count_parameters(model) / 1e6:.1f}"),  # millions
     "macs": _of_model(lambda model, run: f"{count_macs(model, run.spec.image_size) / 1e6:.0f}"),
     # Facts of Vision Transformers
-    "patch": _of_model(lambda model, run: model.patch_embed.patch_size[0]),
-    "patch_numbers": _of_model(lambda model, run: 3 * model.patch_embed.patch_size[0] ** 2),
+    "patch": _of_model(lambda model, run: patch_side(model)),
+    "patch_numbers": _of_model(lambda model, run: 3 * patch_side(model) ** 2),
     "rows": _of_model(lambda model, run: model.patch_embed.grid_size[0]),
     "patches": _of_model(lambda model, run: model.patch_embed.num_patches),
     "tokens": _of_model(_tokens),

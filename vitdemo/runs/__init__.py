@@ -89,6 +89,11 @@ class Run:
     stamp: tuple
 
     @property
+    def place(self) -> str:
+        """What tells it from another run of its name: the folder that it lies in."""
+        return str(self.path.parent)
+
+    @property
     def has_weights(self) -> bool:
         return (self.path / WEIGHTS).is_file()
 
@@ -174,11 +179,11 @@ class Run:
         return self.elapsed[-1] if self.history else self.seconds_before
 
     def check_classes(self) -> None:
-        """Raise `RunError` if the model was trained without labels and thus has no classes."""
+        """Raise `RunError` if the model has no classes."""
         if not self.classes:
             raise RunError(
-                f"'{self.name}' was trained without labels and has no classes. Choose another "
-                "model, or open 'Attention' or 'Inside the model' for this one."
+                f"'{self.name}' has no classifier with known labels, so it predicts no classes. "
+                "Choose another model, or open 'Attention' or 'Inside the model' for this one."
             )
 
     @cached_property
@@ -453,10 +458,16 @@ def find_runs(
 
 
 def told_apart(runs: Iterable[Run]) -> list[Run]:
-    """Make names unique: append the parent folder to the name of the later of two runs."""
+    """Make names unique: append its place to the name of the later of two runs.
+
+    If that name is taken too, a number follows.
+    """
     found = {}
     for run in runs:
-        name = run.name if run.name not in found else f"{run.name} ({run.path.parent})"
+        name, number = run.name, 1
+        while name in found:
+            count = f", {number}" if number > 1 else ""
+            name, number = f"{run.name} ({run.place}{count})", number + 1
         found[name] = run if name == run.name else replace(run, name=name)
     return list(found.values())
 

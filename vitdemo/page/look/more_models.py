@@ -83,15 +83,17 @@ class MoreModels:
         """The suggestions, then what else was added."""
         there = {run.name.removeprefix(PREFIX): run for run in self.workbench.timm_models}
         names = [*TITLES, *(name for name in there if name not in TITLES)]
-        return [self.row(name, name in there) for name in names]
+        return [self.row(name, there.get(name)) for name in names]
 
-    def row(self, name: str, is_there: bool) -> Task:
-        run, known = self.workbench.cache.of(timm_run, f"{PREFIX}{name}"), TITLES.get(name)
+    def row(self, name: str, shown: TimmRun | None) -> Task:
+        """The line of the model `name`: `shown` where it is on the page already."""
+        run = shown or self.workbench.cache.of(timm_run, f"{PREFIX}{name}")
+        known = TITLES.get(name)
         about = {"note": known.use if known else "", "title": known.title if known else ""}
         if now := self.fetching.progress(self.key(name)):
             stop = [("stop", "Stop")]
             return Task(name, "downloading", now.words, min(now.share, 0.999), stop, **about)
-        if is_there:
+        if shown:
             removable = self.workbench.is_removable(run.name, for_all=self.for_all)
             remove = [("remove", "Remove")] if removable else []
             return Task(name, "here", described(run), 1.0, remove, **about)
@@ -129,8 +131,9 @@ class MoreModels:
             yield self.rows(), gr.skip()
             raise
         self.workbench.add(run, for_all=self.for_all)
-        choice, _ = renewed_runs(self.workbench.explained_runs(), run.name)
-        yield self.rows(), choice | {"value": run.name}
+        shown = next(model.name for model in self.workbench.timm_models if model.path == run.path)
+        choice, _ = renewed_runs(self.workbench.explained_runs(), shown)
+        yield self.rows(), choice | {"value": shown}
 
     def checked(self, name: str) -> TimmRun:
         """Raises `ModelError` for what may not be added here, or is no model."""

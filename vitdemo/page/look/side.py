@@ -186,6 +186,6 @@ def column(answer: Answer, values: np.ndarray, title: str, caption: str) -> Pane
         answer.seen,
         f"{run.name}: {title}",
         head=run.name,
-        lines=[likely or "no classes (trained without labels)"],
+        lines=[likely or "no classes (no classifier with known labels)"],
         caption=caption,
     )
