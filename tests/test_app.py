@@ -43,6 +43,26 @@ def test_named_endpoints_alone_are_public_and_runs_are_listed(client):
     assert found["vit"] == pytest.approx(0.975)
 
 
+NO_FILES = ("cat.jpg", "http://localhost/cat.jpg", 5, ["cat.jpg"], {}, {"path": "cat.jpg"})
+
+
+@pytest.mark.parametrize("endpoint", ["/classify", "/attention", "/maps", "/why"])
+@pytest.mark.parametrize("sent", [*NO_FILES, None])
+def test_each_endpoint_says_how_an_image_is_sent(client, endpoint, sent):
+    more = {"/attention": ("vit", 1, "mean", 0.0), "/maps": ("vit",), "/why": ("vit", "", "")}
+    with pytest.raises(AppError, match=r"send gradio_client\.handle_file\(path\)"):
+        client.predict(sent, *more.get(endpoint, ()), api_name=endpoint)
+
+
+@pytest.mark.parametrize("path", ["/etc/hostname", 5])
+def test_a_path_of_the_server_is_answered_in_the_same_words(page_url, path):
+    sent = {"data": [{"path": path, "meta": {"_type": "gradio.FileData"}}]}
+    call = f"{page_url}gradio_api/call/classify"
+    number = httpx.post(call, json=sent).json()["event_id"]
+    told = httpx.get(f"{call}/{number}", timeout=60).text
+    assert "event: error" in told and "send gradio_client.handle_file(path)" in told
+
+
 def test_why_gives_several_at_once_the_maps_of_their_model_and_class(page_url, photo, shown):
     jobs = {}
     for name in ("vit", "timm", "resnet"):
@@ -88,7 +108,7 @@ def test_what_is_no_picture_is_refused_in_a_sentence(client, tmp_path, name):
     (tmp_path / name).write_text("hello")
     with pytest.raises(AppError, match=f"'{name}' is not a picture"):
         client.predict(handle_file(tmp_path / name), api_name="/classify")
-    with pytest.raises(AppError, match="No picture was sent"):
+    with pytest.raises(AppError, match="No image was sent"):
         client.predict(None, api_name="/classify")
 
 

@@ -19,6 +19,7 @@ from vitdemo.page.kit import (
     LIGHT_QUEUE,
     LONG_QUEUE,
     MODEL_QUEUE,
+    SEND_A_FILE,
     PathImage,
     cache_folder,
     for_people,
@@ -124,9 +125,9 @@ def build(workbench: Workbench) -> None:
 
 
 def read(path: str | None) -> Image.Image:
-    """What models can see of an upload. Raises `ImageError`."""
+    """Read the square of an upload that models see. Raises `ImageError`."""
     if path is None:
-        raise ImageError("No picture was sent.")
+        raise ImageError(f"No image was sent. {SEND_A_FILE}")
     return visible_square(load_image(path))
 
 

@@ -22,8 +22,12 @@ from weakref import WeakKeyDictionary
 import gradio as gr
 import torch
 from gradio.components import Component
+from gradio.components.image import ImageData
 from gradio.context import LocalContext
+from gradio.exceptions import InvalidPathError
 from gradio.utils import LRUCache
+from httpx import HTTPError
+from pydantic import ValidationError
 
 from vitdemo.cache import as_key
 from vitdemo.errors import Stopped, VitdemoError
@@ -48,6 +52,10 @@ QUIET = {**HIDDEN, "trigger_mode": "always_last", **LIGHT_QUEUE}
 # Inference events: only the latest pending request runs.
 ASKED = {"trigger_mode": "always_last", **HIDDEN, **MODEL_QUEUE}
 KEPT_SECONDS = 6 * 3600  # lifetime of a user's choices in a State
+SEND_A_FILE = (
+    "An image is sent as an uploaded file: send gradio_client.handle_file(path) instead of a plain "
+    "path or any other value."
+)
 KEPT_EVENTS = 2000  # above the number that can wait (app.py) or run
 
 
@@ -118,7 +126,17 @@ class Page(gr.Blocks):
         for block in block_fn.inputs if state else ():
             if held := state.blocks_config.blocks.get(block._id):
                 held._id = block._id
-        return await super().preprocess_data(block_fn, inputs, state, *more, **options)
+        images = [isinstance(block, PathImage) for block in block_fn.inputs]
+        for is_image, value in zip(images, inputs, strict=False):
+            if is_image:
+                check_is_file(value)
+        try:
+            return await super().preprocess_data(block_fn, inputs, state, *more, **options)
+        # A path of the server that nobody has uploaded, a file of other fields, a dead address
+        except (InvalidPathError, ValidationError, HTTPError) as error:
+            if not any(images):
+                raise
+            raise gr.Error(SEND_A_FILE, print_exception=False) from error
 
     async def postprocess_data(self, block_fn, predictions, state):
         outputs = block_fn.outputs
@@ -134,6 +152,19 @@ class Page(gr.Blocks):
         for i, value in zip(kept, found, strict=True):
             drawn[i] = value
         return drawn
+
+
+def check_is_file(value: object) -> None:
+    """Raise `gr.Error` where `value`, sent for an image, is neither a file of gradio's nor None.
+
+    gradio's own answer to a script would be a bare "An error occurred".
+    """
+    if value is None or isinstance(value, ImageData):
+        return
+    meta = value.get("meta") if isinstance(value, dict) else None
+    is_file = isinstance(meta, dict) and meta.get("_type") == "gradio.FileData"
+    if not is_file or not (value.get("path") or value.get("url")):
+        raise gr.Error(SEND_A_FILE, print_exception=False)
 
 
 def is_skip(value: object) -> bool:
