@@ -26,7 +26,12 @@ from tests.test_attention import (
     reference_rollout,
     timm_unfused,
 )
-from vitdemo import attributions
+from vitdemo import attention, attributions
+from vitdemo.attention import ablation, embeddings, statistics
+from vitdemo.attention.gradient_maps import gradient_rollout
+from vitdemo.attention.lens import logit_lens
+from vitdemo.attention.one_head import queries_keys_values
+from vitdemo.attention.residual import contributions, lengths
 from vitdemo.attributions import METHODS, MOST_GAP, attribute, attribute_many, contrast_many
 from vitdemo.models.convnet import ConvNet
 from vitdemo.models.resnet import build_resnet18
@@ -251,6 +256,69 @@ def test_the_class_matters_where_it_is_said_to(family):
         same = torch.equal(first[name], second[name])
         assert same is not METHODS[name].class_specific
         assert bool((first[name] < 0).any()) is METHODS[name].signed
+
+
+HALVES = (torch.bfloat16, torch.float16)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_half_precision_gives_maps_in_float32(family, dtype):
+    model, images = subject(family, batch=2)
+    names = [method.name for method in attributions.methods_for(model)]
+    exact = attribute_many(names, model, images, 1)
+    contrast = contrast_many(names, model, images, 1, 2)
+    half, seen = copy.deepcopy(model).to(dtype), images.to(dtype)
+    found = attribute_many(names, half, seen, 1), contrast_many(names, half, seen, 1, 2)
+    for maps, wanted in zip(found, (exact, contrast), strict=True):
+        for name in names:
+            assert maps[name].dtype == torch.float32, name
+            limit = 0.25 * wanted[name].abs().max() + 1e-6
+            if name == "occlusion":  # a difference of two logits, each with 8 bits
+                limit += 0.02
+            assert (maps[name] - wanted[name]).abs().max() < limit, name
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_half_precision_gives_every_other_figure_of_attention_in_float32(dtype):
+    model = build_timm().to(dtype)
+    images = pictures(model).to(dtype)
+    traced = attention.trace(model, images)
+    half = traced.attention.to(dtype)  # as a caller may have it from elsewhere
+    gradients = attention.class_gradients(model, images, 1)
+    pair = [a.to(dtype) for a in gradients.attention], gradients.attention_gradients
+    lens = logit_lens(model, traced.tokens)
+    means = ablation.mean_outputs(model, images)
+    stream = contributions(model, traced.tokens[:, 0], [0, 2])
+    filters = embeddings.filters(model)
+    found = [
+        *(attention.fuse_heads(half, fusion) for fusion in attention.FUSIONS),
+        attention.rollout(half),
+        attention.rollout_steps(half),
+        attention.relevance(model, images, 1),
+        attention.accumulate_relevance(*pair),
+        gradient_rollout(*pair),
+        attention.class_map(half[0, :, 0], 1),
+        *lens,
+        *means,
+        ablation.logits_without(model, images, {(0, 1)}, means),
+        ablation.logits_without_each(model, traced.tokens, means),
+        *(getattr(stream, part) for part in ("embedding", "heads", "mlps", "constant", "total")),
+        lengths(traced.tokens[:, 0], slice(0, 1)),
+        statistics.distance(half, (4, 4), 1),
+        statistics.entropy(half),
+        statistics.token_similarity(traced.tokens),
+        *queries_keys_values(model, traced.tokens[0], 0),
+        embeddings.position_similarity(model),
+        *embeddings.embed_patches(model, images),
+        *embeddings.principal_parts(traced.tokens[0, 0], 3),
+        filters,
+        *embeddings.principal_filters(filters.to(dtype)),
+        embeddings.as_colours(filters.to(dtype)),
+    ]
+    assert {values.dtype for values in found} == {torch.float32}
+    assert all(values.isfinite().all() for values in found)
+    assert_close(stream.total, traced.logits[0, [0, 2]], atol=0.05, rtol=0.05)
 
 
 def test_works_where_gradients_are_off_and_weights_are_frozen():

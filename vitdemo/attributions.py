@@ -100,7 +100,9 @@ def attribute(
     *,
     on_step: OnStep | None = None,
 ) -> Tensor:
-    """One number a patch, (B, rows, columns): how much it bears on the class `target`.
+    """Return one number per patch, (B, rows, columns): how much it bears on the class `target`.
+
+    Float32 for a model in half precision.
 
     Args:
         method: a name in `METHODS`.
@@ -130,7 +132,7 @@ def attribute_many(
     """`attribute` by several methods; those that need gradients share one way back."""
     chosen = [_served(name, model) for name in methods]
     classes = attention.check_target(target, len(images), class_count(model), images.device)
-    weights = F.one_hot(classes, class_count(model)).to(images.dtype)  # (B, C)
+    weights = _one_hot(classes, model, images)  # (B, C)
     return _compute(chosen, _Subject(model, images, classes, weights), on_step)
 
 
@@ -152,7 +154,7 @@ def contrast_many(
     """
     chosen, count = [_served(name, model) for name in methods], class_count(model)
     pair = [attention.check_target(t, len(images), count, images.device) for t in (target, against)]
-    hot = [F.one_hot(classes, count).to(images.dtype) for classes in pair]  # each (B, C)
+    hot = [_one_hot(classes, model, images) for classes in pair]  # each (B, C)
     apart = [method for method in chosen if not method.linear]
     first, second = (
         _compute(apart, _Subject(model, images, classes, weights), on_step)
@@ -162,6 +164,11 @@ def contrast_many(
     linear = [method for method in chosen if method.linear]
     found |= _compute(linear, _Subject(model, images, pair[0], hot[0] - hot[1]), on_step)
     return {method.name: found[method.name] for method in chosen}
+
+
+def _one_hot(classes: Tensor, model: nn.Module, images: Tensor) -> Tensor:
+    dtype = torch.promote_types(images.dtype, torch.float32)
+    return F.one_hot(classes, class_count(model)).to(dtype)  # (B, C)
 
 
 def _served(name: str, model: nn.Module) -> Method:
@@ -208,7 +215,7 @@ class _Subject:
 
     def score(self, images: Tensor) -> Tensor:
         """The score (n,) of variants (n, 3, S, S) of the one picture."""
-        return log_score(self.model, images, self.weights)
+        return log_score(self.model, images.to(self.images.dtype), self.weights)
 
     def on_patches(self, matrix: Tensor) -> Tensor:
         """Return the prediction's rows of a matrix over the patches, (B, rows, columns)."""
@@ -254,8 +261,8 @@ def _convolutional_grad_cam(subject: _Subject) -> Tensor:
     x = x.requires_grad_()  # (B, D, rows, columns)
     logits = _answer_from(subject.model, x)  # (B, C)
     (gradient,) = torch.autograd.grad((logits * subject.weights).sum(), x)
-    weights = gradient.mean(dim=(2, 3), keepdim=True)  # (B, D, 1, 1)
-    return (x * weights).sum(dim=1).clamp(min=0)
+    weights = attention.widen(gradient).mean(dim=(2, 3), keepdim=True)  # (B, D, 1, 1)
+    return (attention.widen(x) * weights).sum(dim=1).clamp(min=0)
 
 
 def _last_features(model: nn.Module, x: Tensor) -> Tensor:
@@ -298,7 +305,9 @@ def _path_integral(subject: _Subject, on_step: OnStep) -> Tensor:
             return subject.score(images)
 
         pixels = IntegratedGradients(score).attribute(
-            subject.images.clone(),
+            attention.widen(
+                subject.images.clone()
+            ),  # the path, which has finer steps than bfloat16
             baselines=0.0,  # the mean colour
             n_steps=steps,
             internal_batch_size=CHUNK // 4,  # forward and back: four times the work
@@ -326,8 +335,8 @@ def completeness_gap(model: nn.Module, images: Tensor, maps: Tensor, weights: Te
 
 def log_score(model: nn.Module, images: Tensor, weights: Tensor) -> Tensor:
     """Log-probabilities times `weights` (B, C), (B,): for a difference of two classes the same as
-    with logits."""
-    return (model(images).log_softmax(dim=1) * weights).sum(dim=1)
+    with logits. In float32, whatever the model's precision."""
+    return (attention.widen(model(images)).log_softmax(dim=1) * weights).sum(dim=1)
 
 
 @torch.no_grad()

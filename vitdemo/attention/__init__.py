@@ -64,7 +64,8 @@ def trace(model: nn.Module, images: Tensor) -> Trace:
     In train mode dropout acts on what attention does; the weights handed out are those before it.
 
     Returns `Trace(logits (B, C), tokens (L+1, B, N, D), attention (L, B, H, N, N))`. Rows of
-    `attention` sum to one; it is float32 where the model is float16 or bfloat16.
+    `attention` sum to one. Logits and attention are float32 where the model is float16 or bfloat16;
+    tokens have the model's own precision, since its parts read them again.
     Raises `TypeError` for a model whose attention would be read wrongly (convolutional, parallel or
     post-norm blocks, rotary or relative positions, attention pooling, no pooling).
     """
@@ -73,13 +74,14 @@ def trace(model: nn.Module, images: Tensor) -> Trace:
 
 
 def fuse_heads(attention: Tensor, fusion: str = "mean") -> Tensor:
-    """Join the heads of `attention` (..., H, N, N) into (..., N, N), entry by entry.
+    """Join the heads of `attention` (..., H, N, N) into (..., N, N), entry by entry, in float32.
 
     `fusion` is "mean", "max" or "min"; anything else raises `ValueError`. Rows of a maximum sum to
     one or more, of a minimum to one or less.
     """
     if fusion not in FUSIONS:
         raise ValueError(f"Unknown fusion '{fusion}': choose one of {', '.join(FUSIONS)}.")
+    attention = widen(attention)
     if fusion == "mean":
         return attention.mean(dim=-3)  # (..., N, N)
     return attention.amax(dim=-3) if fusion == "max" else attention.amin(dim=-3)
@@ -176,9 +178,10 @@ def class_gradients(model: nn.Module, images: Tensor, target: int | Tensor) -> C
 def accumulate_relevance(attention: Sequence[Tensor], gradients: Sequence[Tensor]) -> Tensor:
     """`relevance` from L attentions and their gradients, each (B, H, N, N), as (B, N, N)."""
     B, _, N, _ = attention[0].shape
-    result = torch.eye(N, dtype=attention[0].dtype, device=attention[0].device).expand(B, -1, -1)
+    result = widen(torch.eye(N, dtype=attention[0].dtype, device=attention[0].device))
+    result = result.expand(B, -1, -1)
     for weights, gradient in zip(attention, gradients, strict=True):
-        step = (gradient * weights).clamp(min=0).mean(dim=1)  # (B, N, N)
+        step = (widen(gradient) * widen(weights)).clamp(min=0).mean(dim=1)  # (B, N, N)
         result = result + step @ result
     return result
 
@@ -226,7 +229,7 @@ def answer_map(matrix: Tensor, num_prefix_tokens: int, rows: slice) -> Tensor:
     `rows` are those of `answer_rows`. Raises `ValueError` where no patch would be left.
     """
     _check_prefix(matrix, num_prefix_tokens)
-    return matrix[:, rows, num_prefix_tokens:].mean(dim=1)
+    return widen(matrix[:, rows, num_prefix_tokens:]).mean(dim=1)
 
 
 class _Pass(NamedTuple):
@@ -281,7 +284,7 @@ def _answer(model: nn.Module, x: Tensor) -> Tensor:
     logits = model.forward_head(model.norm(x))  # (B, C)
     if not isinstance(logits, Tensor) or logits.ndim != 2:
         raise TypeError(f"Cannot explain {type(model).__name__}: its head gives no (B, C) tensor.")
-    return logits
+    return widen(logits)
 
 
 def _attend(
@@ -309,7 +312,7 @@ def _heads(attn: nn.Module, x: Tensor, barred: Tensor | None = None) -> tuple[Te
     q, k, v = _queries_keys_values(attn, x)
     # Fused kernels keep scores in float32 too; in half precision rows would not sum to one, and
     # scores beyond 65504 would be infinite.
-    scores = (_widen(q) * attn.scale) @ _widen(k).mT  # (B, H, N, N)
+    scores = (widen(q) * attn.scale) @ widen(k).mT  # (B, H, N, N)
     if barred is not None:
         scores = scores.masked_fill(barred, -math.inf)
     weights = scores.softmax(dim=-1)
@@ -330,7 +333,8 @@ def _part(module: nn.Module, name: str, x: Tensor) -> Tensor:
     return x if part is None else part(x)
 
 
-def _widen(x: Tensor) -> Tensor:
+def widen(x: Tensor) -> Tensor:
+    """`x` in float32; float64 stays. Maps are sums, in which 8 or 11 bits would not be enough."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
@@ -344,7 +348,7 @@ def _layer_matrices(
 ) -> Tensor:
     """The factors of the rollout (L-start, B, N, N), their rows summing to one."""
     _check_rollout(attention, discard_ratio, start_layer, num_prefix_tokens)
-    matrices = _widen(fuse_heads(attention[start_layer:], fusion))  # (L-start, B, N, N)
+    matrices = fuse_heads(attention[start_layer:], fusion)  # (L-start, B, N, N)
     matrices = _discard_lowest(matrices, discard_ratio, num_prefix_tokens)
     return _normalise_rows(matrices, residual)
 

@@ -17,7 +17,7 @@ from collections.abc import Collection, Sequence
 import torch
 from torch import Tensor, nn
 
-from vitdemo.attention import _answer, _embed, _heads, _step
+from vitdemo.attention import _answer, _embed, _heads, _step, widen
 
 Head = tuple[int, int]  # (layer, head), both from 0
 Means = Sequence[Tensor]  # of each of the L layers, (H, N, D/H)
@@ -32,7 +32,7 @@ def mean_outputs(model: nn.Module, images: Tensor) -> Means:
     x, means = _embed(model, images), []
     for block in model.blocks:
         handed, _ = _heads(block.attn, block.norm1(x))  # (B, H, N, D/H)
-        means.append(handed.mean(dim=0))
+        means.append(widen(handed).mean(dim=0))
         x, *_ = _step(block, x)
     return means
 

@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vitdemo.attention import widen
+
 
 def position_similarity(model: nn.Module) -> Tensor:
     """Cosine of every two patches' position embeddings, (P, P) in -1..1 (ViT paper, figure 7).
@@ -20,7 +22,7 @@ def position_similarity(model: nn.Module) -> Tensor:
     positions = positions.detach()[
         0, -rows * columns :
     ]  # (P, D): the prefix comes first, if at all
-    directions = F.normalize(positions, dim=-1)
+    directions = F.normalize(widen(positions), dim=-1)
     return (directions @ directions.T).clamp(-1, 1)  # (P, P)
 
 
@@ -32,7 +34,8 @@ def embed_patches(model: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
     """
     projected = model.patch_embed(images)  # (B, P, D)
     tokens = model._pos_embed(projected)[:, model.num_prefix_tokens :]  # (B, P, D)
-    return projected, tokens - projected
+    projected = widen(projected)
+    return projected, widen(tokens) - projected
 
 
 def principal_parts(vectors: Tensor, most: int) -> tuple[Tensor, Tensor]:
@@ -41,6 +44,7 @@ def principal_parts(vectors: Tensor, most: int) -> tuple[Tensor, Tensor]:
     Returns (K, P) and (K,), K being `most` or fewer. The sign of a component is arbitrary: here
     its largest value is positive.
     """
+    vectors = widen(vectors)
     centred = vectors - vectors.mean(0)  # (P, D)
     left, strength, _ = torch.linalg.svd(centred, full_matrices=False)
     share = strength.square() / strength.square().sum().clamp_min(1e-12)
@@ -58,7 +62,7 @@ def filters(model: nn.Module) -> Tensor:
     """
     for module in model.modules():  # in the order of registration: what reads pixels comes first
         if isinstance(module, nn.Conv2d) and module.in_channels == 3:
-            weight = module.weight.detach()  # (K, 3, p, p)
+            weight = widen(module.weight.detach())  # (K, 3, p, p)
             return weight[weight.flatten(1).norm(dim=1).argsort(descending=True, stable=True)]
     raise TypeError(f"{type(model).__name__} has no convolution that reads colours.")
 
@@ -69,7 +73,7 @@ def principal_filters(weight: Tensor) -> tuple[Tensor, Tensor]:
     R is the smaller of K and 3*p*p. The ViT paper's figure 7 shows the first 28. The sign of a
     component means nothing; here its largest weight is positive.
     """
-    flat = weight.flatten(1)  # (K, 3*p*p)
+    flat = widen(weight.flatten(1))  # (K, 3*p*p)
     _, strength, components = torch.linalg.svd(flat - flat.mean(0), full_matrices=False)
     largest = components.gather(1, components.abs().argmax(dim=1, keepdim=True))  # (R, 1)
     components = components * largest.sign()
@@ -79,5 +83,6 @@ def principal_filters(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 def as_colours(weight: Tensor) -> Tensor:
     """Filters (K, 3, p, p) as colours in 0..1: 0.5 is a weight of 0, each to its own largest."""
+    weight = widen(weight)
     top = weight.abs().amax(dim=(1, 2, 3), keepdim=True)  # (K, 1, 1, 1)
     return 0.5 + weight / (2 * top.clamp_min(torch.finfo(weight.dtype).tiny))

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from vitdemo.attention import widen
+
 
 def gradient_rollout(
     attention: Sequence[Tensor], gradients: Sequence[Tensor], *, skips: bool = True
@@ -22,10 +24,10 @@ def gradient_rollout(
     to itself, is taken away from it: in a model that averages its patches all else drowns in it.
     """
     B, _, N, _ = attention[0].shape
-    identity = torch.eye(N, dtype=attention[0].dtype, device=attention[0].device)
+    identity = widen(torch.eye(N, dtype=attention[0].dtype, device=attention[0].device))
     result, alone = identity.expand(B, -1, -1), identity.new_ones(B, N)
     for weights, gradient in zip(attention, gradients, strict=True):
-        matrix = identity + (gradient * weights).mean(dim=1).clamp(min=0)  # (B, N, N)
+        matrix = identity + (widen(gradient) * widen(weights)).mean(dim=1).clamp(min=0)  # (B, N, N)
         total = matrix.sum(dim=-1)  # (B, N)
         result, alone = matrix / total[..., None] @ result, alone / total
     return result if skips else result - torch.diag_embed(alone)
@@ -37,6 +39,7 @@ def token_grad_cam(features: Tensor, gradients: Tensor, num_prefix_tokens: int) 
     Selvaraju et al. 2017, https://arxiv.org/abs/1610.02391, equations 1 and 2, with the patches in
     place of the places of a convolution: the mean runs over patches, the sum over D.
     """
-    features, gradients = features[:, num_prefix_tokens:], gradients[:, num_prefix_tokens:]
+    features = widen(features[:, num_prefix_tokens:])  # (B, P, D)
+    gradients = widen(gradients[:, num_prefix_tokens:])
     weights = gradients.mean(dim=1, keepdim=True)  # (B, 1, D)
     return (features * weights).sum(dim=-1).clamp(min=0)  # (B, P)

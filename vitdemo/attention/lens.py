@@ -13,7 +13,7 @@ Letters: B batch, L layers, N tokens (prefix tokens, then P patches), D width, C
 import torch
 from torch import Tensor, nn
 
-from vitdemo.attention import _answer, _widen
+from vitdemo.attention import _answer, widen
 
 
 def logit_lens(model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -29,7 +29,7 @@ def logit_lens(model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:
     """
     answers = [_answer(model, x) for x in tokens]  # L+1 of (B, C)
     patches = [_patch_logits(model, x) for x in tokens]  # L+1 of (B, P, C)
-    return tuple(_widen(torch.stack(logits)).softmax(dim=-1) for logits in (answers, patches))
+    return tuple(widen(torch.stack(logits)).softmax(dim=-1) for logits in (answers, patches))
 
 
 def _patch_logits(model: nn.Module, x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ Letters: B batch, H heads, N tokens, D width.
 
 from torch import Tensor, nn
 
-from vitdemo.attention import _queries_keys_values, _widen
+from vitdemo.attention import _queries_keys_values, widen
 
 
 def queries_keys_values(
@@ -20,7 +20,7 @@ def queries_keys_values(
     """
     block = model.blocks[layer]
     found = _queries_keys_values(block.attn, block.norm1(tokens))
-    return tuple(_widen(each) for each in found)
+    return tuple(widen(each) for each in found)
 
 
 def head_scale(model: nn.Module, layer: int) -> float:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from vitdemo.attention import _heads, _part, answer_rows
+from vitdemo.attention import _heads, _part, answer_rows, widen
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,14 +58,14 @@ def contributions(model: nn.Module, tokens: Tensor, classes: Sequence[int]) -> C
         by_head, bias, between = _attention(block, x, rows, reading)
         heads.append(by_head)
         biases.append(bias)
-        mlps.append(_read(reading, after[rows] - between))
+        mlps.append(_read(reading, widen(after[rows]) - between))
     stacked = [torch.stack(parts, dim=1) for parts in (heads, biases, mlps)]
     return Contributions(embedding, *stacked, constant)
 
 
 def lengths(tokens: Tensor, rows: slice) -> Tensor:
     """L2 norm of the tokens in `rows` of (L+1, N, D), their mean, before and after each layer."""
-    return tokens[:, rows].norm(dim=-1).mean(dim=-1)  # (L+1,)
+    return widen(tokens[:, rows]).norm(dim=-1).mean(dim=-1)  # (L+1,)
 
 
 def _attention(
@@ -79,10 +79,11 @@ def _attention(
     update = _part(block, "ls1", attn.proj(_part(attn, "norm", joined[None])[0]))  # (R, D)
     scale = getattr(block._modules.get("ls1"), "gamma", None)
     back = reading if scale is None else reading * scale  # (K, R, D)
-    bias = back.new_zeros(len(back)) if attn.proj.bias is None else (back @ attn.proj.bias).sum(1)
-    back, shift = _through(attn._modules.get("norm"), joined, back @ attn.proj.weight)
+    proj = attn.proj
+    bias = back.new_zeros(len(back)) if proj.bias is None else (back @ widen(proj.bias)).sum(1)
+    back, shift = _through(attn._modules.get("norm"), joined, back @ widen(proj.weight))
     by_head = (back * joined).unflatten(-1, (attn.num_heads, attn.head_dim))  # (K, R, H, D/H)
-    return by_head.sum((1, 3)), bias + shift, x[rows] + update
+    return by_head.sum((1, 3)), bias + shift, widen(x[rows]) + update
 
 
 def _reading(model: nn.Module, x: Tensor, classes: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -95,8 +96,8 @@ def _reading(model: nn.Module, x: Tensor, classes: Sequence[int]) -> tuple[Tenso
     if not all(isinstance(head, nn.Linear) for head in heads):
         raise TypeError(f"Cannot take apart {type(model).__name__}: its head is not one layer.")
     chosen = torch.as_tensor(list(classes), device=x.device)
-    weight = torch.stack([head.weight[chosen] for head in heads], dim=1) / len(heads)
-    constant = sum(head.bias[chosen] for head in heads if head.bias is not None) / len(heads)
+    weight = torch.stack([widen(head.weight[chosen]) for head in heads], dim=1) / len(heads)
+    constant = sum(widen(head.bias[chosen]) for head in heads if head.bias is not None) / len(heads)
     normed = model.norm(x)  # (R, D)
     pooled = normed.mean(0, keepdim=True) if len(heads) == 1 else normed  # (1 or 2, D)
     reading, shift = _through(model._modules.get("fc_norm"), pooled, weight)
@@ -116,10 +117,10 @@ def _through(norm: nn.Module | None, x: Tensor, reading: Tensor) -> tuple[Tensor
     if norm.bias is not None:
         shift = (reading * norm.bias).sum((1, 2))
     scaled = reading if norm.weight is None else reading * norm.weight
-    deviation = (x.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()  # (R, 1)
+    deviation = (widen(x).var(-1, correction=0, keepdim=True) + norm.eps).sqrt()  # (R, 1)
     return (scaled - scaled.mean(-1, keepdim=True)) / deviation, shift
 
 
 def _read(reading: Tensor, x: Tensor) -> Tensor:
     """(K, R, D), (R, D) -> (K,)."""
-    return (reading * x).sum((1, 2))
+    return (reading * widen(x)).sum((1, 2))

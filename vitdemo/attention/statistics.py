@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from vitdemo.attention import widen
+
 
 def distance(attention: Tensor, grid_size: tuple[int, int], num_prefix_tokens: int) -> Tensor:
     """Mean attention distance of each head in patches: `attention` (..., H, N, N) to (..., H).
@@ -29,7 +31,7 @@ def distance(attention: Tensor, grid_size: tuple[int, int], num_prefix_tokens: i
         raise ValueError(
             f"{p} prefix tokens and {grid_size[0]} x {grid_size[1]} patches are not {N} tokens."
         )
-    patches = attention[..., p:, p:]  # (..., H, P, P)
+    patches = widen(attention[..., p:, p:])  # (..., H, P, P)
     total = patches.sum(dim=-1)  # (..., H, P)
     far = (patches * _distances(grid_size, patches)).sum(dim=-1)  # (..., H, P)
     empty = total <= torch.finfo(total.dtype).tiny
@@ -42,7 +44,7 @@ def entropy(attention: Tensor) -> Tensor:
     0 where every token looks at one token alone, log2(N) where all look at all alike; all tokens
     count, prefix tokens too, and 0 log 0 is 0.
     """
-    return torch.special.entr(attention).sum(dim=-1).mean(dim=-1) / math.log(2)  # (..., H)
+    return torch.special.entr(widen(attention)).sum(dim=-1).mean(dim=-1) / math.log(2)  # (..., H)
 
 
 def largest_weight(attention: Tensor) -> Tensor:
@@ -61,7 +63,7 @@ def unscaled(attention: Tensor, scale: float) -> Tensor:
 
 def token_similarity(tokens: Tensor) -> Tensor:
     """Cosine of every two tokens of a layer, `tokens` (..., N, D) to (..., N, N) in -1..1."""
-    directions = F.normalize(tokens, dim=-1)
+    directions = F.normalize(widen(tokens), dim=-1)
     return (directions @ directions.mT).clamp(-1, 1)
 
 
