@@ -18,6 +18,7 @@ MODELS = {
     "ours": VIT,
     "ours, averaged": AVERAGE,
     "layer scale, norms": timm_spec(init_values=0.3, qk_norm=True, scale_attn_norm=True),
+    "RMS norms": timm_spec(norm_layer="rmsnorm"),
     **KINDS,
 }
 CLASSES = [2, 0]
@@ -65,6 +66,8 @@ def held(norm, change, at):
     """A change (..., D) of `at` through `norm`, whose scale is held as it is there."""
     if isinstance(norm, torch.nn.Identity):
         return change
+    if not hasattr(norm, "bias"):  # RMSNorm: no mean is taken away
+        return change / (at.square().mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight
     spread = (at.var(-1, unbiased=False, keepdim=True) + norm.eps).sqrt()
     return (change - change.mean(-1, keepdim=True)) / spread * norm.weight
 

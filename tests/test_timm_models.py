@@ -1,5 +1,7 @@
 """Models of timm's by name: with random weights here, since nothing is downloaded in a test."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +10,13 @@ import timm
 import torch
 from PIL import Image
 from safetensors.torch import save, save_file
+from timm.models import PretrainedCfg
 
 import app
+from benchmarks import timm_sweep
 from tests.hub import hub
-from vitdemo import timm_models
+from tests.making import make_run
+from vitdemo import attributions, timm_models
 from vitdemo.class_maps import maps
 from vitdemo.errors import ModelError, RunError
 from vitdemo.export import all_maps
@@ -19,8 +24,17 @@ from vitdemo.inside.diagram import diagram
 from vitdemo.inside.head_ablation import head_effects
 from vitdemo.inside.logit_lens import logit_lens
 from vitdemo.inside.residual_stream import residual_stream
+from vitdemo.models import patch_side
 from vitdemo.page.look import side
-from vitdemo.timm_models import SUGGESTIONS, download, known_weights, licence, timm_run
+from vitdemo.runs import told_apart
+from vitdemo.timm_models import (
+    SUGGESTIONS,
+    class_names,
+    download,
+    known_weights,
+    licence,
+    timm_run,
+)
 from vitdemo.workbench import Workbench
 
 CPU = torch.device("cpu")
@@ -87,6 +101,14 @@ def test_imagenets_classes_have_their_names_and_a_local_file_of_weights_is_used(
         ("timm:", "of the form timm:NAME"),
         ("timm:nonsense", "timm has no model 'nonsense'"),
         ("timm:deit_tiny_patch16_224=nowhere.bin", "'nowhere.bin' does not exist"),
+        ("timm:deit_tiny_patch16_224=/", "does not exist. It is a folder"),
+        (
+            "timm:vit_tiny_patch16_224.in12k",
+            r"no weights 'in12k' of 'vit_tiny.*one of augreg_in21k",
+        ),
+        ("timm:deit_tiny_patch16_224.", "no weights '' of 'deit_tiny_patch16_224'"),
+        ("timm:deit_tiny_patch16_224.a.b", "no weights 'a.b' of"),
+        ("timm:vit_giant_patch14_224", "no pretrained weights of 'vit_giant_patch14_224'"),
         ("timm:resnet18", "Cannot explain ResNet"),
         ("timm:vit_base_patch16_siglip_224", "cannot be shown"),
     ],
@@ -94,6 +116,156 @@ def test_imagenets_classes_have_their_names_and_a_local_file_of_weights_is_used(
 def test_what_cannot_be_shown_is_refused_in_a_sentence(text, words):
     with pytest.raises(ModelError, match=words):
         timm_run(text)
+
+
+LABELS = {  # name: how many labelled classes
+    "vit_base_patch16_clip_224.openai": 0,  # 512 numbers of an embedding
+    "vit_base_patch32_clip_224.laion2b": 0,
+    "vit_large_patch14_clip_quickgelu_224.dfn2b": 0,
+    "vit_base_mci_224.apple_mclip": 0,
+    "vitamin_small_224.datacomp1b_clip": 0,
+    "vit_base_patch16_siglip_gap_224.webli": 0,
+    "vit_small_patch16_224.dino": 0,
+    "vit_base_patch16_224.mae": 0,
+    "vit_base_patch16_224.bamboo": 0,  # 115,217 classes whose names timm does not have
+    "vit_base_patch16_clip_224.openai_ft_in1k": 1000,
+    "vit_base_patch16_224_miil.in21k": 11221,
+    "vit_tiny_patch16_224.augreg_in21k": 21843,
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_classes_are_those_of_a_classifier_with_known_labels(name):
+    run = timm_run(f"timm:{name}", pretrained=False)
+    assert len(run.classes) == len(set(run.classes)) == LABELS[name]
+
+
+def test_labels_that_timm_describes_are_the_classes():
+    config = PretrainedCfg(
+        num_classes=2, label_names=("n1", "n2"), label_descriptions={"n1": "cat", "n2": "dog"}
+    )
+    assert class_names(config) == ("cat", "dog")
+    assert class_names(PretrainedCfg(num_classes=2, label_names=("cat",))) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("vit_so400m_patch14_siglip_gap_384", 378),  # as many patches of 14 as 384 pixels have
+        ("vit_base_r50_s16_384", 384),  # a hybrid: its stem has scaled by 16 before
+        ("vit_small_r26_s32_224", 224),
+        ("vit_tiny_r_s16_p8_384", 384),
+        ("vit_base_mci_224", 224),
+        ("vit_base_patch14_dinov2", 224),  # not 518: 37 x 37 patches
+    ],
+)
+def test_an_image_is_whole_patches_and_not_too_many(name, size):
+    assert timm_run(f"timm:{name}", pretrained=False).spec.image_size == size
+
+
+def made(path: Path, name: str = "test_vit", seed: int = 0, **options) -> Path:
+    torch.manual_seed(seed)
+    save_file(timm.create_model(name, **options).state_dict(), path)
+    return path
+
+
+NOT_OF_IT = {
+    "classes": ({"num_classes": 10}, r"10 classes, not 1000; 'head.weight' has shape \(10, 64\)"),
+    "no head": ({"num_classes": 0}, "missing: 'head.weight', 'head.bias'"),
+    "depth": ({"depth": 3}, "a depth of 3, not 6; missing: 'blocks.3.norm1.weight', "),
+    "width": ({"embed_dim": 96, "num_heads": 3}, "a width of 96, not 64; "),
+    "patch size": ({"patch_size": 8}, "a patch size of 8 px, not 16; "),
+    "image size": ({"img_size": (160, 96)}, r"'pos_embed' has shape \(1, 61, 64\), not "),
+    "another model": ({"name": "resnet18"}, "none of its tensors has a name of this model; "),
+}
+
+
+@pytest.mark.parametrize("kind", NOT_OF_IT)
+def test_a_local_file_that_does_not_fit_is_told_why(kind, tmp_path):
+    options, words = NOT_OF_IT[kind]
+    run = timm_run(f"timm:test_vit={made(tmp_path / 'own.safetensors', **options)}")
+    answers, (problem,) = Workbench([], None, CPU, [run]).answers(picture())
+    assert answers == []
+    start = rf"The weights in '{tmp_path}/own.safetensors' are not of this model: "
+    assert re.match(start + words, problem)
+    assert "network" not in problem and "--weights" not in problem
+    assert (tmp_path / "own.safetensors").is_file()  # only a damaged download is deleted
+
+
+def test_the_files_of_a_clip_tower_and_of_another_image_size_fit(tmp_path):
+    tower = "vit_xsmall_patch16_clip_224"
+    run = timm_run(f"timm:{tower}={made(tmp_path / 'tower.safetensors', tower)}")
+    workbench = Workbench([], None, CPU, [run])
+    assert workbench.model(run).num_classes == 0 and run.classes == ()
+    assert workbench.look(run, picture()).head_maps(1).shape[1:] == (14, 14)
+    larger = made(tmp_path / "larger.safetensors", img_size=320)
+    run = timm_run(f"timm:test_vit={larger}")
+    (answer,), problems = Workbench([], None, CPU, [run]).answers(picture())
+    assert problems == [] and answer.grid == (10, 10)
+
+
+def test_models_of_one_name_are_told_apart_by_their_files(tmp_path):
+    texts = [f"timm:test_vit={made(tmp_path / f'{n}.safetensors', seed=n)}" for n in (0, 1)]
+    twice = [timm_run(text) for text in (texts[0], *texts)]
+    run = make_run(tmp_path / "runs" / "timm:test_vit2")
+    other = timm_run("timm:test_vit2", pretrained=False)
+    workbench = Workbench([tmp_path / "runs"], None, CPU, [*twice, other])
+    names = [model.name for model in workbench.timm_models]
+    second, third = f"timm:test_vit ({tmp_path}/1.safetensors)", "timm:test_vit2 (timm's weights)"
+    assert names == ["timm:test_vit", second, third]
+    assert [r.name for r in workbench.trained_runs()] == [*names, "timm:test_vit2"]
+    assert workbench.run("timm:test_vit2").path == run.path
+    heads = [workbench.model(workbench.run(name)).head.weight for name in names[:2]]
+    assert not torch.equal(*heads)
+    answers, problems = workbench.answers(picture())
+    assert problems == [] and len({answer.run.name for answer in answers}) == 4
+    alone = [workbench.answers(picture(), [workbench.run(name)])[0][0] for name in names[:2]]
+    for answer, own in zip(answers, alone, strict=False):
+        assert np.array_equal(answer.probabilities, own.probabilities)
+    workbench.remove(second, for_all=True)
+    assert [model.name for model in workbench.timm_models] == ["timm:test_vit", third]
+
+
+def test_runs_of_one_name_and_place_are_numbered(tmp_path):
+    run = make_run(tmp_path / "vit")
+    names = [each.name for each in told_apart([run, run, run])]
+    assert names == ["vit", f"vit ({tmp_path})", f"vit ({tmp_path}, 2)"]
+
+
+SWEPT = {  # what differs -> timm's name, options that make it small, pixels
+    "hybrid": ("vit_tiny_r_s16_p8_224", {}, 64),
+    "stem, gated MLP": ("vitamin_small_224", {}, 32),
+    "mobile stem": ("vit_base_mci_224", {}, 32),
+    "registers, averaged": ("vit_wee_patch16_reg1_gap_256", {}, 48),
+    "registers, no classes": ("vit_small_patch14_reg4_dinov2.lvd142m", {}, 42),
+    "distilled": ("deit_tiny_distilled_patch16_224", {}, 48),
+    "averaged, no class token": ("vit_medium_patch16_gap_240", {}, 48),
+    "class token, averaged": ("deit_tiny_patch16_224", {"global_pool": "avg"}, 48),
+    "SwiGLU": ("vit_giant_patch14_dinov2", {"embed_dim": 96, "num_heads": 2}, 28),
+    "query and key norm": ("deit_tiny_patch16_224", {"qk_norm": True}, 48),
+    "layer scale": ("deit3_small_patch16_224", {}, 48),
+    "norm before the blocks": ("vit_base_patch32_clip_224.openai_ft_in1k", {}, 96),
+    "RMSNorm, no biases": ("aimv2_large_patch14_224", {"embed_dim": 64, "num_heads": 2}, 28),
+    "RMSNorm, classes": ("test_vit4", {}, 48),
+    "one class more": ("vit_tiny_patch16_224.augreg_in21k", {}, 32),
+    "odd size": ("vit_so400m_patch14_siglip_gap_384", {"embed_dim": 64, "num_heads": 2}, 70),
+}
+
+
+@pytest.mark.parametrize("kind", SWEPT)
+def test_every_map_of_each_kind_of_model_works(kind, monkeypatch):
+    monkeypatch.setattr(attributions, "STEPS", (4,))  # the sum matters in its own test
+    name, options, size = SWEPT[kind]
+    run = timm_run(f"timm:{name}", pretrained=False)
+    spec = replace(run.spec, image_size=size, options={"depth": 2, **options})
+    run = replace(run, spec=spec, preprocessing=replace(run.preprocessing, size=size))
+    patches, refused = timm_sweep.check_run(run)
+    assert refused == []
+    assert patches == f"{size // side_of(run)} x {size // side_of(run)}"
+
+
+def side_of(run) -> int:
+    return patch_side(Workbench([], None, CPU, [run]).model(run))
 
 
 LABELLESS = "timm:vit_small_patch14_reg4_dinov2.lvd142m"

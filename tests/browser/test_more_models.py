@@ -99,6 +99,9 @@ def test_what_cannot_be_had_is_said_and_what_is_no_model_too(open_page, start):
     page.locator("#model-name").get_by_role("textbox").fill("nonsense")
     page.locator("#add-model").click()
     expect(page.get_by_text("timm has no model 'nonsense'").first).to_be_visible()
+    page.locator("#model-name").get_by_role("textbox").fill("vit_tiny_patch16_224.in12k")
+    page.locator("#add-model").click()
+    expect(page.get_by_text("timm has no weights 'in12k'").first).to_be_visible()
 
 
 def test_on_a_page_for_others_it_is_theirs_who_asked(open_page, start, hurry):

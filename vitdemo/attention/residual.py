@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from timm.layers import RmsNorm
 from torch import Tensor, nn
 
 from vitdemo.attention import _heads, _part, answer_rows, widen
@@ -111,12 +112,16 @@ def _through(norm: nn.Module | None, x: Tensor, reading: Tensor) -> tuple[Tensor
     norm's bias adds (K,)."""
     if norm is None or isinstance(norm, nn.Identity):
         return reading, reading.new_zeros(len(reading))
-    if not isinstance(norm, nn.LayerNorm):
-        raise TypeError(f"Cannot take apart a {type(norm).__name__}: it is no LayerNorm.")
+    if not isinstance(norm, (nn.LayerNorm, RmsNorm)):
+        raise TypeError(
+            f"Cannot take apart a {type(norm).__name__}: it is neither a LayerNorm nor an RMSNorm."
+        )
     shift = reading.new_zeros(len(reading))
-    if norm.bias is not None:
+    if getattr(norm, "bias", None) is not None:
         shift = (reading * norm.bias).sum((1, 2))
     scaled = reading if norm.weight is None else reading * norm.weight
+    if isinstance(norm, RmsNorm):  # it takes no mean away
+        return scaled / (widen(x).square().mean(-1, keepdim=True) + norm.eps).sqrt(), shift
     deviation = (widen(x).var(-1, correction=0, keepdim=True) + norm.eps).sqrt()  # (R, 1)
     return (scaled - scaled.mean(-1, keepdim=True)) / deviation, shift
 

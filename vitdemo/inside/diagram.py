@@ -109,11 +109,16 @@ def _transformer(model: nn.Module, macs: Mapping[str, int], image_size: int) -> 
             in_blocks("norm2", "mlp", "ls2"),
             layers,
             width=width,
-            hidden=block.mlp.fc2.in_features,
+            hidden=_hidden_width(block.mlp),
         ),
         part("norm", ["norm", "fc_norm"], width=width),
         *([part("head", own_heads, answer=answer, width=width, classes=C)] if C else []),
     ]
+
+
+def _hidden_width(mlp: nn.Module) -> int:
+    """What the last of its matrices reads: a gated MLP has two before it, and other names."""
+    return [each for each in mlp.modules() if isinstance(each, nn.Linear)][-1].in_features
 
 
 def classifier_size(model: nn.Module) -> int:

@@ -1,0 +1,265 @@
+"""Every Vision Transformer of timm's that the page accepts: does it load, and do all its maps work?
+
+    python benchmarks/timm_sweep.py                       # all, about half an hour on two cores
+    python benchmarks/timm_sweep.py --only "vit_base_r*"  # those whose names match
+    python benchmarks/timm_sweep.py --keep sweep.jsonl    # goes on there the next time
+
+Weights are random and nothing is downloaded. One model is in memory at a time. Each is built at its
+own image size, traced, and asked for what the page draws of it: predictions, attention of each
+layer, rollout, class maps, logit lens, residual stream, heads switched off, attention distance,
+position and patch embeddings, the diagram of its parts. What fails is an error in our code;
+what cannot be shown must be refused in a sentence (`VitdemoError`).
+
+Models of more than `WHOLE` parameters are built with `FEW_LAYERS` layers, those of more than `WIDE`
+with the width of `NARROW` too, unless a stem sets the width; the table says so. The two methods
+that take hundreds of passes (Integrated Gradients, occlusion) and the heads switched off see images
+of `FEW_PATCHES` x `FEW_PATCHES` patches.
+"""
+
+import argparse
+import fnmatch
+import gc
+import json
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import timm
+import torch
+from PIL import Image
+from torch import nn
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from vitdemo.attention import FUSIONS  # noqa: E402
+from vitdemo.attributions import METHODS, methods_for  # noqa: E402
+from vitdemo.class_maps import maps  # noqa: E402
+from vitdemo.errors import RunError, VitdemoError  # noqa: E402
+from vitdemo.export import all_maps  # noqa: E402
+from vitdemo.inside.diagram import diagram  # noqa: E402
+from vitdemo.inside.head_ablation import head_effects  # noqa: E402
+from vitdemo.inside.learned import first_filters, position_similarity  # noqa: E402
+from vitdemo.inside.logit_lens import logit_lens  # noqa: E402
+from vitdemo.inside.one_head import one_layer  # noqa: E402
+from vitdemo.inside.residual_stream import residual_stream  # noqa: E402
+from vitdemo.models import count_parameters, patch_side  # noqa: E402
+from vitdemo.timm_models import TimmRun, timm_run  # noqa: E402
+from vitdemo.workbench import Workbench  # noqa: E402
+
+WHOLE, WIDE = 30e6, 120e6  # parameters up to which nothing, or the depth alone, is reduced
+FEW_LAYERS = 2
+NARROW = {"embed_dim": 192, "num_heads": 3}
+FEW_PATCHES = 2
+
+
+def main() -> int:
+    """Print a table of all models; exit code 1 where one failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="*", help="pattern of names")
+    parser.add_argument("--keep", type=Path, help="file of lines to go on with")
+    args = parser.parse_args()
+    done = read_kept(args.keep)
+    names = [name for name in timm.list_models() if fnmatch.fnmatch(name, args.only)]
+    print("| architecture | result | px | patches | classes | reduced | seconds |")
+    print("|---|---|---|---|---|---|---|", flush=True)
+    refused, failed = 0, 0
+    for name in names:
+        row = done.get(name) or check_name(name)
+        if args.keep and name not in done:
+            with open(args.keep, "a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+        if row["result"] == "not shown":
+            refused += 1
+            continue
+        failed += not row["result"].startswith("works")
+        print_row(row)
+    print(f"\n{len(names) - refused} models are shown, of which {failed} fail; {refused} of timm's "
+          "are refused in a sentence.")  # fmt: skip
+    return int(failed > 0)
+
+
+def read_kept(path: Path | None) -> dict[str, dict]:
+    if path is None or not path.is_file():
+        return {}
+    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return {row["name"]: row for row in rows}
+
+
+def print_row(row: dict) -> None:
+    cells = (
+        row.get(key, "") for key in ("result", "px", "patches", "classes", "reduced", "seconds")
+    )
+    print(f"| `{row['name']}` | {' | '.join(map(str, cells))} |", flush=True)
+
+
+def check_name(name: str) -> dict:
+    """The row of one architecture: {"name", "result", ...}."""
+    started = time.monotonic()
+    row = {"name": name}
+    try:
+        run = timm_run(f"timm:{name}", pretrained=False)
+    except VitdemoError as error:
+        return row | {"result": "not shown", "reason": str(error)}
+    except Exception as error:  # what the sweep looks for
+        return row | {"result": f"**{type(error).__name__}: {error}**"}
+    row |= {"px": run.spec.image_size, "classes": len(run.classes)}
+    run, row["reduced"] = reduced(run)
+    try:
+        row["patches"], refused = check_run(run)
+        row["result"] = "; ".join(["works", *refused])
+    except VitdemoError as error:
+        row["result"] = f"refused: {error}"
+    except Exception as error:
+        row["result"] = f"**{type(error).__name__}: {str(error)[:300]}**"
+    gc.collect()
+    return row | {"seconds": round(time.monotonic() - started, 1)}
+
+
+def reduced(run: TimmRun) -> tuple[TimmRun, str]:
+    """`run` with few layers where it is large, and what was reduced, in words."""
+    if run.config["parameters"] <= WHOLE:
+        return run, ""
+    options, words = {"depth": FEW_LAYERS}, f"{FEW_LAYERS} layers"
+    if run.config["parameters"] > WIDE and can_be_narrow(run.spec.name):
+        options, words = options | NARROW, f"{words}, width {NARROW['embed_dim']}"
+    return replace(run, spec=replace(run.spec, options=options)), words
+
+
+def can_be_narrow(name: str) -> bool:
+    """Whether the tokens' width may be chosen: a stem without a projection sets it."""
+    with torch.device("meta"):
+        embed = timm.create_model(name, depth=1).patch_embed
+    return isinstance(embed.proj, nn.Conv2d)
+
+
+def check_run(run: TimmRun) -> tuple[str, list[str]]:
+    """Ask for everything that the page shows of `run`; returns its grid and what is refused.
+
+    Raises `AssertionError` for a map that is not finite, of another shape than its grid or not
+    float32, and whatever the code raises.
+    """
+    image, workbench = noise(), Workbench([], None, torch.device("cpu"), [run])
+    grid = check_attention(workbench, run, image)
+    refused = check_learned(workbench, run)
+    if run.classes:
+        refused += check_quick_maps(workbench, run, image, grid)
+    small = smaller(workbench, run)
+    del workbench  # one model at a time
+    gc.collect()
+    few = Workbench([], None, torch.device("cpu"), [small])
+    if run.classes:
+        check_slow_maps(few, small, image)
+    else:
+        check_refusals(few, small, image)
+    return f"{grid[0]} x {grid[1]}", refused
+
+
+def noise() -> Image.Image:
+    pixels = np.random.default_rng(0).integers(0, 256, (300, 260, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+def smaller(workbench: Workbench, run: TimmRun) -> TimmRun:
+    """`run` with an image of few patches."""
+    size = FEW_PATCHES * patch_side(workbench.model(run))
+    spec = replace(run.spec, image_size=size)
+    preprocessing = replace(run.preprocessing, size=size)
+    return replace(run, spec=spec, preprocessing=preprocessing, stamp=(*run.stamp, size))
+
+
+def check_values(values: np.ndarray, shape: tuple[int, ...], what: str) -> None:
+    assert values.shape == shape, f"{what} has shape {values.shape}, not {shape}"
+    assert values.dtype == np.float32, f"{what} is {values.dtype}"
+    assert np.isfinite(values).all(), f"{what} is not finite"
+
+
+def check_attention(workbench: Workbench, run: TimmRun, image: Image.Image) -> tuple[int, int]:
+    """Prediction, attention and rollout of each layer, and the file of all maps; gives the grid."""
+    (answers, problems), C = workbench.answers(image), len(run.classes)
+    assert problems == [], problems
+    assert len(answers) == (1 if C else 0)
+    answer = workbench.answer(run, image)
+    check_values(answer.probabilities, (C,), "prediction")
+    look, (rows, columns) = workbench.look(run, image), answer.grid
+    L, H, N, _ = look.attention.shape
+    assert look.num_prefix_tokens + rows * columns == N, "tokens do not add up"
+    assert torch.allclose(look.attention.sum(-1), torch.ones(L, H, N), atol=1e-4)
+    direct = workbench.model(run)(workbench.input(run.preprocessing, image)[1])[0]
+    assert torch.allclose(look.logits, direct, atol=1e-3), "the traced pass gives other logits"
+    for layer in range(1, L + 1):
+        check_values(look.head_maps(layer), (H, rows, columns), f"attention of layer {layer}")
+    for fusion in FUSIONS:
+        rolled = look.rollout_map(L, fusion=fusion, discard_ratio=0.5)
+        check_values(rolled, (rows, columns), f"rollout by {fusion}")
+    for name, values in (("distance", look.distances), ("entropy", look.entropies)):
+        check_values(values, (L, H), name)
+    assert look.similarity.isfinite().all()
+    one_layer(workbench, run, image, 1)
+    arrays = all_maps(workbench, run, image)
+    assert ("relevance" in arrays) == bool(C)
+    return rows, columns
+
+
+def check_learned(workbench: Workbench, run: TimmRun) -> list[str]:
+    """Filters, position embeddings, and a diagram that counts all parameters."""
+    refused = []
+    assert first_filters(workbench, run).count > 0
+    try:
+        similarity, grid, _ = position_similarity(workbench, run)
+        check_values(similarity, (grid[0] * grid[1],) * 2, "similarity of positions")
+    except VitdemoError as error:
+        refused.append(f"position embeddings refused: {error}")
+    parts = sum(part.parameters for part in diagram(workbench, run))
+    assert parts == count_parameters(workbench.model(run)), "the diagram leaves parameters out"
+    return refused
+
+
+def check_maps(found: dict[str, np.ndarray], names: list[str], grid: tuple[int, int]) -> None:
+    assert sorted(found) == sorted(names), f"maps are {sorted(found)}"
+    for name, values in found.items():
+        check_values(values, grid, name)
+
+
+def check_quick_maps(
+    workbench: Workbench, run: TimmRun, image: Image.Image, grid: tuple[int, int]
+) -> list[str]:
+    """Class maps of one pass there and back, logit lens and residual stream, at the full size."""
+    quick = [m.name for m in methods_for(workbench.model(run)) if not m.long]
+    drawn = maps(workbench, run, image, slow=False)
+    check_maps({m.method.name: m.values for m in drawn.maps}, quick, grid)
+    lens, L = logit_lens(workbench, run, image), workbench.layers(run)
+    check_values(lens.answers, (L + 1, len(run.classes)), "logit lens")
+    try:
+        stream = residual_stream(workbench, run, image)
+    except VitdemoError as error:
+        return [f"residual stream refused: {error}"]
+    assert np.allclose(stream.parts.total.numpy(), stream.logits, atol=1e-2)
+    return []
+
+
+def check_slow_maps(workbench: Workbench, run: TimmRun, image: Image.Image) -> None:
+    """All class maps, also of one class against another, and each head switched off."""
+    grid = (FEW_PATCHES, FEW_PATCHES)
+    for against in (None, run.classes[-1]):
+        drawn = maps(workbench, run, image, target=run.classes[0], against=against)
+        names = list(METHODS) if against is None else [m.method.name for m in drawn.maps]
+        check_maps({m.method.name: m.values for m in drawn.maps}, names, grid)
+    effects = head_effects(workbench, run, image)
+    assert np.isfinite(effects.without).all()
+
+
+def check_refusals(workbench: Workbench, run: TimmRun, image: Image.Image) -> None:
+    """What needs a class is refused in a sentence for a model that has none."""
+    for ask in (maps, logit_lens, residual_stream, head_effects):
+        try:
+            ask(workbench, run, image)
+        except RunError:
+            continue
+        raise AssertionError(f"{ask.__name__} answers for a model without classes")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
