@@ -27,7 +27,6 @@ from gradio.context import LocalContext
 from gradio.exceptions import InvalidPathError
 from gradio.utils import LRUCache
 from httpx import HTTPError
-from pydantic import ValidationError
 
 from vitdemo.cache import as_key
 from vitdemo.errors import Stopped, VitdemoError
@@ -132,8 +131,8 @@ class Page(gr.Blocks):
                 check_is_file(value)
         try:
             return await super().preprocess_data(block_fn, inputs, state, *more, **options)
-        # A path of the server that nobody has uploaded, a file of other fields, a dead address
-        except (InvalidPathError, ValidationError, HTTPError) as error:
+        # A path of the server that nobody has uploaded, or an address that does not respond
+        except (InvalidPathError, HTTPError) as error:
             if not any(images):
                 raise
             raise gr.Error(SEND_A_FILE, print_exception=False) from error
@@ -163,7 +162,8 @@ def check_is_file(value: object) -> None:
         return
     meta = value.get("meta") if isinstance(value, dict) else None
     is_file = isinstance(meta, dict) and meta.get("_type") == "gradio.FileData"
-    if not is_file or not (value.get("path") or value.get("url")):
+    places = [value.get(key) for key in ("path", "url")] if is_file else []
+    if not any(places) or not all(isinstance(place, str | None) for place in places):
         raise gr.Error(SEND_A_FILE, print_exception=False)
 
 
