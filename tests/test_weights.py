@@ -144,6 +144,13 @@ def test_weights_of_another_architecture_are_refused_by_their_first_keys(other, 
     assert str(file) in str(refused.value) and "network" not in str(refused.value)
 
 
+def test_a_model_without_one_grid_refuses_a_vision_transformers_weights(tmp_path):
+    save_file(model_of().state_dict(), tmp_path / "vit.safetensors")
+    with pytest.raises(ModelError, match=r"are not of this model: .*missing: "):
+        swin = ModelSpec("timm", 224, "swin_tiny_patch4_window7_224")
+        build_model(swin, 5, weights=tmp_path / "vit.safetensors")
+
+
 def make_file(path, kind: str) -> None:
     state = model_of().state_dict()
     if kind == "pickled model":

@@ -215,9 +215,10 @@ def _can_resize(positions: Tensor, model: nn.Module) -> bool:
 
 def _side(positions: Tensor, model: nn.Module) -> int | None:
     """Patches a side of a square grid that `positions` (1, N, D) are of; None for another grid."""
-    if positions.ndim != 3 or model.pos_embed is None:
+    own = getattr(model, "pos_embed", None)
+    if positions.ndim != 3 or own is None or own.ndim != 3:
         return None
-    prefix = model.pos_embed.shape[1] - math.prod(model.patch_embed.grid_size)
+    prefix = own.shape[1] - math.prod(model.patch_embed.grid_size)
     patches = positions.shape[1] - prefix
     side = math.isqrt(max(patches, 0))
     return side if side and side * side == patches else None
