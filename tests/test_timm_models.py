@@ -297,7 +297,9 @@ def test_a_model_without_labels_has_maps_but_no_answer(labelless):
 @pytest.mark.parametrize("ask", [logit_lens, residual_stream, head_effects, maps])
 def test_what_needs_a_class_says_that_there_is_none(labelless, ask):
     run, workbench = labelless
-    with pytest.raises(RunError, match="no classifier with known labels, so it predicts no classes"):
+    with pytest.raises(
+        RunError, match="no classifier with known labels, so it predicts no classes"
+    ):
         ask(workbench, run, picture())
 
 
