@@ -9,14 +9,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 from PIL import Image
 
 from vitdemo.attention import statistics
 from vitdemo.attention.norms import layer_norms
 from vitdemo.attention.one_head import head_scale
 from vitdemo.errors import LessonError, VitdemoError
-from vitdemo.inputs import load_image, visible_square
+from vitdemo.inputs import load_image, square_crop, visible_square
 from vitdemo.inside.attention_distance import distances_of
+from vitdemo.inside.head_ablation import head_effects
+from vitdemo.inside.logit_lens import logit_lens
 from vitdemo.metrics import accuracy, confusion, most_confused, percent, signed
 from vitdemo.metrics.calibrated_runs import calibration
 from vitdemo.metrics.intervals import mean_interval
@@ -31,6 +35,7 @@ from vitdemo.models import (
     prefix_token_names,
 )
 from vitdemo.models.cost import pair_macs
+from vitdemo.perturb.changes import Changes, Removed, change
 from vitdemo.photos import OURS
 from vitdemo.runs import Run, pretraining
 from vitdemo.workbench import Workbench
@@ -38,6 +43,9 @@ from vitdemo.workbench import Workbench
 PICTURE = OURS / "cat.jpg"  # image used by all lessons
 NEAR, FAR = 0.5, 0.85  # relative to the attention distance of a head with uniform attention
 FEW = 3  # number of patches for `few_share`
+CANVAS = 224  # side of the image in "Change the image" with the included models, in pixels
+PIECES = 8  # rows and columns of the pieces that are shuffled or removed
+SHUFFLES, REMOVALS = 8, 20  # random draws
 NAMED = re.compile(r"\{([^{}\s.]+)\.([a-z_]+)\}")
 ROLES = {
     "vit": "a plain Vision Transformer trained from scratch",
@@ -139,16 +147,20 @@ def _pair(probabilities, labels, run: Run) -> tuple[str, str, str]:
     return run.classes[pairs[0].true], run.classes[pairs[0].predicted], str(pairs[0].count)
 
 
+def _confused_cell(probabilities, labels, run: Run) -> str:
+    """Return row and column, from 0, of the largest off-diagonal cell."""
+    true, predicted, _ = _pair(probabilities, labels, run)
+    return f"{run.classes.index(true)}-{run.classes.index(predicted)}"
+
+
 def _confused_share(probabilities, labels, run: Run) -> str:
-    """The share of all mistakes that the most frequent confusion has, in percent."""
-    pairs = most_confused(confusion(probabilities, labels), 1)
-    if not pairs:
-        raise MissingFact(f"a mistake of '{run.name}'")
-    return percent(pairs[0].count / _wrong(probabilities, labels))
+    """Return the most frequent confusion as a percentage of all errors."""
+    *_, count = _pair(probabilities, labels, run)
+    return percent(int(count) / _wrong(probabilities, labels))
 
 
 def _even_share(classes: int) -> str:
-    """The share of each confusion if all ordered pairs of classes were confused equally often."""
+    """Return the percentage of each ordered pair of classes if errors were spread evenly."""
     return percent(1 / (classes * (classes - 1)))
 
 
@@ -195,19 +207,19 @@ def _far_layers(workbench: Workbench, run: Run) -> str:
 
 
 def _layer_words(chosen: np.ndarray) -> str:
-    """Format layers (L,) bool as "in layer 9", "in layers 3, 4 and 5" or "in no layer"."""
+    """Name the chosen layers, (L,) bool: "in layers 3, 4 and 5" or "in no layer"."""
     layers = [str(i) for i in np.flatnonzero(chosen) + 1]
     return f"in layer{'s' if layers[1:] else ''} {listed(layers)}" if layers else "in no layer"
 
 
 def _largest_weight(workbench: Workbench, run: Run) -> str:
-    """Return the mean over all rows of the largest attention weight, in percent."""
+    """Return the mean over rows of a row's largest attention weight on the photo, in percent."""
     look = workbench.look(run, _picture())
     return percent(statistics.largest_weight(look.attention.float()).mean().item())
 
 
 def _unscaled_weight(workbench: Workbench, run: Run) -> str:
-    """Return `_largest_weight` for scores without the division by the square root."""
+    """Return `_largest_weight` without the division by the square root of the head width."""
     look, model = workbench.look(run, _picture()), workbench.model(run)
     layers = [
         statistics.unscaled(weights.float(), head_scale(model, i))
@@ -225,7 +237,7 @@ def _few_share(workbench: Workbench, run: Run) -> str:
 
 
 def _few_norm(workbench: Workbench, run: Run) -> str:
-    """Return the share of the same patches in the norms of what the last layer passes on."""
+    """Return the same patches' percentage of the norms of all patches in the last layer."""
     look = workbench.look(run, _picture())
     few = np.argsort(look.head_maps(look.layers).mean(0), axis=None)[-FEW:]
     received = layer_norms(look.attention[-1], workbench.value_products(look)[-1])  # (N, N)
@@ -233,8 +245,76 @@ def _few_norm(workbench: Workbench, run: Run) -> str:
     return percent(norms[few].sum() / norms.sum())
 
 
+def _canvas() -> Image.Image:
+    """Return the lessons' image in the size in which the page changes it."""
+    return square_crop(_picture(), CANVAS)
+
+
+def _probabilities(workbench: Workbench, run: Run, changes: Changes) -> np.ndarray:
+    """Return the probabilities (C,) for the lessons' image after `changes`."""
+    return workbench.answer(run, change(_canvas(), changes)).probabilities
+
+
+def _photo_class(workbench: Workbench, run: Run) -> int:
+    return int(_probabilities(workbench, run, Changes()).argmax())
+
+
+def _confidence(workbench: Workbench, run: Run, changes: Changes) -> float:
+    """Return the probability, after `changes`, of the class that is predicted without them."""
+    return float(_probabilities(workbench, run, changes)[_photo_class(workbench, run)])
+
+
+def _shuffled_same(workbench: Workbench, run: Run) -> str:
+    """Return how many shuffles of the image, with seeds 0 to 7, leave the prediction the same."""
+    own = _photo_class(workbench, run)
+    shuffles = (Changes(pieces=PIECES, seed=seed) for seed in range(SHUFFLES))
+    return str(sum(_probabilities(workbench, run, each).argmax() == own for each in shuffles))
+
+
+def _removals(workbench: Workbench, run: Run, few: bool) -> np.ndarray:
+    """Return confidences without the most attended patches, and without random ones.
+
+    The first of 1 + `REMOVALS` is without the most attended ones. With `few`, these are `FEW` of
+    the model's patches, ranked by the mean of the heads in the last layer; otherwise half of 8 x 8
+    patches, ranked by rollout.
+    """
+    look = workbench.look(run, _canvas())
+    values = look.rollout_map(look.layers, fusion="mean", discard_ratio=0.0)
+    grid = look.grid if few else (PIECES, PIECES)
+    values = look.head_maps(look.layers).mean(0) if few else values
+    values = F.adaptive_avg_pool2d(torch.from_numpy(values)[None], grid).flatten().numpy()
+    draws = (np.random.default_rng(seed).permutation(values.size) for seed in range(REMOVALS))
+    orders = [np.argsort(-values, kind="stable"), *draws]
+    count = FEW if few else values.size // 2
+    removed = (Removed(grid, tuple(order[:count].tolist())) for order in orders)
+    return np.array([_confidence(workbench, run, Changes(removed=each)) for each in removed])
+
+
+def _of_removals(read: Callable[[np.ndarray], str], few: bool = False):
+    """Return a fact that `read` makes of the result of `_removals`."""
+    return lambda workbench, run: read(workbench.cache.of(_removals, workbench, run, few))
+
+
+def _below(found: np.ndarray) -> str:
+    return str((found[1:] < found[0]).sum())
+
+
+def _settled_layer(workbench: Workbench, run: Run) -> str:
+    """Return the first layer from which on the logit lens predicts the final class."""
+    predicted = logit_lens(workbench, run, _picture()).answers.argmax(1)  # (L+1,)
+    others = np.flatnonzero(predicted != predicted[-1])
+    return str(others[-1] + 1 if len(others) else 0)
+
+
+def _strongest_head(workbench: Workbench, run: Run) -> str:
+    """Return the head without which the logit of the predicted class drops most, as "9.1"."""
+    change = head_effects(workbench, run, _picture()).logit_change
+    layer, head = np.unravel_index(change.argmin(), change.shape)
+    return f"{layer + 1}.{head + 1}"
+
+
 def _ablation(workbench: Workbench, run: Run) -> Ablation:
-    """Return the first ablation that contains `run`."""
+    """Return the first ablation that contains `run`, as its baseline or as a change."""
     tested = workbench.evaluated_runs()
     for base, names in workbench.cache.of(ablations, tested).items():
         if run.name in names:
@@ -248,7 +328,7 @@ def _gain(workbench: Workbench, run: Run) -> Gain:
     for gain in _ablation(workbench, run).gains:
         if gain.run == run.name:
             return gain
-    raise MissingFact(f"a gain of '{run.name}', which others are compared with")
+    raise MissingFact(f"a gain of '{run.name}', which is the baseline of its ablation")
 
 
 def _seed_gain(workbench: Workbench, run: Run) -> tuple[float, float, float]:
@@ -261,7 +341,7 @@ def _seed_gain(workbench: Workbench, run: Run) -> tuple[float, float, float]:
 
 
 def _seed_threshold(workbench: Workbench, run: Run) -> str:
-    """Return the smallest gain of one seed that exceeds the variation between seeds."""
+    """Return the smallest gain, in points, that exceeds the variation between two seeds."""
     threshold = _ablation(workbench, run).seed_threshold
     if threshold is None:
         raise MissingFact(f"another seed of '{run.name}'")
@@ -284,7 +364,7 @@ def _trained_on(workbench: Workbench, run: Run) -> str:
 
 # Facts that also depend on the dataset or on other runs
 OF_OTHERS = (
-    *("near_layers", "far_layers", "gain", "gain_low", "gain_high"),
+    *("near_layers", "far_layers", "strongest_head", "gain", "gain_low", "gain_high"),
     *("seed_gain", "seed_gain_low", "seed_gain_high", "seed_threshold"),
 )
 FACTS: dict[str, Callable[[Workbench, Run], str]] = {
@@ -310,20 +390,35 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "hidden": _of_model(lambda model, run: model.blocks[0].mlp.fc2.in_features),
     "near_layers": _near_layers,
     "far_layers": _far_layers,
-    "largest_weight": _largest_weight,  # percent of an attention row
+    "largest_weight": _largest_weight,  # of an attention row, in percent
     "unscaled_weight": _unscaled_weight,
     "pair_share": _of_model(_pair_share),  # percent of all multiply-adds
     "few_share": _few_share,
     "few_norm": _few_norm,
     "even_share": _of_model(lambda model, run: percent(FEW / model.patch_embed.num_patches)),
+    "strongest_head": _strongest_head,  # layer and head from 1, as "9.1"
+    "settled_layer": _settled_layer,
+    # Facts of experiments on the lessons' image; probabilities in percent
+    "photo_class": lambda workbench, run: run.classes[_photo_class(workbench, run)],
+    "photo_confidence": lambda workbench, run: percent(_confidence(workbench, run, Changes())),
+    "shuffled_same": _shuffled_same,
+    "attended_confidence": _of_removals(lambda found: percent(found[0])),  # half of 8 x 8 removed
+    "random_low": _of_removals(lambda found: percent(found[1:].min())),
+    "random_high": _of_removals(lambda found: percent(found[1:].max())),
+    "random_below": _of_removals(_below),  # draws below `attended_confidence`
+    "few_confidence": _of_removals(lambda found: percent(found[0]), few=True),
+    "few_low": _of_removals(lambda found: percent(found[1:].min()), few=True),
+    "few_high": _of_removals(lambda found: percent(found[1:].max()), few=True),
+    "few_below": _of_removals(_below, few=True),
     # Facts of tested runs; fractions in percent
     "tests": _evaluated(lambda p, labels, run: f"{len(labels):,}"),
     "accuracy": _evaluated(lambda p, labels, run: percent(accuracy(p, labels))),
     "wrong": _evaluated(lambda p, labels, run: str(_wrong(p, labels))),
     "confused_true": _evaluated(lambda p, labels, run: _pair(p, labels, run)[0]),
     "confused_predicted": _evaluated(lambda p, labels, run: _pair(p, labels, run)[1]),
+    "confused_cell": _evaluated(_confused_cell),  # row and column of the matrix, as "3-5"
     "confused_count": _evaluated(lambda p, labels, run: _pair(p, labels, run)[2]),
-    "confused_share": _evaluated(_confused_share),  # of all mistakes
+    "confused_share": _evaluated(_confused_share),  # percent of all errors
     "even_confused_share": _evaluated(lambda p, labels, run: _even_share(len(run.classes))),
     "worst_class": _evaluated(lambda p, labels, run: run.classes[_recalls(p, labels).argmin()]),
     "worst_recall": _evaluated(lambda p, labels, run: percent(_recalls(p, labels).min())),
@@ -334,7 +429,7 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "gain": lambda workbench, run: signed(100 * _gain(workbench, run).test.difference),
     "gain_low": lambda workbench, run: signed(100 * _gain(workbench, run).test.interval[0]),
     "gain_high": lambda workbench, run: signed(100 * _gain(workbench, run).test.interval[1]),
-    # Of an ingredient over several seeds, and of a base: what one seed has to exceed
+    # Facts of a change over several seeds, and the threshold for a gain with one seed
     "seed_gain": lambda workbench, run: signed(_seed_gain(workbench, run)[0]),
     "seed_gain_low": lambda workbench, run: signed(_seed_gain(workbench, run)[1]),
     "seed_gain_high": lambda workbench, run: signed(_seed_gain(workbench, run)[2]),
