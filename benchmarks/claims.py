@@ -32,6 +32,9 @@ from vitdemo.attention import ablation, lens, statistics  # noqa: E402
 from vitdemo.attention.embeddings import position_similarity  # noqa: E402
 from vitdemo.attention.one_head import head_scale  # noqa: E402
 from vitdemo.errors import VitdemoError  # noqa: E402
+from vitdemo.inside.head_ablation import answer_without  # noqa: E402
+from vitdemo.inside.knockout import knock_out  # noqa: E402
+from vitdemo.lessons import facts  # noqa: E402
 from vitdemo.metrics import confusion  # noqa: E402
 from vitdemo.metrics.calibrated_runs import calibration  # noqa: E402
 from vitdemo.metrics.intervals import difference_doubt, mean_interval, share_doubt  # noqa: E402
@@ -40,7 +43,9 @@ from vitdemo.metrics.recipe_ablation import ablation_of, ablations  # noqa: E402
 from vitdemo.metrics.tested_runs import class_table, paired_test  # noqa: E402
 from vitdemo.models import is_vision_transformer  # noqa: E402
 from vitdemo.models.cost import vit_cost  # noqa: E402
+from vitdemo.perturb.changes import Changes, change  # noqa: E402
 from vitdemo.runs import Run  # noqa: E402
+from vitdemo.workbench import Workbench  # noqa: E402
 
 BATCH = 20  # images whose attention is in memory at a time
 MEANS = 32  # images over which the mean output of a head is taken
@@ -55,6 +60,7 @@ class Subjects:
     runs: list[Run]
     source: data.Source | None
     images: int
+    context: Workbench | None = None  # models with their caches, for the facts of lessons
 
     @property
     def tested(self) -> list[Run]:
@@ -78,7 +84,7 @@ class Subjects:
 def largest_weights(subjects: Subjects) -> Rows:
     """Without the division by sqrt(D/H), the largest weight of a row is 0.6 to 0.9 on average.
 
-    Lesson 2, "Why divide?".
+    Lesson 2, "Why scale the score?".
     """
     rows = []
     for run, model in subjects.transformers():
@@ -96,7 +102,7 @@ def largest_weights(subjects: Subjects) -> Rows:
 def class_token_shares(subjects: Subjects) -> Rows:
     """In some heads the class token attends mostly to itself, in others hardly.
 
-    Lesson 2, "What the others get".
+    Lesson 2, "Attention to the class token".
     """
     rows = []
     for run, model in subjects.transformers():
@@ -138,7 +144,7 @@ def layer_distances(subjects: Subjects) -> Rows:
 def heads_off(subjects: Subjects) -> Rows:
     """One head off rarely changes the prediction; many cost more than the sum of their effects.
 
-    Lesson 3, "And without several?".
+    Lesson 3, "Several heads".
     """
     rows = []
     for run, model in subjects.transformers():
@@ -188,7 +194,7 @@ def lens_accuracy(subjects: Subjects) -> Rows:
 def position_neighbours(subjects: Subjects) -> Rows:
     """The most similar position embedding is that of an adjacent patch.
 
-    Lesson 1, "The order is lost".
+    Lesson 1, "Position embeddings".
     """
     rows = []
     for run, model in subjects.transformers():
@@ -255,7 +261,7 @@ def differences(subjects: Subjects) -> Rows:
 def confidence(subjects: Subjects) -> Rows:
     """Runs with label smoothing or mixing are underconfident; a temperature reduces the error.
 
-    Lesson 6, "How sure is it?"; Calibration.
+    Lesson 6, "How confident is the model?"; Calibration.
     """
     rows = []
     for run in subjects.tested:
@@ -282,10 +288,64 @@ def uneven_confusions(subjects: Subjects) -> Rows:
     return rows
 
 
+def lesson_photo(subjects: Subjects) -> Rows:
+    """On the lessons' photo, random removals vary too much for one of them to be a test.
+
+    Facts of lessons 1, 3, 4, 5, 8 and 9: half of 8 x 8 patches removed, or few of the own ones.
+    """
+    names = ("photo_class", "photo_confidence", "shuffled_same", "strongest_head", "settled_layer")
+    removed = [f"{kind}_{end}" for kind in ("random", "few") for end in ("low", "high", "below")]
+    rows = []
+    for run in (run for run in subjects.runs if run.has_weights):
+        for name in (*names, "attended_confidence", "few_confidence", *removed):
+            try:
+                rows.append((f"{run.name}, {name}", facts.looked_up(subjects.context, run, name)))
+            except VitdemoError:
+                continue  # a convolutional network has no attention
+    return rows
+
+
+def lesson_steps(subjects: Subjects) -> Rows:
+    """On the lessons' photo, neither the early layers nor the last layer's heads are needed.
+
+    Lessons 3 ("Several heads"), 4 (rollout, knock-out) and 8 ("Smaller pieces").
+    """
+    image, rows = facts.lesson_canvas(), []
+    for run in (run for run in subjects.runs if run.has_weights):
+        answers = [
+            subjects.context.answer(run, change(image, Changes(pieces=16, seed=seed)))
+            for seed in range(facts.SHUFFLES)
+        ]
+        kinds = [run.classes[each.probabilities.argmax()] for each in answers]
+        rows.append((f"{run.name}, 16 x 16 pieces shuffled", " ".join(kinds)))
+    for run, model in subjects.transformers():
+        look, L, H = subjects.context.look(run, image), len(model.blocks), heads_of(model)
+        last = answer_without(subjects.context, run, image, [(L - 1, i) for i in range(H)])
+        rows.append((f"{run.name}, heads of the last layer off", best(run, last)))
+        for count in (L - 1, L):
+            barred = knock_out(subjects.context, run, image, range(count)).after
+            rows.append((f"{run.name}, layers 1 to {count} barred", best(run, barred)))
+        maps = [look.rollout_map(i, fusion="mean", discard_ratio=0.0) for i in range(1, L + 1)]
+        like = [scipy.stats.spearmanr(each.ravel(), maps[-1].ravel()).statistic for each in maps]
+        rows.append((f"{run.name}, rollout like the full one", " ".join(f"{x:.2f}" for x in like)))
+        entropies = " ".join(f"{each:.1f}" for each in look.entropies[-1])
+        rows.append((f"{run.name}, entropies of the last layer, bits", entropies))
+    return rows
+
+
+def heads_of(model: nn.Module) -> int:
+    return model.blocks[0].attn.num_heads
+
+
+def best(run: Run, probabilities: np.ndarray) -> str:
+    """Return the most probable class and its probability."""
+    return f"{run.classes[probabilities.argmax()]} {probabilities.max():.1%}"
+
+
 def training_curves(subjects: Subjects) -> Rows:
     """When training accuracy is below validation accuracy, and where the curves end.
 
-    Lesson 7, "Watching it learn" and "Three made worse".
+    Lesson 7, "Training curves" and "Runs that fail".
     """
     rows = []
     for run in subjects.runs:
@@ -322,8 +382,8 @@ def costs(_: Subjects) -> Rows:
 
 CLAIMS: tuple[Callable[[Subjects], Rows], ...] = (
     *(largest_weights, class_token_shares, layer_distances, heads_off, lens_accuracy),
-    *(position_neighbours, seeds, differences, confidence, uneven_confusions, training_curves),
-    costs,
+    *(position_neighbours, seeds, differences, confidence, uneven_confusions, lesson_photo),
+    *(lesson_steps, training_curves, costs),
 )
 
 
@@ -340,7 +400,8 @@ def main() -> None:
     except VitdemoError as error:
         print(error, file=sys.stderr)
         source = None
-    subjects = Subjects(runs.find_runs(args.runs)[0], source, args.images)
+    context = Workbench([args.runs], args.data, torch.device("cpu"))
+    subjects = Subjects(runs.find_runs(args.runs)[0], source, args.images, context)
     print("| claim | of | measured |\n|---|---|---|")
     for claim in CLAIMS:
         if claim.__name__ in args.only:

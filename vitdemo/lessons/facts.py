@@ -245,14 +245,14 @@ def _few_norm(workbench: Workbench, run: Run) -> str:
     return percent(norms[few].sum() / norms.sum())
 
 
-def _canvas() -> Image.Image:
+def lesson_canvas() -> Image.Image:
     """Return the lessons' image in the size in which the page changes it."""
     return square_crop(_picture(), CANVAS)
 
 
 def _probabilities(workbench: Workbench, run: Run, changes: Changes) -> np.ndarray:
     """Return the probabilities (C,) for the lessons' image after `changes`."""
-    return workbench.answer(run, change(_canvas(), changes)).probabilities
+    return workbench.answer(run, change(lesson_canvas(), changes)).probabilities
 
 
 def _photo_class(workbench: Workbench, run: Run) -> int:
@@ -278,7 +278,7 @@ def _removals(workbench: Workbench, run: Run, few: bool) -> np.ndarray:
     the model's patches, ranked by the mean of the heads in the last layer; otherwise half of 8 x 8
     patches, ranked by rollout.
     """
-    look = workbench.look(run, _canvas())
+    look = workbench.look(run, lesson_canvas())
     values = look.rollout_map(look.layers, fusion="mean", discard_ratio=0.0)
     grid = look.grid if few else (PIECES, PIECES)
     values = look.head_maps(look.layers).mean(0) if few else values
