@@ -27,6 +27,8 @@ from vitdemo.lessons.handout import FIGURES, handout
 from vitdemo.metrics import confusion
 from vitdemo.models.cost import pair_macs, vit_cost
 from vitdemo.page.lessons import checked, cost_table, shelf_of
+from vitdemo.page.look.perturb import answers
+from vitdemo.perturb.changes import Changes, Removed, change
 
 
 def lessons_image():
@@ -140,7 +142,9 @@ def test_included_lessons_are_valid(shipped):
         filled = with_facts(lesson, shipped)
         assert 10 <= lesson.minutes <= 20
         assert "{" not in repr(filled.steps).replace("{}", "")
-        assert all(each.question for each in filled.steps[-3:]), lesson.name  # as exams ask
+        assert all(each.question for each in filled.steps[-3:]), lesson.name  # exam questions
+        asked = [step.task or step.question for step in filled.steps]
+        assert all(each.because for each in asked if each), lesson.name
         assert {*lesson.figures, *lesson.answers} <= {*FIGURES}
 
 
@@ -198,20 +202,21 @@ def test_lesson_3_states_the_measured_distances_of_any_model(shipped, name, side
     lessons = {each.name: each for each in read_lessons(FOLDER / LANGUAGE)[0]}
     question = next(s.question for s in lessons["3-heads"].steps if s.title == "What do you see?")
 
-    def find(of: str):  # whatever model plays the role
+    def find(of: str):  # any model may have the role
         return shipped.run(name)
 
     free, because = (
         filled(text, shipped, find, looked_up) for text in (question.free, question.because)
     )
-    assert f"{name} has heads below half of it {near}. All heads are above 85% of it {far}" in free
-    assert f"{name} has heads below half of the dashed line {near}." in because
-    # Not given as an example of a claim that the numbers may contradict.
+    short = f"{name} has heads below half of the dashed line {near}."
+    assert f"{short} All heads are above 85% of it {far}" in free
+    assert short in because
+    # The numbers of another model may contradict a claim, so it is not given as an example.
     assert because.split(near)[0].count("Other models differ:") == 1
 
 
 @pytest.mark.parametrize(("name", "side"), MODELS)
-def test_the_largest_weight_is_counted_on_the_models_own_queries_and_keys(shipped, name, side):
+def test_largest_weights_match_the_queries_and_keys(shipped, name, side):
     run = shipped.run(name)
     look, model = shipped.look(run, lessons_image()), shipped.model(run)
     largest, unscaled = [], []
@@ -223,12 +228,11 @@ def test_the_largest_weight_is_counted_on_the_models_own_queries_and_keys(shippe
     for key, values in (("largest_weight", largest), ("unscaled_weight", unscaled)):
         wanted = 100 * float(sum(values)) / len(values)
         assert float(fact(shipped, name, key)) == pytest.approx(wanted, abs=0.2)
-    # The question's answer: dividing keeps the weight of one token small, and without it most of
-    # the weight, but not nearly all of it, would be on one.
+    # The correct choice: without the division, one token gets most of the weight, but not all.
     assert sum(largest) / len(largest) < 0.3 < 0.5 < sum(unscaled) / len(unscaled) < 0.9
 
 
-def test_gains_over_seeds_are_of_pairs_with_the_same_seed(shipped):
+def test_gains_over_seeds_compare_runs_of_the_same_seed(shipped):
     def right(name: str) -> np.ndarray:
         found = shipped.run(name).evaluation
         return found.probabilities.argmax(1) == found.labels
@@ -250,13 +254,53 @@ def test_gains_over_seeds_are_of_pairs_with_the_same_seed(shipped):
         fact(shipped, "vit-muon-cpu-mixed", "seed_gain")
 
 
-def test_the_share_of_a_confusion_is_of_all_mistakes(shipped):
+def test_the_most_frequent_confusion_is_relative_to_all_errors(shipped):
     matrix = confusion(*(getattr(shipped.run("vit-scratch").evaluation, name)
                          for name in ("probabilities", "labels")))  # fmt: skip
     wrong = matrix - np.diag(np.diag(matrix))
     share = 100 * wrong.max() / wrong.sum()
     assert fact(shipped, "vit-scratch", "confused_share") == f"{share:.1f}"
     assert fact(shipped, "vit-scratch", "even_confused_share") == f"{100 / 90:.1f}"
+    true, predicted = np.unravel_index(wrong.argmax(), wrong.shape)
+    assert fact(shipped, "vit-scratch", "confused_cell") == f"{true}-{predicted}"
+
+
+def test_facts_of_changed_images_match_the_view_change_the_image(shipped):
+    run = shipped.run("vit-scratch")
+    image = answers.canvas(shipped, lessons_image())
+
+    def cat(changes: Changes) -> float:
+        return 100 * shipped.answer(run, change(image, changes)).probabilities[3]
+
+    look = shipped.look(run, image)
+    first = answers.most_attended(look, look.layers, Removed(), 32)
+    draws = [cat(Changes(removed=answers.at_random(Removed(), 32, seed))) for seed in range(20)]
+    attended = cat(Changes(removed=Removed().plus(first)))
+    wanted = {
+        "photo_confidence": f"{cat(Changes()):.1f}",
+        "attended_confidence": f"{attended:.1f}",
+        "random_low": f"{min(draws):.1f}",
+        "random_high": f"{max(draws):.1f}",
+        "random_below": str(sum(each < attended for each in draws)),
+        "shuffled_same": "8",
+        "photo_class": "cat",
+    }
+    assert {name: fact(shipped, "vit-scratch", name) for name in wanted} == wanted
+    own = Removed(look.grid)
+    three = own.plus(answers.most_attended(look, look.layers, own, 3, "mean"))
+    assert fact(shipped, "vit-scratch", "few_confidence") == f"{cat(Changes(removed=three)):.1f}"
+    few = [cat(Changes(removed=answers.at_random(own, 3, seed))) for seed in range(20)]
+    assert fact(shipped, "vit-scratch", "few_low") == f"{min(few):.1f}"
+
+
+def test_the_settled_layer_is_the_first_with_the_final_class_from_there_on(shipped):
+    run = shipped.run("finetune-deit-tiny")
+    model, look = shipped.model(run), shipped.look(run, lessons_image())
+    with torch.no_grad():
+        tokens = model.norm(look.tokens.float())[:, 0]
+        predicted = model.head(tokens).argmax(-1)  # (L+1,)
+    layer = int(fact(shipped, "finetune-deit-tiny", "settled_layer"))
+    assert (predicted[layer:] == 3).all() and predicted[layer - 1] != 3
 
 
 def test_few_share_matches_the_attention_of_the_last_layer(shipped):
@@ -267,7 +311,7 @@ def test_few_share_matches_the_attention_of_the_last_layer(shipped):
     assert fact(shipped, "vit", "even_share") == f"{100 * 3 / 64:.1f}"
 
 
-def test_what_three_patches_pass_on_is_the_norm_of_their_weighted_values(shipped):
+def test_few_norm_matches_the_norms_of_weighted_values(shipped):
     run = shipped.run("vit-scratch")
     look = shipped.look(run, visible_square(load_image(PICTURE)))
     block = shipped.model(run).blocks[-1]
@@ -286,7 +330,7 @@ def test_missing_facts_are_reported(tmp_path):
     workbench = bench(tmp_path)
     with pytest.raises(MissingFact, match="trained from scratch"):
         fact(workbench, "vit", "name")
-    for name in FACTS:  # no layers, no ablation, perhaps no test answers: a fact or a sentence
+    for name in FACTS:  # without attention, ablation and test predictions: a fact or an error
         try:
             assert fact(workbench, "conv", name)
         except MissingFact as error:
@@ -299,12 +343,12 @@ def test_missing_facts_are_reported(tmp_path):
 def test_handouts_contain_answers_only_if_requested(shipped, tmp_path):
     asking = "## S\nask: A **strong** one?\nnumber: 12345\nbecause: So & so.\n"
     written = lesson(asking, "goal: <b>G</b>\nfigures: patches\nanswers: gains")
-    for answers in (False, True):
-        page = handout(written, shipped, answers=answers)
+    for teacher in (False, True):
+        page = handout(written, shipped, answers=teacher)
         assert "A <b>strong</b> one?" in page and "&lt;b&gt;G&lt;/b&gt;" in page
-        assert ("12345" in page) == ("So &amp; so." in page) == answers
-        assert page.count("<svg") == 1 + answers
-    with pytest.raises(LessonError, match="Unknown figure 'none'"):
+        assert ("12345" in page) == ("So &amp; so." in page) == teacher
+        assert page.count("<svg") == 1 + teacher
+    with pytest.raises(LessonError, match="no figure 'none'"):
         handout(lesson("## S\nW.", "goal: G\nfigures: none"), shipped)
     page = handout(lesson("## S\nW.", "goal: G\nfigures: heads"), bench(tmp_path))
     assert "The figure 'heads' is not available. Required: a plain Vision" in unescape(page)

@@ -67,7 +67,7 @@ def press(page: Page, button: Locator, keyboard: bool) -> None:
 
 
 def do(page: Page, step: Step, keyboard: bool) -> None:
-    """The step's task, as a person would do it."""
+    """Do the task of the step like a user."""
     task = step.task
     if task.kind == "shown":
         return
@@ -88,6 +88,11 @@ def do(page: Page, step: Step, keyboard: bool) -> None:
     if task.kind == "press":
         return press(page, found.locator("visible=true").first, keyboard)
     if found.first.evaluate("each => each.tagName") == "SELECT":
+        if task.value and not keyboard:
+            return found.select_option(label=task.value)
+        if task.value:
+            found.focus()
+            return page.keyboard.type(task.value)
         current = found.evaluate("each => each.selectedIndex")
         if not keyboard:
             return found.select_option(index=1 if current != 1 else 2)
@@ -96,9 +101,8 @@ def do(page: Page, step: Step, keyboard: bool) -> None:
     if found.get_by_role("combobox").count():  # gradio's list
         found.get_by_role("combobox").click()
         if not keyboard:
-            return found.get_by_role("option").nth(2).click()
-        page.keyboard.press("ArrowDown")
-        page.keyboard.press("ArrowDown")
+            return found.get_by_role("option", name=task.value).click()
+        page.keyboard.type(task.value)
         return page.keyboard.press("Enter")
     choice = found.get_by_role("radio", name=task.value, exact=True)
     if not keyboard:
@@ -108,7 +112,7 @@ def do(page: Page, step: Step, keyboard: bool) -> None:
 
 
 def answer(page: Page, step: Step, keyboard: bool) -> None:
-    """The step's question, rightly."""
+    """Answer the question of the step correctly."""
     question, form = step.question, page.locator("#lesson .question")
     if question.choices:
         choice = form.get_by_role("radio").nth(question.right)
