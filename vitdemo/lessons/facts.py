@@ -259,7 +259,7 @@ def _photo_class(workbench: Workbench, run: Run) -> int:
     return int(_probabilities(workbench, run, Changes()).argmax())
 
 
-def _confidence(workbench: Workbench, run: Run, changes: Changes) -> float:
+def _photo_confidence(workbench: Workbench, run: Run, changes: Changes) -> float:
     """Return the probability, after `changes`, of the class that is predicted without them."""
     return float(_probabilities(workbench, run, changes)[_photo_class(workbench, run)])
 
@@ -271,7 +271,7 @@ def _shuffled_same(workbench: Workbench, run: Run) -> str:
     return str(sum(_probabilities(workbench, run, each).argmax() == own for each in shuffles))
 
 
-def _removals(workbench: Workbench, run: Run, few: bool) -> np.ndarray:
+def _removal_confidences(workbench: Workbench, run: Run, few: bool) -> np.ndarray:
     """Return confidences without the most attended patches, and without random ones.
 
     The first of 1 + `REMOVALS` is without the most attended ones. With `few`, these are `FEW` of
@@ -287,15 +287,17 @@ def _removals(workbench: Workbench, run: Run, few: bool) -> np.ndarray:
     orders = [np.argsort(-values, kind="stable"), *draws]
     count = FEW if few else values.size // 2
     removed = (Removed(grid, tuple(order[:count].tolist())) for order in orders)
-    return np.array([_confidence(workbench, run, Changes(removed=each)) for each in removed])
+    return np.array([_photo_confidence(workbench, run, Changes(removed=each)) for each in removed])
 
 
-def _of_removals(read: Callable[[np.ndarray], str], few: bool = False):
-    """Return a fact that `read` makes of the result of `_removals`."""
-    return lambda workbench, run: read(workbench.cache.of(_removals, workbench, run, few))
+def _removal_fact(read: Callable[[np.ndarray], str], few: bool = False):
+    """Return a fact that `read` makes of the result of `_removal_confidences`."""
+    return lambda workbench, run: read(
+        workbench.cache.of(_removal_confidences, workbench, run, few)
+    )
 
 
-def _below(found: np.ndarray) -> str:
+def _count_below(found: np.ndarray) -> str:
     return str((found[1:] < found[0]).sum())
 
 
@@ -400,16 +402,18 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "settled_layer": _settled_layer,
     # Facts of experiments on the lessons' image; probabilities in percent
     "photo_class": lambda workbench, run: run.classes[_photo_class(workbench, run)],
-    "photo_confidence": lambda workbench, run: percent(_confidence(workbench, run, Changes())),
+    "photo_confidence": lambda workbench, run: percent(
+        _photo_confidence(workbench, run, Changes())
+    ),
     "shuffled_same": _shuffled_same,
-    "attended_confidence": _of_removals(lambda found: percent(found[0])),  # half of 8 x 8 removed
-    "random_low": _of_removals(lambda found: percent(found[1:].min())),
-    "random_high": _of_removals(lambda found: percent(found[1:].max())),
-    "random_below": _of_removals(_below),  # draws below `attended_confidence`
-    "few_confidence": _of_removals(lambda found: percent(found[0]), few=True),
-    "few_low": _of_removals(lambda found: percent(found[1:].min()), few=True),
-    "few_high": _of_removals(lambda found: percent(found[1:].max()), few=True),
-    "few_below": _of_removals(_below, few=True),
+    "attended_confidence": _removal_fact(lambda found: percent(found[0])),  # half of 8 x 8 removed
+    "random_low": _removal_fact(lambda found: percent(found[1:].min())),
+    "random_high": _removal_fact(lambda found: percent(found[1:].max())),
+    "random_below": _removal_fact(_count_below),  # draws below `attended_confidence`
+    "few_confidence": _removal_fact(lambda found: percent(found[0]), few=True),
+    "few_low": _removal_fact(lambda found: percent(found[1:].min()), few=True),
+    "few_high": _removal_fact(lambda found: percent(found[1:].max()), few=True),
+    "few_below": _removal_fact(_count_below, few=True),
     # Facts of tested runs; fractions in percent
     "tests": _evaluated(lambda p, labels, run: f"{len(labels):,}"),
     "accuracy": _evaluated(lambda p, labels, run: percent(accuracy(p, labels))),
