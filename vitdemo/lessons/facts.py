@@ -259,7 +259,7 @@ def _photo_class(workbench: Workbench, run: Run) -> int:
     return int(_probabilities(workbench, run, Changes()).argmax())
 
 
-def _photo_confidence(workbench: Workbench, run: Run, changes: Changes) -> float:
+def _class_probability(workbench: Workbench, run: Run, changes: Changes) -> float:
     """Return the probability, after `changes`, of the class that is predicted without them."""
     return float(_probabilities(workbench, run, changes)[_photo_class(workbench, run)])
 
@@ -271,7 +271,7 @@ def _shuffled_same(workbench: Workbench, run: Run) -> str:
     return str(sum(_probabilities(workbench, run, each).argmax() == own for each in shuffles))
 
 
-def _removal_confidences(workbench: Workbench, run: Run, few: bool) -> np.ndarray:
+def _removal_results(workbench: Workbench, run: Run, few: bool) -> np.ndarray:
     """Return confidences without the most attended patches, and without random ones.
 
     The first of 1 + `REMOVALS` is without the most attended ones. With `few`, these are `FEW` of
@@ -287,14 +287,12 @@ def _removal_confidences(workbench: Workbench, run: Run, few: bool) -> np.ndarra
     orders = [np.argsort(-values, kind="stable"), *draws]
     count = FEW if few else values.size // 2
     removed = (Removed(grid, tuple(order[:count].tolist())) for order in orders)
-    return np.array([_photo_confidence(workbench, run, Changes(removed=each)) for each in removed])
+    return np.array([_class_probability(workbench, run, Changes(removed=each)) for each in removed])
 
 
 def _removal_fact(read: Callable[[np.ndarray], str], few: bool = False):
-    """Return a fact that `read` makes of the result of `_removal_confidences`."""
-    return lambda workbench, run: read(
-        workbench.cache.of(_removal_confidences, workbench, run, few)
-    )
+    """Return a fact that `read` makes of the result of `_removal_results`."""
+    return lambda workbench, run: read(workbench.cache.of(_removal_results, workbench, run, few))
 
 
 def _count_below(found: np.ndarray) -> str:
@@ -403,7 +401,7 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     # Facts of experiments on the lessons' image; probabilities in percent
     "photo_class": lambda workbench, run: run.classes[_photo_class(workbench, run)],
     "photo_confidence": lambda workbench, run: percent(
-        _photo_confidence(workbench, run, Changes())
+        _class_probability(workbench, run, Changes())
     ),
     "shuffled_same": _shuffled_same,
     "attended_confidence": _removal_fact(lambda found: percent(found[0])),  # half of 8 x 8 removed
