@@ -27,7 +27,7 @@ from vitdemo.lessons.handout import FIGURES, handout
 from vitdemo.metrics import confusion
 from vitdemo.models.cost import pair_macs, vit_cost
 from vitdemo.page.lessons import checked, cost_table, shelf_of
-from vitdemo.page.look.perturb import answers
+from vitdemo.page.look.perturb.answers import at_random, canvas, most_attended
 from vitdemo.perturb.changes import Changes, Removed, change
 
 
@@ -267,14 +267,14 @@ def test_the_most_frequent_confusion_is_relative_to_all_errors(shipped):
 
 def test_facts_of_changed_images_match_the_view_change_the_image(shipped):
     run = shipped.run("vit-scratch")
-    image = answers.canvas(shipped, lessons_image())
+    image = canvas(shipped, lessons_image())
 
     def cat(changes: Changes) -> float:
         return 100 * shipped.answer(run, change(image, changes)).probabilities[3]
 
     look = shipped.look(run, image)
-    first = answers.most_attended(look, look.layers, Removed(), 32)
-    draws = [cat(Changes(removed=answers.at_random(Removed(), 32, seed))) for seed in range(20)]
+    first = most_attended(look, look.layers, Removed(), 32)
+    draws = [cat(Changes(removed=at_random(Removed(), 32, seed))) for seed in range(20)]
     attended = cat(Changes(removed=Removed().plus(first)))
     wanted = {
         "photo_confidence": f"{cat(Changes()):.1f}",
@@ -287,9 +287,9 @@ def test_facts_of_changed_images_match_the_view_change_the_image(shipped):
     }
     assert {name: fact(shipped, "vit-scratch", name) for name in wanted} == wanted
     own = Removed(look.grid)
-    three = own.plus(answers.most_attended(look, look.layers, own, 3, "mean"))
+    three = own.plus(most_attended(look, look.layers, own, 3, "mean"))
     assert fact(shipped, "vit-scratch", "few_confidence") == f"{cat(Changes(removed=three)):.1f}"
-    few = [cat(Changes(removed=answers.at_random(own, 3, seed))) for seed in range(20)]
+    few = [cat(Changes(removed=at_random(own, 3, seed))) for seed in range(20)]
     assert fact(shipped, "vit-scratch", "few_low") == f"{min(few):.1f}"
 
 
@@ -343,11 +343,11 @@ def test_missing_facts_are_reported(tmp_path):
 def test_handouts_contain_answers_only_if_requested(shipped, tmp_path):
     asking = "## S\nask: A **strong** one?\nnumber: 12345\nbecause: So & so.\n"
     written = lesson(asking, "goal: <b>G</b>\nfigures: patches\nanswers: gains")
-    for teacher in (False, True):
-        page = handout(written, shipped, answers=teacher)
+    for answers in (False, True):
+        page = handout(written, shipped, answers=answers)
         assert "A <b>strong</b> one?" in page and "&lt;b&gt;G&lt;/b&gt;" in page
-        assert ("12345" in page) == ("So &amp; so." in page) == teacher
-        assert page.count("<svg") == 1 + teacher
+        assert ("12345" in page) == ("So &amp; so." in page) == answers
+        assert page.count("<svg") == 1 + answers
     with pytest.raises(LessonError, match="no figure 'none'"):
         handout(lesson("## S\nW.", "goal: G\nfigures: none"), shipped)
     page = handout(lesson("## S\nW.", "goal: G\nfigures: heads"), bench(tmp_path))

@@ -207,19 +207,19 @@ def _far_layers(workbench: Workbench, run: Run) -> str:
 
 
 def _layer_words(chosen: np.ndarray) -> str:
-    """Name the chosen layers, (L,) bool: "in layers 3, 4 and 5" or "in no layer"."""
+    """Format layers (L,) bool as "in layer 9", "in layers 3, 4 and 5" or "in no layer"."""
     layers = [str(i) for i in np.flatnonzero(chosen) + 1]
     return f"in layer{'s' if layers[1:] else ''} {listed(layers)}" if layers else "in no layer"
 
 
 def _largest_weight(workbench: Workbench, run: Run) -> str:
-    """Return the mean over rows of a row's largest attention weight on the photo, in percent."""
+    """Return the mean over all rows of the largest attention weight, in percent."""
     look = workbench.look(run, _picture())
     return percent(statistics.largest_weight(look.attention.float()).mean().item())
 
 
 def _unscaled_weight(workbench: Workbench, run: Run) -> str:
-    """Return `_largest_weight` without the division by the square root of the head width."""
+    """Return `_largest_weight` for scores without the division by the square root."""
     look, model = workbench.look(run, _picture()), workbench.model(run)
     layers = [
         statistics.unscaled(weights.float(), head_scale(model, i))
@@ -314,7 +314,7 @@ def _strongest_head(workbench: Workbench, run: Run) -> str:
 
 
 def _ablation(workbench: Workbench, run: Run) -> Ablation:
-    """Return the first ablation that contains `run`, as its baseline or as a change."""
+    """Return the first ablation that contains `run`."""
     tested = workbench.evaluated_runs()
     for base, names in workbench.cache.of(ablations, tested).items():
         if run.name in names:
@@ -341,7 +341,7 @@ def _seed_gain(workbench: Workbench, run: Run) -> tuple[float, float, float]:
 
 
 def _seed_threshold(workbench: Workbench, run: Run) -> str:
-    """Return the smallest gain, in points, that exceeds the variation between two seeds."""
+    """Return the smallest gain of one seed that exceeds the variation between seeds."""
     threshold = _ablation(workbench, run).seed_threshold
     if threshold is None:
         raise MissingFact(f"another seed of '{run.name}'")
@@ -390,7 +390,7 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "hidden": _of_model(lambda model, run: model.blocks[0].mlp.fc2.in_features),
     "near_layers": _near_layers,
     "far_layers": _far_layers,
-    "largest_weight": _largest_weight,  # of an attention row, in percent
+    "largest_weight": _largest_weight,  # percent of an attention row
     "unscaled_weight": _unscaled_weight,
     "pair_share": _of_model(_pair_share),  # percent of all multiply-adds
     "few_share": _few_share,
