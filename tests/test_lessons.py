@@ -307,6 +307,7 @@ def test_few_share_matches_the_attention_of_the_last_layer(shipped):
     look = shipped.look(shipped.run("vit-scratch"), visible_square(load_image(PICTURE)))
     taken = np.asarray(look.attention)[-1, :, 0, 1:].mean(0)
     first = sorted(taken, reverse=True)[:3]
+    assert fact(shipped, "vit", "self_share") == f"{100 * look.attention[0, 0, 0, 0]:.1f}"
     assert fact(shipped, "vit", "few_share") == f"{100 * sum(first) / sum(taken):.1f}"
     assert fact(shipped, "vit", "even_share") == f"{100 * 3 / 64:.1f}"
 

@@ -229,6 +229,11 @@ def _unscaled_weight(workbench: Workbench, run: Run) -> str:
     return percent(sum(means) / len(means))
 
 
+def _self_share(workbench: Workbench, run: Run) -> str:
+    """Return the class token's attention to itself in head 1 of layer 1, in percent."""
+    return percent(workbench.look(run, _picture()).attention[0, 0, 0, 0].item())
+
+
 def _few_share(workbench: Workbench, run: Run) -> str:
     """Return the fraction of last-layer attention that the `FEW` most attended patches receive."""
     look = workbench.look(run, _picture())
@@ -396,6 +401,7 @@ FACTS: dict[str, Callable[[Workbench, Run], str]] = {
     "few_share": _few_share,
     "few_norm": _few_norm,
     "even_share": _of_model(lambda model, run: percent(FEW / model.patch_embed.num_patches)),
+    "self_share": _self_share,
     "strongest_head": _strongest_head,  # layer and head from 1, as "9.1"
     "settled_layer": _settled_layer,
     # Facts of experiments on the lessons' image; probabilities in percent
