@@ -314,17 +314,17 @@ def lesson_steps(subjects: Subjects) -> Rows:
     for run in (run for run in subjects.runs if run.has_weights):
         answers = [
             subjects.context.answer(run, change(image, Changes(pieces=16, seed=seed)))
-            for seed in range(facts.SHUFFLES)
+            for seed in range(facts.SHUFFLE_DRAWS)
         ]
         kinds = [run.classes[each.probabilities.argmax()] for each in answers]
         rows.append((f"{run.name}, 16 x 16 pieces shuffled", " ".join(kinds)))
     for run, model in subjects.transformers():
-        look, L, H = subjects.context.look(run, image), len(model.blocks), heads_of(model)
+        look, L, H = subjects.context.look(run, image), len(model.blocks), head_count(model)
         last = answer_without(subjects.context, run, image, [(L - 1, i) for i in range(H)])
-        rows.append((f"{run.name}, heads of the last layer off", best(run, last)))
+        rows.append((f"{run.name}, heads of the last layer off", format_prediction(run, last)))
         for count in (L - 1, L):
             barred = knock_out(subjects.context, run, image, range(count)).after
-            rows.append((f"{run.name}, layers 1 to {count} barred", best(run, barred)))
+            rows.append((f"{run.name}, layers 1 to {count} barred", format_prediction(run, barred)))
         maps = [look.rollout_map(i, fusion="mean", discard_ratio=0.0) for i in range(1, L + 1)]
         like = [scipy.stats.spearmanr(each.ravel(), maps[-1].ravel()).statistic for each in maps]
         rows.append((f"{run.name}, rollout like the full one", " ".join(f"{x:.2f}" for x in like)))
@@ -333,11 +333,11 @@ def lesson_steps(subjects: Subjects) -> Rows:
     return rows
 
 
-def heads_of(model: nn.Module) -> int:
+def head_count(model: nn.Module) -> int:
     return model.blocks[0].attn.num_heads
 
 
-def best(run: Run, probabilities: np.ndarray) -> str:
+def format_prediction(run: Run, probabilities: np.ndarray) -> str:
     """Return the most probable class and its probability."""
     return f"{run.classes[probabilities.argmax()]} {probabilities.max():.1%}"
 

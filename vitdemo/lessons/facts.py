@@ -43,9 +43,9 @@ from vitdemo.workbench import Workbench
 PICTURE = OURS / "cat.jpg"  # image used by all lessons
 NEAR, FAR = 0.5, 0.85  # relative to the attention distance of a head with uniform attention
 FEW = 3  # number of patches for `few_share`
-CANVAS = 224  # side of the image in "Change the image" with the included models, in pixels
+CANVAS_SIDE = 224  # side of the image in "Change the image" with the included models, in pixels
 PIECES = 8  # rows and columns of the pieces that are shuffled or removed
-SHUFFLES, REMOVALS = 8, 20  # random draws
+SHUFFLE_DRAWS, REMOVAL_DRAWS = 8, 20  # random draws
 NAMED = re.compile(r"\{([^{}\s.]+)\.([a-z_]+)\}")
 ROLES = {
     "vit": "a plain Vision Transformer trained from scratch",
@@ -252,7 +252,7 @@ def _few_norm(workbench: Workbench, run: Run) -> str:
 
 def lesson_canvas() -> Image.Image:
     """Return the lessons' image in the size in which the page changes it."""
-    return square_crop(_picture(), CANVAS)
+    return square_crop(_picture(), CANVAS_SIDE)
 
 
 def _probabilities(workbench: Workbench, run: Run, changes: Changes) -> np.ndarray:
@@ -272,23 +272,23 @@ def _class_probability(workbench: Workbench, run: Run, changes: Changes) -> floa
 def _shuffled_same(workbench: Workbench, run: Run) -> str:
     """Return how many shuffles of the image, with seeds 0 to 7, leave the prediction the same."""
     own = _photo_class(workbench, run)
-    shuffles = (Changes(pieces=PIECES, seed=seed) for seed in range(SHUFFLES))
+    shuffles = (Changes(pieces=PIECES, seed=seed) for seed in range(SHUFFLE_DRAWS))
     return str(sum(_probabilities(workbench, run, each).argmax() == own for each in shuffles))
 
 
 def _removal_results(workbench: Workbench, run: Run, few: bool) -> np.ndarray:
     """Return confidences without the most attended patches, and without random ones.
 
-    The first of 1 + `REMOVALS` is without the most attended ones. With `few`, these are `FEW` of
-    the model's patches, ranked by the mean of the heads in the last layer; otherwise half of 8 x 8
-    patches, ranked by rollout.
+    The first result is without the most attended patches, the others are `REMOVAL_DRAWS` draws.
+    With `few`, `FEW` of the model's own patches are removed, ranked by the mean of the heads in
+    the last layer. Otherwise, half of 8 x 8 patches are removed, ranked by rollout.
     """
     look = workbench.look(run, lesson_canvas())
     values = look.rollout_map(look.layers, fusion="mean", discard_ratio=0.0)
     grid = look.grid if few else (PIECES, PIECES)
     values = look.head_maps(look.layers).mean(0) if few else values
     values = F.adaptive_avg_pool2d(torch.from_numpy(values)[None], grid).flatten().numpy()
-    draws = (np.random.default_rng(seed).permutation(values.size) for seed in range(REMOVALS))
+    draws = (np.random.default_rng(seed).permutation(values.size) for seed in range(REMOVAL_DRAWS))
     orders = [np.argsort(-values, kind="stable"), *draws]
     count = FEW if few else values.size // 2
     removed = (Removed(grid, tuple(order[:count].tolist())) for order in orders)
