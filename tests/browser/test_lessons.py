@@ -102,7 +102,8 @@ def do(page: Page, step: Step, keyboard: bool) -> None:
         found.get_by_role("combobox").click()
         if not keyboard:
             return found.get_by_role("option", name=task.value).click()
-        page.keyboard.type(task.value)
+        page.keyboard.press("Control+A")
+        page.keyboard.type(task.value)  # filters the options
         return page.keyboard.press("Enter")
     choice = found.get_by_role("radio", name=task.value, exact=True)
     if not keyboard:
