@@ -349,7 +349,7 @@ def test_handouts_contain_answers_only_if_requested(shipped, tmp_path):
         assert "A <b>strong</b> one?" in page and "&lt;b&gt;G&lt;/b&gt;" in page
         assert ("12345" in page) == ("So &amp; so." in page) == answers
         assert page.count("<svg") == 1 + answers
-    with pytest.raises(LessonError, match="no figure 'none'"):
+    with pytest.raises(LessonError, match="Unknown figure 'none'"):
         handout(lesson("## S\nW.", "goal: G\nfigures: none"), shipped)
     page = handout(lesson("## S\nW.", "goal: G\nfigures: heads"), bench(tmp_path))
     assert "The figure 'heads' is not available. Required: a plain Vision" in unescape(page)
