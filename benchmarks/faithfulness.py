@@ -1,18 +1,19 @@
-"""Which map is true to its model: every method on test pictures, beside maps that know nothing.
+"""Faithfulness of every map to its model on validation images, next to baselines.
 
-    python benchmarks/faithfulness.py --pictures 500        # Ctrl-C prints what there is so far
-    python benchmarks/faithfulness.py --keep tmp/faithfulness    # and goes on there the next time
+    python benchmarks/faithfulness.py --images 200        # Ctrl-C prints what there is so far
+    python benchmarks/faithfulness.py --keep tmp/faithfulness    # continues there the next time
 
-The pictures are a stratified, seeded draw from the test set; nothing is trained or tuned on them.
-Of each, the class that the model predicts is explained. Deletion takes patches away, what the
-method calls most important first, insertion brings them back; the score is the difference of the
-areas (`vitdemo.faithfulness`), and its differences are of the same pictures (paired 95% intervals,
-of pictures, not of trainings): from the best map's, from that of an order from the centre out, and
-from that of the same map rotated, flipped and shifted ("its own shape"). ROAD is the score with
-imputation in place of a hole; SaCo asks whether more salient groups of patches matter more. The
-table of dependence has Spearman's correlation of each map with that of the runner-up class, and
-with that of the same class of the same model with a random head. `faithfulness.json` goes into each
-run's folder, for the page. Tables are in LOG.md.
+The images are a stratified, seeded draw from each run's own validation split, so what is chosen by
+these scores (the map that the page shows first, the badges) is not chosen on test images. For each
+image the predicted class is explained. Deletion removes patches, the most important of the map
+first; insertion restores them in the same order. The score is the difference of the two areas
+(`vitdemo.faithfulness`), and differences of scores are paired (95 % intervals over images, not over
+training runs): to the best map, to the centre-first order and to the edge map. `--extra` adds three
+more scores: transformed copies of the map, ROAD (the score with imputed pixels) and SaCo (whether
+more salient groups of patches matter more). The table of dependence has Spearman's correlation of
+each map with the map of the runner-up class and with those of 19 randomised classifier heads, and
+of these with each other. `faithfulness.json` goes into each run's folder, for the page. Tables are
+in LOG.md.
 """
 
 import argparse
@@ -33,28 +34,39 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from vitdemo import attention, attributions, console, data, faithfulness, runs  # noqa: E402
-from vitdemo.faithfulness import CENTRE  # noqa: E402
-from vitdemo.faithfulness.measured import fingerprint, summed_up, write_measured  # noqa: E402
+from vitdemo.errors import DataError  # noqa: E402
+from vitdemo.faithfulness import EDGES  # noqa: E402
+from vitdemo.faithfulness.measured import (  # noqa: E402
+    BASELINES,
+    fingerprint,
+    summed_up,
+    write_measured,
+)
 from vitdemo.faithfulness.saco import saco  # noqa: E402
-from vitdemo.faithfulness.sanity import randomised_head, rank_correlation  # noqa: E402
+from vitdemo.faithfulness.sanity import (  # noqa: E402
+    check_heads,
+    random_head_maps,
+    rank_correlation,
+)
 from vitdemo.metrics.intervals import mean_interval  # noqa: E402
 from vitdemo.models import is_vision_transformer  # noqa: E402
 from vitdemo.training import pick_device  # noqa: E402
 from vitdemo.training.devices import autocast_helps  # noqa: E402
 
-ORDERS = 4  # random ones a picture: for their mean alone
-LAID = 2  # times that each map of a picture is laid elsewhere: for the mean of all pictures
+ORDERS = 4  # random ones per image: for their mean only
+LAID = 2  # transformed copies of each map per image: for the mean over all images
 RANDOM, ROAD = "random", "road"
 
 
 def main() -> None:
     console.escape_unprintable()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pictures", type=int, default=500)
+    parser.add_argument("--images", type=int, default=200)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after as many")
     parser.add_argument("--steps", type=int, default=faithfulness.STEPS, help="points of a curve")
     parser.add_argument("--fills", nargs="+", default=["drop", "mean"], choices=faithfulness.FILLS)
     parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
+    parser.add_argument("--extra", action="store_true", help="copies, ROAD and SaCo, too")
     parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
     parser.add_argument("--keep", type=Path, help="folder for what is measured, to go on later")
     parser.add_argument("--data", type=Path, help="CIFAR-10's folder (default: data)")
@@ -69,7 +81,7 @@ def main() -> None:
         if run.has_weights and (not args.only or run.name in args.only)
     ]
     try:
-        for at in range(args.pictures):  # in turn, so that all have as many when stopped
+        for at in range(args.images):  # in turn, so that all have as many when stopped
             for subject in chosen:
                 if time.monotonic() < end:
                     subject.measure(at)
@@ -80,30 +92,32 @@ def main() -> None:
 
 
 class Subject:
-    """One run, its pictures, and a row of numbers for each that was measured."""
+    """One run, its images, and a row of numbers for each that was measured."""
 
     def __init__(self, run: runs.Run, source: data.Source, args, device: torch.device):
-        self.run, self.device, self.steps = run, device, args.steps
+        self.run, self.device, self.steps, self.extra = run, device, args.steps, args.extra
         self.model = runs.load_model(run, device).requires_grad_(False)
-        self.pictures = drawn(source, args.pictures, run.spec.image_size)
+        self.pictures = draw_validation_images(run, source, args.images)
         possible = faithfulness.fills(self.model)
         self.fills = [fill for fill in args.fills if fill in possible]
         self.rows: list[dict] = []
         what = [run.name, fingerprint(run.path)[:8], *self.fills, args.steps]
+        what += ["extra"] * args.extra
         self.kept = args.keep and args.keep / f"{'-'.join(map(str, what))}.jsonl"
         if self.kept:
             args.keep.mkdir(parents=True, exist_ok=True)
             self.kept.touch()
-            lines = self.kept.read_text(encoding="utf-8-sig").splitlines()[: args.pictures]
+            lines = self.kept.read_text(encoding="utf-8-sig").splitlines()[: args.images]
             self.rows = [json.loads(line) for line in lines]
 
     def measure(self, at: int) -> None:
-        """Picture `at`, unless it was measured before."""
+        """Measure image `at`, unless it was measured before."""
         if at < len(self.rows):
             return
         image = self.run.preprocessing(self.pictures.images[at : at + 1].to(self.device))
         started = time.perf_counter()
-        self.rows.append(measured(self.model, image, self.fills, self.steps, at))
+        settings = {"steps": self.steps, "seed": at, "extra": self.extra}
+        self.rows.append(measured(self.model, image, self.fills, **settings))
         seconds = time.perf_counter() - started
         if self.kept:
             with self.kept.open("a", encoding="utf-8") as lines:
@@ -114,18 +128,19 @@ class Subject:
         if len(self.rows) < 2:
             return
         for fill in self.fills:
-            print(f"\n**{self.run.name}, fill: {fill}, {len(self.rows)} pictures**\n")
+            print(f"\n**{self.run.name}, fill: {fill}, {len(self.rows)} images**\n")
             print(table(self.rows, fill))
-        print(f"\n**{self.run.name}: what a map depends on, {len(self.rows)} pictures**\n")
+        print(f"\n**{self.run.name}: what a map depends on, {len(self.rows)} images**\n")
         print(dependence_table(self.rows), flush=True)
         layers = {f: np.array([row[f"layers {f}"] for row in self.rows]) for f in self.fills}
-        by_fill = {f: summed_up(scores(self.rows, f), layers[f]) for f in self.fills}
+        settings = {"steps": self.steps, "part": "validation"}
+        by_fill = {f: summed_up(scores(self.rows, f), layers[f], **settings) for f in self.fills}
         for fill, found in by_fill.items():
             means = ", ".join(f"{score:+.3f}" for score in found.layers)
             if means:
                 print(f"\nMean of the heads, layer by layer, fill: {fill}: {means}")
         gaps = [row["gap"] for row in self.rows]
-        words = {"steps": self.steps, "machine": machine(device)}
+        words = {"machine": machine(device)}
         words |= {"date": f"{datetime.date.today()}", "completeness_gap_median": np.median(gaps)}
         write_measured(self.run.path, by_fill, **words, completeness_gap_worst=max(gaps))
         print(f"\nCompleteness gap: median {np.median(gaps):.2%}, worst {max(gaps):.2%}")
@@ -134,18 +149,46 @@ class Subject:
 def drawn(source: data.Source, count: int, size: int) -> data.Pictures:
     """`count` test pictures, class by class in turn, so that any first part is stratified, too."""
     pictures = source.load("test", size)
-    order = torch.randperm(len(pictures), generator=torch.Generator().manual_seed(0))
-    turn = torch.zeros(len(pictures), dtype=torch.long)
-    for label in pictures.labels.unique():
-        own = order[pictures.labels[order] == label]
+    return pictures.subset(order_by_turn(pictures.labels)[:count])
+
+
+def draw_validation_images(run: runs.Run, source: data.Source, count: int) -> data.Pictures:
+    """Draw `count` images of the run's validation split, one class after another.
+
+    Any first part of the draw is stratified. The split is that of the run's own seed, so none of
+    the images was trained on. Raises `DataError` where the split has another size than the run's.
+    """
+    split, share = run.config["split"], run.config["recipe"]["validation_share"]
+    labels = source.labels("train")
+    _, held_out = data.stratified_split(labels, share, split["seed"])
+    if len(held_out) != split["validation_pictures"]:
+        raise DataError(
+            f"'{run.name}' has {split['validation_pictures']:,} validation images, "
+            f"this dataset {len(held_out):,}: give the dataset that it was trained on."
+        )
+    chosen = held_out[order_by_turn(labels[held_out])[:count]]
+    return source.load_some("train", chosen, run.spec.image_size)
+
+
+def order_by_turn(labels: Tensor) -> Tensor:
+    """Return a seeded order of the images (N,) in which the classes take turns."""
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+    turn = torch.zeros(len(labels), dtype=torch.long)
+    for label in labels.unique():
+        own = order[labels[order] == label]
         turn[own] = torch.arange(len(own))
-    return pictures.subset(turn.argsort(stable=True)[:count])
+    return turn.argsort(stable=True)
 
 
-def measured(model: nn.Module, image: Tensor, fills: list[str], steps: int, seed: int) -> dict:
-    """Of one picture (1, 3, S, S), with draws of its own by `seed`: by fill and for ROAD
-    {order: (deletion, insertion)}, {map: score} laid elsewhere, SaCo, dependence {map: (on the
-    class, on the model)} and the completeness gap."""
+def measured(
+    model: nn.Module, image: Tensor, fills: list[str], *, steps: int, seed: int, extra: bool
+) -> dict:
+    """Measure one image (1, 3, S, S), with draws by its own `seed`.
+
+    By fill (with `extra` for ROAD too): {order: (deletion, insertion)} and the layers' scores; the
+    dependence {map: (runner-up class, randomised heads, these with each other)} and the gap of
+    Integrated Gradients. With `extra` also {map: score} of transformed copies, and SaCo.
+    """
     with torch.no_grad():
         target, runner_up = model(image).topk(2).indices[0].tolist()
     methods = attributions.methods_for(model)
@@ -155,16 +198,19 @@ def measured(model: nn.Module, image: Tensor, fills: list[str], steps: int, seed
     gap = attributions.completeness_gap(model, image, maps[complete], weights)
     grid = attributions.cell_grid(model, image)
     own = {name: faithfulness.resampled(values, grid)[0] for name, values in maps.items()}
+    with_edges = own | {EDGES: faithfulness.edge_map(image, grid)}
     quick = [m.name for m in methods if m.class_specific and not m.long]
     row = {"gap": float(gap), "dependence": dependence(model, image, quick, target, runner_up)}
     with torch.autocast(image.device.type, torch.bfloat16, enabled=autocast_helps(image.device)):
-        for fill in (*fills, ROAD):
+        for fill in [*fills, ROAD] if extra else fills:
             settings = {"fill": fill, "steps": steps, "seed": seed}
-            row[fill] = areas(model, image, target, own, **settings)
+            row[fill] = areas(model, image, target, with_edges, **settings)
             if fill != ROAD:
-                row[f"laid {fill}"] = laid(model, image, target, own, **settings)
                 row[f"layers {fill}"] = by_layer(model, image, target, **settings)
-        row["saco"] = saco(model, image, target, own, fill=fills[0], seed=seed)
+            if extra and fill != ROAD:
+                row[f"laid {fill}"] = laid(model, image, target, own, **settings)
+        if extra:
+            row["saco"] = saco(model, image, target, own, fill=fills[0], seed=seed)
     return row
 
 
@@ -206,14 +252,18 @@ def by_layer(model: nn.Module, image: Tensor, target: int, **settings) -> list[f
 
 def dependence(
     model: nn.Module, image: Tensor, names: list[str], target: int, runner_up: int
-) -> dict[str, tuple[float, float]]:
+) -> dict[str, tuple[float, ...]]:
     own = attributions.attribute_many(names, model, image, target)
     other = attributions.attribute_many(names, model, image, runner_up)
-    random = attributions.attribute_many(names, randomised_head(model), image, target)
-    return {
-        name: tuple(rank_correlation(own[name], found[name]) for found in (other, random))
-        for name in names
-    }
+    random = random_head_maps(model, image, names, target)
+    found = {}
+    for name in names:
+        heads = check_heads(own[name][0], random[name])
+        means = [
+            float(np.nanmean(v)) if heads.is_defined else np.nan for v in (heads.own, heads.between)
+        ]
+        found[name] = rank_correlation(own[name], other[name]), *means, heads.p
+    return found
 
 
 def scores(rows: list[dict], fill: str) -> dict[str, np.ndarray]:
@@ -224,35 +274,49 @@ def scores(rows: list[dict], fill: str) -> dict[str, np.ndarray]:
 
 def table(rows: list[dict], fill: str) -> str:
     """Markdown: mean areas of each order, best difference first, and paired intervals."""
-    own, road = scores(rows, fill), scores(rows, ROAD)
-    best = max(own.keys() - {CENTRE}, key=lambda name: own[name].mean())
+    own, extra = scores(rows, fill), ROAD in rows[0]
+    best = max(own.keys() - set(BASELINES), key=lambda name: own[name].mean())
     lines = [
-        "| order | deletion ↓ | insertion ↑ | insertion - deletion | less than the best by | "
-        "more than centre first by | more than its own shape by | ROAD | SaCo |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| order | deletion ↓ | insertion ↑ | score | below the best by | above centre first by | "
+        "above the edge map by |" + extra * " above its copies by | ROAD | SaCo |",
+        "|---|---|---|---|---|---|---|" + extra * "---|---|---|",
     ]
     for name in sorted(own, key=lambda name: -own[name].mean()):
         deletion, insertion = np.stack([row[fill][name] for row in rows]).mean(axis=0)
         behind = "–" if name == best else interval(own[best] - own[name])
-        ahead = "–" if name == CENTRE else interval(own[name] - own[CENTRE])
-        elsewhere = np.array([row[f"laid {fill}"].get(name, np.nan) for row in rows])
-        beyond = "–" if name == CENTRE else interval(own[name] - elsewhere)
-        coefficients = np.array([row["saco"].get(name, np.nan) for row in rows])
-        known = coefficients[~np.isnan(coefficients)]
-        salience = f"{known.mean():+.3f}" if len(known) else "–"
-        lines.append(
-            f"| {name} | {deletion:.3f} | {insertion:.3f} | {own[name].mean():+.3f} | {behind} | "
-            f"{ahead} | {beyond} | {road[name].mean():+.3f} | {salience} |"
-        )
+        above = [
+            "–" if name in BASELINES else interval(own[name] - own[baseline])
+            for baseline in BASELINES
+        ]
+        cells = [name, f"{deletion:.3f}", f"{insertion:.3f}", f"{own[name].mean():+.3f}", behind]
+        cells += above + (extra_cells(rows, fill, name, own[name]) if extra else [])
+        lines.append(f"| {' | '.join(cells)} |")
     chance = np.stack([row[fill][RANDOM] for row in rows]).mean(axis=0)
-    return "\n".join([*lines, f"| {RANDOM} | {chance[0]:.3f} | {chance[1]:.3f} | | | | | | |"])
+    empty = " |" * (7 if extra else 4)
+    return "\n".join([*lines, f"| {RANDOM} | {chance[0]:.3f} | {chance[1]:.3f} |{empty}"])
+
+
+def extra_cells(rows: list[dict], fill: str, name: str, own: np.ndarray) -> list[str]:
+    """What `--extra` measured of one order: above its transformed copies, ROAD, SaCo."""
+    copies = np.array([row[f"laid {fill}"].get(name, np.nan) for row in rows])
+    above = "–" if np.isnan(copies).any() else interval(own - copies)
+    coefficients = np.array([row["saco"].get(name, np.nan) for row in rows])
+    known = coefficients[~np.isnan(coefficients)]
+    salience = f"{known.mean():+.3f}" if len(known) else "–"
+    return [above, f"{scores(rows, ROAD)[name].mean():+.3f}", salience]
 
 
 def dependence_table(rows: list[dict]) -> str:
-    lines = ["| map | runner-up class | random head |", "|---|---|---|"]
+    """Markdown: mean correlations of each map, and where heads are significantly like it."""
+    lines = [
+        "| map | runner-up class | randomised heads | these with each other | p ≤ 0.05 |",
+        "|---|---|---|---|---|",
+    ]
     for name in rows[0]["dependence"]:
-        both = np.array([row["dependence"][name] for row in rows])  # (N, 2)
-        lines.append("| {} | {:+.2f} | {:+.2f} |".format(name, *np.nanmean(both, axis=0)))
+        found = np.array([row["dependence"][name] for row in rows], dtype=float)  # (N, 4)
+        means = " | ".join(f"{mean:+.2f}" for mean in np.nanmean(found[:, :3], axis=0))
+        rejected = np.nanmean(found[:, 3] <= faithfulness.LEVEL)
+        lines.append(f"| {name} | {means} | {rejected:.0%} of the images |")
     return "\n".join(lines)
 
 

@@ -391,6 +391,21 @@ def test_pixels_that_the_cells_do_not_divide():
     assert_close(total, pixels.sum(), atol=0, rtol=0.02)
 
 
+@pytest.mark.parametrize("kind", [*KINDS, "convolutional"])
+def test_classes_share_a_forward_pass_and_have_their_own_maps(kind):
+    model = build_convolutional() if kind == "convolutional" else build(kind)
+    image = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(1)).double()
+    fast = [m.name for m in attributions.methods_for(model) if m.class_specific and not m.long]
+    with torch.no_grad():
+        found = attributions.attribute_classes(fast, model, image, [3, 0, 3])
+    for place, target in enumerate([3, 0, 3]):
+        expected = attribute_many(fast, model, image, target)
+        for name in fast:
+            assert_close(found[name][place], expected[name][0])
+    with pytest.raises(ValueError, match="target 9"):
+        attributions.attribute_classes(fast, model, image, [9])
+
+
 def test_contrast_is_the_difference_of_two_maps():
     model = build("class token")
     images = pictures(model, batch=2).double()

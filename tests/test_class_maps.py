@@ -11,7 +11,12 @@ from vitdemo import attributions, class_maps, faithfulness, runs
 from vitdemo.class_maps import class_index, first_map, maps, truth
 from vitdemo.errors import RunError, Stopped
 from vitdemo.faithfulness.measured import Measured, write_measured
-from vitdemo.faithfulness.sanity import randomised_head, rank_correlation
+from vitdemo.faithfulness.sanity import (
+    RANDOM_HEADS,
+    HeadCheck,
+    randomised_head,
+    rank_correlation,
+)
 from vitdemo.page.components.article import Text
 from vitdemo.page.kit import Stops
 from vitdemo.page.look.class_maps import choices, drawing, drawn
@@ -90,7 +95,7 @@ def test_truth_is_that_of_measure(shown, ask):
     asked = shown.model(run), pixels, CLASSES.index("cat"), own
     # As the page measures, where the hardware has half precision.
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast_helps(CPU)):
-        expected = faithfulness.measure(*asked, fill="drop", steps=4)
+        expected = faithfulness.measure(*asked, fill="drop", steps=faithfulness.STEPS)
     random = expected.random_scores
     for name, curve in expected.deletion.items():
         assert np.allclose(measured.deletion[name], curve, atol=2e-3)
@@ -98,7 +103,12 @@ def test_truth_is_that_of_measure(shown, ask):
         assert score.deletion == pytest.approx(area, abs=2e-3)
         assert score.score == pytest.approx(expected.scores[name], abs=2e-3)
         assert score.p_orders == pytest.approx(faithfulness.rank_p(score.score, random), abs=0.05)
-    assert measured.random_areas.shape == (2, 100)
+    assert measured.random_areas.shape == (2, faithfulness.RANDOM_ORDERS)
+    edges = {faithfulness.EDGES: faithfulness.edge_map(pixels, (4, 4))}
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast_helps(CPU)):
+        baseline = faithfulness.measure(*asked[:3], edges, fill="drop", steps=faithfulness.STEPS)
+    found = measured.scores[faithfulness.EDGES].score
+    assert found == pytest.approx(baseline.scores[faithfulness.EDGES], abs=2e-3)
     assert np.allclose(measured.bands[1][0], expected.random_insertion.mean(0), atol=2e-3)
 
 
@@ -106,22 +116,23 @@ def test_its_own_shape_is_asked_where_it_can_decide(shown, ask):
     asked = []
     for seed in range(4):
         scores = truth(shown, ask(seed), noise(seed), fill="drop").scores
-        centre = scores[faithfulness.CENTRE]
+        baselines = [scores[faithfulness.CENTRE].score, scores[faithfulness.EDGES].score]
         for name, score in scores.items():
-            beyond = score.p_orders <= 0.05 and score.score > centre.score
-            assert (score.p_shape is not None) is (beyond and score.beyond_centre), name
+            beyond = score.p_orders <= 0.05 and score.score > max(baselines)
+            assert (score.p_shape is not None) is beyond, name
             asked.append(beyond)
     assert any(asked) and not all(asked)
 
 
 def test_verdicts():
-    for p, beyond, shape, verdict in (
-        (0.06, True, None, class_maps.RANDOM),
-        (0.01, False, None, class_maps.MIDDLE),
-        (0.01, True, 0.10, class_maps.ELSEWHERE),
-        (0.05, True, 0.05, class_maps.BEYOND),
+    for p, centre, edges, shape, verdict in (
+        (0.06, True, True, None, class_maps.RANDOM),
+        (0.01, False, True, None, class_maps.MIDDLE),
+        (0.01, True, False, None, class_maps.EDGES_FIRST),
+        (0.01, True, True, 0.10, class_maps.ELSEWHERE),
+        (0.05, True, True, 0.05, class_maps.BEYOND),
     ):
-        assert class_maps.Score(0.2, 0.5, p, beyond, shape).verdict == verdict
+        assert class_maps.Score(0.2, 0.5, p, centre, edges, shape).verdict == verdict
 
 
 def test_a_map_that_was_measured_is_not_measured_again(shown, ask, monkeypatch):
@@ -139,7 +150,7 @@ def test_a_map_that_was_measured_is_not_measured_again(shown, ask, monkeypatch):
     assert second.scores.items() >= first.scores.items()
 
 
-def test_maps_of_a_class_are_checked_against_another_class_and_a_random_head(shown, ask):
+def test_maps_are_checked_against_another_class_and_randomised_heads(shown, ask):
     run = shown.run("vit")
     _, pixels = shown.input(run.preprocessing, noise(108))
     unchecked = ask(108, slow=True)
@@ -148,18 +159,22 @@ def test_maps_of_a_class_are_checked_against_another_class_and_a_random_head(sho
     assert np.argsort(found.probabilities)[-2] == CLASSES.index(found.runner_up)
     assert steps[-1][0] == steps[-1][1]
     other = values(ask(108, target=found.runner_up, slow=True))
-    head = randomised_head(shown.model(run))
-    random = attributions.attribute_many(names(found), head, pixels, found.target)
+    specific = [own.method.name for own in found.maps if own.method.class_specific]
+    fast = [name for name in specific if not attributions.METHODS[name].long]
+    heads = [randomised_head(shown.model(run), seed) for seed in range(RANDOM_HEADS)]
+    random = [attributions.attribute_many(fast, head, pixels, found.target) for head in heads]
     for own, before in zip(found.maps, unchecked.maps, strict=True):
         name = own.method.name
         if not own.method.class_specific:
-            assert own.other_class is own.random_head is None
+            assert own.other_class is own.random_heads is None
             continue
         mine = torch.from_numpy(own.values)
         theirs = rank_correlation(mine, torch.from_numpy(other[name]))
         assert own.other_class == pytest.approx(theirs, nan_ok=True)
-        headless = rank_correlation(mine, random[name][0])
-        assert own.random_head == pytest.approx(headless, nan_ok=True)
+        assert own.random_heads.own.shape == (RANDOM_HEADS,)
+        if name in fast:
+            expected = [rank_correlation(mine, maps[name][0]) for maps in random]
+            assert own.random_heads.own == pytest.approx(expected, abs=1e-3, nan_ok=True)
         assert (before.other_class is None) == own.method.long
     contrast = ask(108, target="cat", against="dog", slow=True, checked=True)
     assert all(own.other_class is None for own in contrast.maps)
@@ -190,11 +205,13 @@ def lines(found, fill) -> list[str]:
 def measured_run(root, **by_fill):
     """A run whose file says by fill what the scores are, and which maps are the best."""
     run = make_run(root / "vit", VIT)
-    write_measured(run.path, {fill: Measured(100, *found) for fill, found in by_fill.items()})
+    settings = {"steps": 16, "part": "validation"}
+    measured = {fill: Measured(100, *found, **settings) for fill, found in by_fill.items()}
+    write_measured(run.path, measured)
     return Workbench([root], root / "none", CPU)
 
 
-SCORES = {name: 0.1 * i for i, name in enumerate(attributions.METHODS)}
+SCORES = {name: 0.1 * i for i, name in enumerate((*attributions.METHODS, faithfulness.EDGES))}
 
 
 def test_badges_come_from_the_runs_own_file_by_fill(tmp_path):
@@ -204,7 +221,8 @@ def test_badges_come_from_the_runs_own_file_by_fill(tmp_path):
     assert names(found)[:2] == ["rollout", "attention"]  # the highest score first
     count = {fill: len(badges(found, fill)) for fill in found.fills}
     assert count == {"drop": 2, "mean": 0, "blur": 0}
-    assert all("On 100 test pictures" in each.badge_title for each in badges(found, "drop"))
+    words = "On 100 validation images", "Holm's correction", "16 steps"
+    assert all(word in each.badge_title for each in badges(found, "drop") for word in words)
     other = make_run(tmp_path / "vit", VIT, seed=5)  # trained again: the file is of other weights
     assert maps(bench, runs.read_run(other.path), noise(0), slow=False).measured == {}
 
@@ -247,7 +265,7 @@ def test_a_resnet_has_its_own_map_and_is_measured_on_cells(shown, ask, monkeypat
     found = ask(0, "resnet")
     assert names(found) == ["grad_cam"] and found.fills == ("mean", "blur")
     measured = truth(shown, found, noise(0))
-    assert set(measured.scores) == {"grad_cam", faithfulness.CENTRE}
+    assert set(measured.scores) == {"grad_cam", faithfulness.CENTRE, faithfulness.EDGES}
     assert measured.shares.tolist() == [0, 0.5, 1]
     with pytest.raises(RunError, match=r"'resnet' has no fill 'drop': .*mean, blur"):
         truth(shown, found, noise(0), fill="drop")
@@ -280,14 +298,40 @@ def test_every_map_says_what_it_shows_and_its_limit(shown, ask):
     words = "Rank correlation with its own map for"
     assert sum(words in line for line in lines(found, "mean")) == 3
     assert meter == [Text(drawing.UNMEASURED, quiet=True)]
-    truth(shown, found, noise(106))
+    measured = truth(shown, found, noise(106))
     found = ask(106, target="cat", slow=True)
     _, (legend, plots, table, areas, curves) = drawn(found, "mean")
     assert sum(line.startswith("Score ") for line in lines(found, "mean")) == 7
-    assert len(plots.figures) == 2 and len(legend.groups[""]) == 7 + 1 + 1
-    assert len(table.rows) == 7 + 1 and table.feet[0][0].endswith("random orders")
-    assert len(areas.rows) > 50 and {row[0] for row in curves.rows} == {"deletion", "insertion"}
-    assert set(drawing.COLOURS) == {*attributions.METHODS, faithfulness.CENTRE}
+    assert len(plots.figures) == 2 and len(legend.groups[""]) == 7 + 2 + 1
+    assert len(table.rows) == 7 + 2 and table.feet[0][0].endswith("random orders")
+    assert len(areas.rows) == 7 + 2 + 40 and {row[0] for row in curves.rows} == {
+        "deletion",
+        "insertion",
+    }
+    verdicts = {row[0]: row[-1] for row in table.rows}
+    assert verdicts["Edge map"] == "baseline: uses the image, but no model"
+    assert verdicts["Relevance"] == measured.scores["relevance"].verdict
+    baselines = {faithfulness.CENTRE, faithfulness.EDGES}
+    assert set(drawing.COLOURS) == {*attributions.METHODS, *baselines}
+
+
+def test_only_attention_is_a_fraction_of_a_whole(ask):
+    fractions = {panel.title for panel in panels(ask(106, slow=True), "mean") if panel.fraction}
+    assert fractions == {"Last layer's attention", "Attention rollout"}
+    for own in ask(106).maps:
+        if own.method.name in ("attention", "rollout"):
+            assert 0 < own.values.sum() <= 1.001
+
+
+def test_randomised_heads_are_put_into_words_next_to_their_baseline():
+    own, between = np.array([-0.79, 0.21, 0.7]), np.array([0.5, 0.4, 0.6])
+    words = drawing.head_words(HeadCheck(own, between, 0.5))
+    assert "3 randomised classifier heads: mean +0.04 (−0.79 to +0.70)" in words
+    assert "with each other: mean +0.50. It is not significantly more similar" in words
+    words = drawing.head_words(HeadCheck(own, between, 0.05))
+    assert "It is more similar to them than they are to each other (p = 0.05)" in words
+    flat = HeadCheck(np.full(3, np.nan), np.full(3, np.nan), np.nan)
+    assert "uniform" in drawing.head_words(flat)
 
 
 def test_a_class_named_like_html_is_shown_as_it_is(shown):

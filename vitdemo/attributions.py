@@ -11,7 +11,7 @@ Letters: B batch, P patches (rows x columns), N tokens, D width, S side in pixel
     attribute("relevance", model, images, target=3)  # (B, rows, columns)
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -98,6 +98,7 @@ def attribute(
     images: Tensor,
     target: int | Tensor,
     *,
+    path_steps: tuple[int, ...] = STEPS,
     on_step: OnStep | None = None,
 ) -> Tensor:
     """Return one number per patch, (B, rows, columns): how much it bears on the class `target`.
@@ -109,6 +110,7 @@ def attribute(
         model: in eval mode; may be at work in other threads.
         images: normalised, (B, 3, S, S), so that zero is the mean colour.
         target: one class for all pictures, or a LongTensor (B,) with one for each.
+        path_steps: of Integrated Gradients: numbers of steps, tried in turn until the map adds up.
         on_step: called as (done, total) while a long method works; it may raise to end it.
 
     The grid is that of a ViT's patches; of a convolutional model that of its last features
@@ -116,7 +118,8 @@ def attribute(
     does not serve the model, and for a class that the model does not have; `TypeError` as
     `attention.trace` does.
     """
-    return attribute_many([method], model, images, target, on_step=on_step)[method]
+    settings = {"path_steps": path_steps, "on_step": on_step}
+    return attribute_many([method], model, images, target, **settings)[method]
 
 
 # Not in the caller's inference mode: its tensors cannot carry a gradient.
@@ -127,13 +130,38 @@ def attribute_many(
     images: Tensor,
     target: int | Tensor,
     *,
+    path_steps: tuple[int, ...] = STEPS,
     on_step: OnStep | None = None,
 ) -> dict[str, Tensor]:
     """`attribute` by several methods; those that need gradients share one way back."""
     chosen = [_served(name, model) for name in methods]
     classes = attention.check_target(target, len(images), class_count(model), images.device)
     weights = _one_hot(classes, model, images)  # (B, C)
-    return _compute(chosen, _Subject(model, images, classes, weights), on_step)
+    return _compute(chosen, _Subject(model, images, classes, weights, path_steps), on_step)
+
+
+@torch.inference_mode(False)
+def attribute_classes(
+    methods: Sequence[str], model: nn.Module, image: Tensor, targets: Sequence[int]
+) -> dict[str, Tensor]:
+    """Compute maps (T, rows, columns) of one image (1, 3, S, S) for each of T classes.
+
+    For the fast methods that depend on the class: all classes share one forward pass. All else is
+    as in `attribute_many`.
+    """
+    chosen, count = [_served(name, model) for name in methods], class_count(model)
+    shared = [None] * len(targets)
+    if kind_of(model) == "vit":
+        shared = attention.gradients_of_classes(model, image, targets)
+    maps = {name: [] for name in methods}
+    for target, gradients in zip(targets, shared, strict=True):
+        classes = attention.check_target(target, 1, count, image.device)
+        subject = _Subject(model, image, classes, _one_hot(classes, model, image))
+        if gradients is not None:
+            subject.gradients = gradients
+        for name, values in _compute(chosen, subject, None).items():
+            maps[name].append(values)
+    return {name: torch.cat(own) for name, own in maps.items()}
 
 
 @torch.inference_mode(False)
@@ -189,8 +217,16 @@ def _compute(methods: list[Method], subject: "_Subject", on_step: OnStep | None)
 class _Subject:
     """What a map is asked of; the passes that several methods share are made once."""
 
-    def __init__(self, model: nn.Module, images: Tensor, target: Tensor, weights: Tensor):
+    def __init__(
+        self,
+        model: nn.Module,
+        images: Tensor,
+        target: Tensor,
+        weights: Tensor,
+        path_steps: tuple[int, ...] = STEPS,
+    ):
         self.model = model
+        self.path_steps = path_steps
         self.images = images.clone() if images.is_inference() else images
         self.target = target  # (B,)
         self.weights = weights  # (B, C): the score is the log-probabilities times these
@@ -211,7 +247,8 @@ class _Subject:
     def only(self, i: int) -> "_Subject":
         """The question of one picture alone."""
         one = slice(i, i + 1)
-        return _Subject(self.model, self.images[one], self.target[one], self.weights[one])
+        classes = self.target[one], self.weights[one]
+        return _Subject(self.model, self.images[one], *classes, self.path_steps)
 
     def score(self, images: Tensor) -> Tensor:
         """The score (n,) of variants (n, 3, S, S) of the one picture."""
@@ -284,7 +321,8 @@ def _answer_from(model: nn.Module, features: Tensor) -> Tensor:
 def _integrated_gradients(subject: _Subject, on_step: OnStep) -> Tensor:
     """Sundararajan et al. 2017, https://arxiv.org/abs/1703.01365, equation 1, summed per cell.
 
-    Each picture takes as many steps as bring its gap below `MOST_GAP`, up to the last of `STEPS`.
+    Each picture takes as many steps as bring its gap below `MOST_GAP`, up to the last of
+    `path_steps`.
     """
     maps = [_path_integral(subject.only(i), on_step) for i in range(len(subject.images))]
     return torch.cat(maps)
@@ -295,7 +333,7 @@ def _path_integral(subject: _Subject, on_step: OnStep) -> Tensor:
     """The map (1, rows, columns) of the one picture of `subject`."""
     from captum.attr import IntegratedGradients  # it imports pyplot: two seconds that can wait
 
-    for steps in STEPS:
+    for steps in subject.path_steps:
         done = 0
 
         def score(images: Tensor, steps: int = steps) -> Tensor:
@@ -339,24 +377,40 @@ def log_score(model: nn.Module, images: Tensor, weights: Tensor) -> Tensor:
     return (attention.widen(model(images)).log_softmax(dim=1) * weights).sum(dim=1)
 
 
-@torch.no_grad()
 def _occlusion(subject: _Subject, on_step: OnStep) -> Tensor:
-    """Zeiler & Fergus 2014, https://arxiv.org/abs/1311.2901, section 4.2, one cell at a time."""
-    model, images, (rows, columns) = subject.model, subject.images, subject.grid
-    B, _, height, width = images.shape
-    cell = cells(height, width, subject.grid, images.device)  # (S, S)
+    def score(images: Tensor, picture: Tensor) -> Tensor:
+        return log_score(subject.model, images, subject.weights[picture])
+
+    return occlude(score, subject.images, subject.grid, on_step)
+
+
+@torch.no_grad()
+def occlude(
+    score: Callable[[Tensor, Tensor], Tensor],
+    images: Tensor,
+    grid: tuple[int, int],
+    on_step: OnStep | None = None,
+) -> Tensor:
+    """Return by how much a score falls when one cell has the mean colour, (B, rows, columns, ...).
+
+    Zeiler & Fergus 2014, https://arxiv.org/abs/1311.2901, section 4.2, one cell of `grid` at a
+    time. `score` takes n variants (n, 3, S, S) and the index (n,) of the image that each is of, and
+    returns (n, ...). `images` are (B, 3, S, S), `on_step` as in `attribute`.
+    """
+    B, (rows, columns) = len(images), grid
+    cell = cells(*images.shape[-2:], grid, images.device)  # (S, S)
     total = B * rows * columns
     which = torch.arange(total, device=images.device)  # picture by picture, cell by cell
-    scores = []
+    report, scores = on_step or (lambda done, total: None), []
     for chunk in which.split(CHUNK):
-        on_step(int(chunk[0]), total)
+        report(int(chunk[0]), total)
         picture, hidden = chunk // (rows * columns), chunk % (rows * columns)
         kept = cell != hidden[:, None, None]  # (chunk, S, S)
         holed = images[picture] * kept[:, None]  # zero is the mean colour
-        scores.append(log_score(model, holed, subject.weights[picture]))
-    on_step(total, total)
-    whole = log_score(model, images, subject.weights)  # (B,)
-    return whole[:, None, None] - torch.cat(scores).view(B, rows, columns)
+        scores.append(score(holed, picture))
+    report(total, total)
+    whole = score(images, torch.arange(B, device=images.device))  # (B, ...)
+    return whole[:, None, None] - torch.cat(scores).unflatten(0, (B, rows, columns))
 
 
 def _last_attention(subject: _Subject, on_step: OnStep) -> Tensor:
@@ -419,7 +473,7 @@ METHODS = {
             "Occlusion",
             "How far the class's log-probability falls when this one patch is painted in the "
             "mean colour (Zeiler & Fergus 2014); a patch counts for nothing where its neighbours "
-            "say the same, and such a hole may never have been seen in training.",
+            "show the same, and a model may never have seen such a patch in training.",
             _BOTH,
             _occlusion,
             signed=True,

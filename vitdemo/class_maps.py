@@ -21,28 +21,30 @@ from vitdemo import attributions, faithfulness
 from vitdemo.attributions import METHODS, Method, OnStep
 from vitdemo.cache import Cache, as_key
 from vitdemo.errors import RunError
-from vitdemo.faithfulness import CENTRE, LEVEL
+from vitdemo.faithfulness import CENTRE, EDGES, LEVEL
 from vitdemo.faithfulness.measured import Measured, read_measured
-from vitdemo.faithfulness.sanity import randomised_head, rank_correlation
+from vitdemo.faithfulness.sanity import HeadCheck, check_heads, random_head_maps, rank_correlation
 from vitdemo.runs import Run
 from vitdemo.training.devices import autocast_helps
 from vitdemo.workbench import Workbench
 
 FILLS = ("drop", "mean", "blur")  # "road" solves a system for each set of patches: far too slow
-RANDOM = "not told apart from random"
-MIDDLE = "not told apart from a blob in the middle"
-ELSEWHERE = "not told apart from its own shape elsewhere"
-BEYOND = "beyond random orders, a blob in the middle and its own shape elsewhere"
+# Verdicts on one map of one image. Only the first and the last two rest on a test.
+RANDOM = "not significantly better than random orders"
+MIDDLE = "not above the centre-first order"
+EDGES_FIRST = "not above the edge map"
+ELSEWHERE = "not significantly better than transformed copies of itself"
+BEYOND = "above all four baselines"
 
 
 @dataclass(frozen=True)
 class ClassMap:
-    """`values` (rows, columns) of one method; `signed` where what is negative speaks against.
+    """`values` (rows, columns) of one method; `signed` where negative values oppose the class.
 
-    `other_class` and `random_head` are rank correlations with the map of the runner-up class, and
-    with that of the same class of the model with a random head; None where they were not asked: of
-    a map that does not depend on the class or is of one class against another, and of one that
-    takes long until that is asked for.
+    `other_class` is the rank correlation with the map of the runner-up class, `random_heads` the
+    comparison with the maps of the same class under randomised classifier heads. Both are None
+    where they were not computed: for a map that does not depend on the class, for a contrast of two
+    classes, and for a slow map until they are asked for.
     `gap` is the share by which a map that is to add up misses, None for others.
     """
 
@@ -50,7 +52,7 @@ class ClassMap:
     values: np.ndarray
     signed: bool
     other_class: float | None = None
-    random_head: float | None = None
+    random_heads: HeadCheck | None = None
     gap: float | None = None
 
 
@@ -88,16 +90,19 @@ class ClassMaps:
 
 @dataclass(frozen=True)
 class Score:
-    """One order on one picture. Areas are mean heights of its curves, 0 to 1.
+    """One order on one image. Areas are mean heights of its curves, 0 to 1.
 
-    `p_orders` is the rank of its score among those of random orders, `p_shape` among the same map's
-    laid elsewhere, which is asked of such as are beyond the others.
+    `p_orders` is the rank p-value of its score among random orders, `p_shape` among transformed
+    copies of the same map; the latter is None unless the score is above the other baselines. The
+    centre-first order and the edge map have one score per image: a comparison with them is not a
+    test and has no p-value.
     """
 
     deletion: float
     insertion: float
     p_orders: float
     beyond_centre: bool
+    beyond_edges: bool
     p_shape: float | None = None
 
     @property
@@ -110,12 +115,14 @@ class Score:
             return RANDOM
         if not self.beyond_centre:
             return MIDDLE
+        if not self.beyond_edges:
+            return EDGES_FIRST
         return BEYOND if self.p_shape is not None and self.p_shape <= LEVEL else ELSEWHERE
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Curves (K+1,) of every map, of random orders and from the centre out, as numpy arrays."""
+    """Curves (K+1,) of every map and of the baselines, as numpy arrays."""
 
     fill: str
     shares: np.ndarray
@@ -264,8 +271,9 @@ class _Meter:
             found, scores[name] = kept.get_or_make(key, partial(self.judged, drawn, null))
             deletion[name], insertion[name] = found.deletion[name], found.insertion[name]
             self.done += 1
-        deletion[CENTRE], insertion[CENTRE] = null.deletion[CENTRE], null.insertion[CENTRE]
-        scores[CENTRE] = self.score(null, CENTRE, null)
+        for name in (CENTRE, EDGES):
+            deletion[name], insertion[name] = null.deletion[name], null.insertion[name]
+            scores[name] = self.score(null, name, null)
         random = null.random_deletion, null.random_insertion
         return Reading(
             self.fill,
@@ -278,10 +286,11 @@ class _Meter:
         )
 
     def null(self) -> faithfulness.Truth:
-        return self.ask(faithfulness.measure, {CENTRE: faithfulness.centredness(*self.grid)})
+        edges = faithfulness.edge_map(self.pixels, self.grid).cpu()
+        return self.ask(faithfulness.measure, {EDGES: edges})  # which adds `CENTRE`
 
     def judged(self, drawn: ClassMap, null: faithfulness.Truth) -> tuple:
-        """The map's curves and its score; its own shape is asked only where that can decide."""
+        """The map's curves and score; copies are measured only where they can decide."""
         name = drawn.method.name
         values = faithfulness.resampled(torch.from_numpy(drawn.values)[None], self.grid)[0]
         found = self.ask(faithfulness.measure, {name: values}, random_orders=0)
@@ -301,7 +310,7 @@ class _Meter:
         )
         own = found.scores[name]
         p = faithfulness.rank_p(own, null.random_scores)
-        return Score(*areas, p, name != CENTRE and own > null.scores[CENTRE])
+        return Score(*areas, p, own > null.scores[CENTRE], own > null.scores[EDGES])
 
     def ask(self, function: Callable, maps, **options):
         device = self.pixels.device
@@ -375,46 +384,48 @@ class _Asked:
         probabilities: np.ndarray,
         checked: bool,
         on_step: OnStep | None,
-    ) -> dict[str, tuple[float, float]]:
-        """By name, the rank correlations of `ClassMap` of the maps that depend on the class: of
-        long ones where they were asked before, or where they are to be `checked`."""
+    ) -> dict[str, tuple[float, HeadCheck]]:
+        """By name, both checks of `ClassMap` for the maps that depend on the class.
+
+        Slow maps are included where they were checked before, or where they are to be `checked`.
+        """
         *_, target, _ = self.key
         runner_up = next(int(c) for c in np.argsort(-probabilities) if c != target)
         specific = [method for method in methods if method.class_specific]
         quick = [method.name for method in specific if not method.long]
         found = {}
         if quick:
-            make = partial(self._correlations, quick, self.together(quick), runner_up)
+            make = partial(self._checks, quick, self.together(quick), runner_up)
             found |= self.kept.get_or_make((*self.key, "dependence"), make)
         for method in [method for method in specific if method.long and self.has(method.name)]:
             key = (*self.key, method.name, "dependence")
             if checked or self.kept.get(key):
                 own = self.alone(method, on_step)
-                make = partial(self._correlations, [method.name], own, runner_up, on_step)
+                make = partial(self._checks, [method.name], own, runner_up, on_step)
                 found |= self.kept.get_or_make(key, make)
         return found
 
-    def _correlations(
+    def _checks(
         self,
         names: list[str],
         own: Mapping[str, np.ndarray],
         runner_up: int,
         on_step: OnStep | None = None,
-    ) -> dict[str, tuple[float, float]]:
+    ) -> dict[str, tuple[float, HeadCheck]]:
         def half(index: int) -> OnStep | None:
             return on_step and (lambda done, total: on_step(index * total + done, 2 * total))
 
         *_, target, _ = self.key
-        ask = partial(attributions.attribute_many, names)
-        other = ask(self.model, self.pixels, runner_up, on_step=half(0))
-        random = ask(randomised_head(self.model), self.pixels, target, on_step=half(1))
-        return {
-            name: tuple(
-                rank_correlation(torch.from_numpy(own[name]), found[name][0].float().cpu())
-                for found in (other, random)
-            )
-            for name in names
-        }
+        asked = self.model, self.pixels
+        other = attributions.attribute_many(names, *asked, runner_up, on_step=half(0))
+        random = random_head_maps(*asked, names, target, on_step=half(1))
+        found = {}
+        for name in names:
+            mine = torch.from_numpy(own[name])
+            runner_up_map = other[name][0].float().cpu()
+            heads = check_heads(mine, random[name].float().cpu())
+            found[name] = rank_correlation(mine, runner_up_map), heads
+        return found
 
 
 def _is_signed(method: Method, against: int | None) -> bool:

@@ -15,7 +15,7 @@ Letters: B batch, L layers, H heads, N tokens (prefix tokens, then P patches), D
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -173,6 +173,27 @@ def class_gradients(model: nn.Module, images: Tensor, target: int | Tensor) -> C
         found.features.detach(),
         gradients[-1],
     )
+
+
+def gradients_of_classes(
+    model: nn.Module, image: Tensor, targets: Sequence[int]
+) -> Iterator[ClassGradients]:
+    """Yield `class_gradients` of one image (1, 3, S, S) for each of several classes in turn.
+
+    All share one forward pass, so a class costs half of what `class_gradients` takes. Errors as
+    there.
+    """
+    with torch.inference_mode(False), torch.enable_grad():
+        found = _forward(model, image.clone().detach().requires_grad_())
+    inputs = [*found.attention, found.features]
+    values = [tensor.detach() for tensor in inputs]
+    for target in targets:
+        (index,) = check_target(target, *found.logits.shape, image.device).tolist()
+        with torch.inference_mode(False):
+            gradients = torch.autograd.grad(found.logits[0, index], inputs, retain_graph=True)
+        yield ClassGradients(
+            found.logits.detach(), tuple(values[:-1]), gradients[:-1], values[-1], gradients[-1]
+        )
 
 
 def accumulate_relevance(attention: Sequence[Tensor], gradients: Sequence[Tensor]) -> Tensor:

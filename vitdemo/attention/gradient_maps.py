@@ -14,14 +14,21 @@ from vitdemo.attention import widen
 def gradient_rollout(
     attention: Sequence[Tensor], gradients: Sequence[Tensor], *, skips: bool = True
 ) -> Tensor:
-    """Rollout of attention weighted by its gradient: L of (B, H, N, N) each, to (B, N, N).
+    """Compute the rollout of gradient-weighted attention, L of (B, H, N, N) each, to (B, N, N).
 
-    In each layer I + (mean over heads of dy/dA * A)+ with rows that sum to one, multiplied from the
-    first layer to the last: the "gradient attention rollout" of
-    https://github.com/jacobgil/vit-explain. It differs from `relevance` in that heads may cancel
-    each other and that no layer can outweigh the skip connection by the size of its gradient.
-    Rows of the result sum to one. Without `skips`, what the skip connections alone hand on, a token
-    to itself, is taken away from it: in a model that averages its patches all else drowns in it.
+    Each layer's matrix is I + (mean over heads of dy/dA * A)+, with rows that sum to one. They are
+    multiplied from the first layer to the last. Rows of the result sum to one. Without `skips` the
+    part that only the skip connections pass on, from a token to itself, is subtracted: in a model
+    that averages its patches this part would hide all else.
+
+    This is a corrected form of the "gradient attention rollout" of
+    https://github.com/jacobgil/vit-explain (`vit_grad_rollout.py`), which has no paper. There the
+    backward hooks collect gradients from the last layer to the first, and each is paired with the
+    attention of the opposite layer; rows are divided without keeping the dimension, which divides
+    columns instead; and 90 % of the entries are discarded by default, in the first image of a batch
+    only. Here each gradient belongs to its own layer, rows sum to one and nothing is discarded. It
+    differs from `relevance` in two ways: heads can cancel each other, and a large gradient cannot
+    make a layer outweigh the skip connection.
     """
     B, _, N, _ = attention[0].shape
     identity = widen(torch.eye(N, dtype=attention[0].dtype, device=attention[0].device))

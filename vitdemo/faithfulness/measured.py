@@ -1,10 +1,11 @@
-"""What was measured of a model's maps on many pictures, as a file that travels with its run.
+"""Faithfulness scores of a model's maps over many images, as a file in its run folder.
 
-`benchmarks/faithfulness.py` writes `faithfulness.json` into a run folder: by fill, the mean score
-of each map and the names of the best, and of a model with attention that of each layer's. It says
-of which weights it speaks, and is silent of others.
+`benchmarks/faithfulness.py` writes `faithfulness.json`: for each replacement of removed patches the
+mean score of each map and the names of the best ones, for a model with attention also the score of
+each layer's mean attention, and which images and how many steps were used. The file belongs to one
+set of weights and is ignored for others.
 
-Letters: N pictures, L layers.
+Letters: N images, L layers.
 """
 
 import hashlib
@@ -14,55 +15,93 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+import scipy  # its parts are imported where they are first used
 
-from vitdemo.faithfulness import CENTRE
-from vitdemo.metrics.intervals import mean_interval
+from vitdemo.faithfulness import CENTRE, EDGES, LEVEL
+from vitdemo.metrics.paired import holm
 from vitdemo.runs import FAITHFULNESS as FILE
 from vitdemo.runs import WEIGHTS
+
+BASELINES = (CENTRE, EDGES)
+DEFAULT_PART = "test"  # of a file that does not say from which part of the data its images are
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one fill: mean scores by the map's name, the `best` (see `best_of`), and the scores of the
-    mean of the heads of each layer, (L,); () where there are none."""
+    """Mean scores under one replacement, by the map's name, and the `best` maps (see `best_of`).
+
+    `layers` (L,) are the scores of each layer's mean attention; () where there are none. `steps` is
+    the number of steps of each curve (None: not stated) and `part` the part of the dataset that the
+    images are from, "validation" or "test".
+    """
 
     pictures: int
     scores: dict[str, float]
     best: tuple[str, ...]
     layers: tuple[float, ...] = ()
+    steps: int | None = None
+    part: str = DEFAULT_PART
 
 
 def best_of(scores: Mapping[str, np.ndarray]) -> tuple[str, ...]:
-    """The maps that may be called the best, by the scores (N,) of each on the same pictures.
+    """Return the maps that may be called among the best, from scores (N,) on the same images.
 
-    All whose paired 95% interval of the difference to the highest mean holds 0, the highest first;
-    of these only such as are beyond an order from the centre out, by the same interval. None where
-    nothing is.
+    A map is among the best if no map has a significantly higher mean score, and if its own is
+    significantly higher than that of each baseline (`BASELINES`). Significant means p < 0.05 in a
+    two-sided paired t-test, after Holm's correction over all comparisons that are made here: the
+    leading map with each other map, and each map with each baseline. The highest mean comes first.
     """
-    maps = sorted(scores.keys() - {CENTRE}, key=lambda name: -scores[name].mean())
-    first = scores[maps[0]]
-    ties = [name for name in maps if name == maps[0] or mean_interval(first - scores[name])[1] <= 0]
-    return tuple(name for name in ties if mean_interval(scores[name] - scores[CENTRE])[1] > 0)
+    maps = sorted(scores.keys() - set(BASELINES), key=lambda name: -scores[name].mean())
+    pairs = [(maps[0], name) for name in maps[1:]]
+    pairs += [(name, baseline) for name in maps for baseline in BASELINES]
+    p = holm([_paired_p(scores[one] - scores[other]) for one, other in pairs])
+    higher = {
+        (one, other)
+        for (one, other), value in zip(pairs, p, strict=True)
+        if value < LEVEL and scores[one].mean() > scores[other].mean()
+    }
+    return tuple(
+        name
+        for name in maps
+        if (maps[0], name) not in higher and all((name, other) in higher for other in BASELINES)
+    )
 
 
-def summed_up(scores: Mapping[str, np.ndarray], layers: np.ndarray) -> Measured:
-    """`scores` hold (N,) for each map and for `CENTRE`; `layers` are (N, L), L perhaps 0."""
+def _paired_p(differences: np.ndarray) -> float:
+    """p of the mean of the paired `differences` (N,) by Student's t, two-sided."""
+    mean, error = abs(differences.mean()), differences.std(ddof=1) / len(differences) ** 0.5
+    if not error:  # without a spread there is no t
+        return 0.0 if mean else 1.0
+    return float(2 * scipy.stats.t.sf(mean / error, len(differences) - 1))
+
+
+def summed_up(
+    scores: Mapping[str, np.ndarray],
+    layers: np.ndarray,
+    steps: int | None = None,
+    part: str = DEFAULT_PART,
+) -> Measured:
+    """`scores` hold (N,) for each map and baseline; `layers` are (N, L), L perhaps 0."""
     means = {name: round(float(own.mean()), 4) for name, own in scores.items()}
     by_layer = tuple(round(float(score), 4) for score in layers.mean(0))
-    return Measured(len(scores[CENTRE]), means, best_of(scores), by_layer)
+    return Measured(len(scores[CENTRE]), means, best_of(scores), by_layer, steps, part)
 
 
 def write_measured(folder: Path, by_fill: Mapping[str, Measured], **words: object) -> None:
     """Write the file into the run folder `folder`; `words` say how it was measured."""
-    fills = {fill: asdict(found) for fill, found in by_fill.items()}
-    content = {"weights": fingerprint(folder), **words, "fills": fills}
+    by_replacement = {fill: asdict(found) for fill, found in by_fill.items()}
+    content = {"weights": fingerprint(folder), **words, "fills": by_replacement}
     beside = folder / f".{FILE}"
     beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     beside.replace(folder / FILE)
 
 
 def read_measured(folder: Path) -> dict[str, Measured]:
-    """By fill; {} where nothing was measured, or not of these weights, or the file is damaged."""
+    """Read the file of a run folder, by replacement.
+
+    {} where there is none, where it is of other weights, and where it is damaged. A file that was
+    written before the edge map was a baseline names no best map: it did not test for it.
+    """
     try:
         content = json.loads((folder / FILE).read_text(encoding="utf-8-sig"))
         if content["weights"] != fingerprint(folder):
@@ -71,8 +110,10 @@ def read_measured(folder: Path) -> dict[str, Measured]:
             fill: Measured(
                 int(found["pictures"]),
                 {str(name): float(score) for name, score in found["scores"].items()},
-                tuple(map(str, found["best"])),
+                tuple(map(str, found["best"])) if EDGES in found["scores"] else (),
                 tuple(map(float, found.get("layers", ()))),
+                found.get("steps", content.get("steps")),
+                str(found.get("part", DEFAULT_PART)),
             )
             for fill, found in content["fills"].items()
         }

@@ -8,13 +8,16 @@ shape in a place that knows nothing.
 Letters: P patches (rows x columns), R draws of a null.
 """
 
+import math
 from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-RANDOM_ORDERS = 100
+from vitdemo.attributions import cells
+
+RANDOM_ORDERS = 40  # each costs two passes a step
 SHAPES = 19  # of the second null: the fewest that can say p = 0.05, since each map has its own
 FIRST_SHAPES = 5
 LEVEL = 0.05
@@ -97,6 +100,22 @@ def centredness(rows: int, columns: int) -> Tensor:
     y = (torch.arange(rows) + 0.5) / rows - 0.5
     x = (torch.arange(columns) + 0.5) / columns - 0.5
     return -torch.hypot(y[:, None], x)
+
+
+def edge_map(image: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Return the mean edge strength of each patch, (rows, columns): a map that no model made.
+
+    The magnitude of the Sobel gradient of the grey image (mean of the channels), averaged over each
+    cell of `grid`. `image` is (1, 3, S, S). The border pixels are repeated, so that the border of
+    the image is not an edge.
+    """
+    grey = F.pad(image.float().mean(dim=1, keepdim=True), (1, 1, 1, 1), mode="replicate")
+    across = image.new_tensor([[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]], dtype=torch.float32)
+    filters = torch.stack([across, across.T])[:, None]  # (2, 1, 3, 3)
+    strength = F.conv2d(grey, filters)[0].norm(dim=0).flatten()  # (S*S,)
+    cell = cells(*image.shape[-2:], grid, image.device).flatten()  # (S*S,)
+    total = strength.new_zeros(math.prod(grid)).index_add(0, cell, strength)
+    return (total / cell.bincount(minlength=len(total))).view(grid)
 
 
 def _permutation(count: int, seed: int) -> Tensor:

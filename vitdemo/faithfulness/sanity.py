@@ -1,40 +1,113 @@
-"""What a map depends on: would it be another one for another class, or for another model?
+"""What a map depends on: does it change with the class, and with the classifier head?
 
-A map that hardly changes when the class does cannot say why this class and not that one, and one
-that stays when the head is random shows what the picture or the body of the model has, not what the
-head reads from it (sanity checks for saliency maps, Adebayo et al. 2018,
-https://arxiv.org/abs/1810.03292).
+A map that hardly changes with the class cannot say why this class and not another one. A map that
+hardly changes when the classifier head is randomised shows the image or the layers before the head,
+not what the head reads from them (sanity checks for saliency maps, Adebayo et al. 2018,
+https://arxiv.org/abs/1810.03292). One randomised head is one draw: its correlation with the map can
+be anything from strongly negative to strongly positive. So there are `RANDOM_HEADS` of them, and
+the baseline is the correlation of their maps with each other, which differs between methods.
 
-Letters: P patches.
+Letters: B batch, R randomised heads, P patches (rows x columns), D width, C classes.
 """
 
 import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from vitdemo import attributions
+from vitdemo.attributions import OnStep
+from vitdemo.faithfulness.nulls import LEVEL, rank_p
+
 HEADS = ("head", "head_dist", "fc")  # our ViT's and timm's, and torchvision's ResNet's
+RANDOM_HEADS = 19  # the fewest whose rank test can reach p = 0.05
+# Of Integrated Gradients of a randomised head: its rank correlation with a map needs no sum that
+# adds up to 1 %, see `benchmarks/LOG.md`.
+PATH_STEPS = (16,)
+
+
+@dataclass(frozen=True)
+class HeadCheck:
+    """Spearman correlations of a map with those of R randomised heads, and among these.
+
+    `p` is the rank of the map's mean correlation with the randomised heads among the mean
+    correlations of each of them with the others: how often a randomised head's map would be as
+    similar to the rest as this map is, if it were one of them.
+    """
+
+    own: np.ndarray  # (R,), NaN where a map is uniform
+    between: np.ndarray  # (R * (R - 1) / 2,), each pair of randomised heads
+    p: float  # NaN where the map is uniform
+
+    @property
+    def is_defined(self) -> bool:
+        return not (np.isnan(self.own).all() or np.isnan(self.between).all())
+
+    @property
+    def more_similar(self) -> bool:
+        """Whether the map is significantly more similar to them than they are to each other."""
+        return self.p <= LEVEL
 
 
 def randomised_head(model: nn.Module, seed: int = 0) -> nn.Module:
-    """`model` with the weights of its last layer drawn anew, as widely spread, without a bias.
+    """Return `model` with the weights of its classifier head drawn anew, of equal spread, no bias.
 
-    All else is shared, not copied, and the model itself is as it was. Raises `TypeError` where the
+    All else is shared, not copied, and the model itself is unchanged. Raises `TypeError` where the
     last layer is not a linear one of a known name.
     """
-    found = [name for name in HEADS if isinstance(model._modules.get(name), nn.Linear)]
-    if not found:
-        raise TypeError(f"{type(model).__name__} has no linear last layer of a known name.")
-    other, generator = copy.copy(model), torch.Generator().manual_seed(seed)
-    other._modules = dict(model._modules)
-    for name in found:
-        own = model._modules[name]
-        head = nn.Linear(own.in_features, own.out_features)
-        drawn = torch.randn(own.weight.shape, generator=generator)
-        head.weight.data = (drawn * own.weight.std().cpu()).to(own.weight)
-        head.bias.data = torch.zeros_like(own.weight[:, 0])
-        other._modules[name] = head.requires_grad_(False).train(own.training)
+    return _with_head(model, _draw_head(model, seed))
+
+
+def randomised_heads(model: nn.Module, seeds: Sequence[int]) -> nn.Module:
+    """Return `model` with several randomised heads at once, as one head of R * C classes.
+
+    Class c of the head of `seeds[r]` is class r * C + c. All else is as in `randomised_head`.
+    """
+    drawn = [_draw_head(model, seed) for seed in seeds]
+    other = _with_head(model, {name: torch.cat([own[name] for own in drawn]) for name in drawn[0]})
+    if hasattr(other, "num_classes"):
+        other.num_classes = len(seeds) * model.num_classes  # of the copy only
     return other
+
+
+@torch.inference_mode(False)
+def random_head_maps(
+    model: nn.Module,
+    image: Tensor,
+    methods: Sequence[str],
+    target: int,
+    *,
+    count: int = RANDOM_HEADS,
+    on_step: OnStep | None = None,
+) -> dict[str, Tensor]:
+    """Return the maps (R, rows, columns) of class `target` by each method for R randomised heads.
+
+    `image` is (1, 3, S, S), `count` is R. All heads share the forward passes of the fast methods
+    and of occlusion; the fast methods take one backward pass for each head. Integrated Gradients
+    takes `PATH_STEPS` passes for each head. `on_step` is called as (done, total) while a long
+    method works; it may raise to end it.
+    """
+    long = [name for name in methods if attributions.METHODS[name].long]
+    found = _fast_maps(model, image, [n for n in methods if n not in long], target, count)
+    for i, name in enumerate(long):
+        report = _part_of(on_step, i, len(long))
+        maps = _occlusion_maps if name == "occlusion" else _one_head_at_a_time(name)
+        found[name] = maps(model, image, target, count, report)
+    return {name: found[name] for name in methods}
+
+
+def check_heads(own: Tensor, random: Tensor) -> HeadCheck:
+    """Compare the map `own` (rows, columns) with those of randomised heads (R, rows, columns)."""
+    maps = torch.cat([own[None], random]).flatten(1)  # (R+1, P)
+    with np.errstate(invalid="ignore"):
+        correlations = np.corrcoef(torch.stack([_ranks(values) for values in maps]).numpy())
+    np.fill_diagonal(correlations, np.nan)
+    pairs = correlations[1:, 1:][np.triu_indices(len(random), 1)]
+    return HeadCheck(correlations[0, 1:], pairs, _rank_of_first(correlations))
 
 
 def rank_correlation(first: Tensor, second: Tensor) -> float:
@@ -44,6 +117,82 @@ def rank_correlation(first: Tensor, second: Tensor) -> float:
     """
     ranks = torch.stack([_ranks(first.flatten()), _ranks(second.flatten())])
     return float(torch.corrcoef(ranks)[0, 1])
+
+
+@torch.inference_mode(False)  # so that gradients can pass through it
+def _draw_head(model: nn.Module, seed: int) -> dict[str, Tensor]:
+    """Random weights (C, D) of each of the model's last layers, by name."""
+    found = [name for name in HEADS if isinstance(model._modules.get(name), nn.Linear)]
+    if not found:
+        raise TypeError(f"{type(model).__name__} has no linear last layer of a known name.")
+    generator, weights = torch.Generator().manual_seed(seed), {}
+    for name in found:
+        own = model._modules[name].weight.detach()
+        drawn = torch.randn(own.shape, generator=generator)
+        weights[name] = (drawn * own.std().cpu()).to(own)
+    return weights
+
+
+@torch.inference_mode(False)  # so that gradients can pass through it
+def _with_head(model: nn.Module, weights: dict[str, Tensor]) -> nn.Module:
+    other = copy.copy(model)
+    other._modules = dict(model._modules)
+    for name, drawn in weights.items():
+        head = nn.Linear(drawn.shape[1], 1)
+        head.out_features = len(drawn)
+        head.weight.data, head.bias.data = drawn, torch.zeros_like(drawn[:, 0])
+        other._modules[name] = head.requires_grad_(False).train(model._modules[name].training)
+    return other
+
+
+def _fast_maps(
+    model: nn.Module, image: Tensor, methods: list[str], target: int, count: int
+) -> dict[str, Tensor]:
+    if not methods:
+        return {}
+    several, classes = randomised_heads(model, range(count)), attributions.class_count(model)
+    targets = [classes * seed + target for seed in range(count)]
+    return attributions.attribute_classes(methods, several, image, targets)
+
+
+def _occlusion_maps(
+    model: nn.Module, image: Tensor, target: int, count: int, on_step: OnStep | None
+) -> Tensor:
+    several = randomised_heads(model, range(count))
+
+    def score(images: Tensor, _: Tensor) -> Tensor:
+        """Log-probability (n, R) of the target, under each head."""
+        logits = several(images).unflatten(1, (count, -1))  # (n, R, C)
+        return logits.log_softmax(dim=-1)[..., target]
+
+    grid = attributions.cell_grid(model, image)
+    return attributions.occlude(score, image, grid, on_step)[0].movedim(-1, 0)
+
+
+def _one_head_at_a_time(name: str):
+    def maps(model, image, target, count, on_step) -> Tensor:
+        parts = []
+        for seed in range(count):
+            settings = {"path_steps": PATH_STEPS, "on_step": _part_of(on_step, seed, count)}
+            other = randomised_head(model, seed)
+            parts.append(attributions.attribute(name, other, image, target, **settings))
+        return torch.cat(parts)
+
+    return maps
+
+
+def _part_of(on_step: OnStep | None, index: int, parts: int) -> OnStep | None:
+    """`on_step` for one of several equal parts of the work."""
+    return on_step and (lambda done, total: on_step(index * total + done, parts * total))
+
+
+def _rank_of_first(correlations: np.ndarray) -> float:
+    """p of the first map's mean correlation with the others among those of the others, (M, M)."""
+    defined = ~np.isnan(correlations).all(axis=1)
+    if not defined[0] or defined.sum() < 2:
+        return math.nan
+    means = np.nanmean(correlations[defined][:, defined], axis=1)
+    return rank_p(means[0], torch.from_numpy(means[1:]))
 
 
 def _ranks(values: Tensor) -> Tensor:

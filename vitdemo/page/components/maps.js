@@ -2,12 +2,12 @@
 const { grid, largest, make, paint, ramp, received, saveOver } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 
-function numbers({ grid: [rows, columns], values, signed }) {
-  const unit = signed || largest(values) > 1 ? largest(values) || 1 : 1;
+function numbers({ grid: [rows, columns], values, fraction }) {
+  const unit = fraction ? 1 : largest(values) || 1;
   const counted = (count) => Array.from({ length: count }, (_, i) => i + 1);
   const cells = Array.from(values, (value) => ({ text: ((100 * value) / unit).toFixed(1) }));
   return grid({
-    caption: unit === 1 ? "In percent." : "In percent of the largest absolute value.",
+    caption: fraction ? "In percent." : "In percent of the largest absolute value.",
     corner: "",
     columns: counted(columns).map((text) => ({ text })),
     rows: counted(rows).map((name) => ({ name, cells: cells.slice((name - 1) * columns, name * columns) })),

@@ -4,7 +4,7 @@ A handler returns a `MapRow`, or a message. The payload:
 
     {"intro": str, "sentence": str, "ends": [str, str], "panels": [
         {"head", "title", "alt", "lines": [str], "caption", "badge", "badge_title", "seen": file,
-         "grid": [rows, columns], "values": [...], "signed"}]}
+         "grid": [rows, columns], "values": [...], "signed", "fraction"}]}
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,9 @@ class Panel:
     """One map `values` (rows, columns) over the input image `seen` (S, S, 3) uint8, with texts.
 
     Colours of a signed map range from -m to m, of other maps from 0 to the maximum. `alt` is the
-    alternative text of the image; `head` is above the map, `lines` and `caption` are below it.
+    alternative text of the image; `head` is above the map, `lines` and `caption` are below it. The
+    values of an attention map are a `fraction` of a whole, and its table is in percent. The values
+    of other maps have no unit: the table is in percent of the largest absolute value.
     """
 
     title: str
@@ -35,6 +37,7 @@ class Panel:
     badge: str = ""
     badge_title: str = ""
     signed: bool = False
+    fraction: bool = True
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class Maps(Drawing):
             "badge": panel.badge,
             "badge_title": panel.badge_title,
             "signed": panel.signed,
+            "fraction": panel.fraction,
             "grid": list(panel.values.shape),
             "values": [float(f"{value:.{DIGITS}g}") for value in panel.values.ravel()],
             "seen": served_picture(self, panel.seen),

@@ -4,6 +4,7 @@ side_by_side(workbench, ["vit-scratch", "resnet18"], image, depth=0.5, kind="att
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import gradio as gr
 import numpy as np
@@ -171,7 +172,8 @@ def _class_panel(
     _, pixels = workbench.input(run.preprocessing, image)
     values = attribute(method, workbench.model(run), pixels, index)[0]  # (rows, columns)
     title = f"{METHODS[method].title} for {run.classes[index]}"
-    return column(answer, values.float().cpu().numpy(), title, METHODS[method].caption)
+    drawn = column(answer, values.float().cpu().numpy(), title, METHODS[method].caption)
+    return replace(drawn, fraction=False)
 
 
 def column(answer: Answer, values: np.ndarray, title: str, caption: str) -> Panel:

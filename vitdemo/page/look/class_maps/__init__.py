@@ -1,4 +1,4 @@
-"""The section "Why this class?" of Look: maps of a class side by side, and the truth meter."""
+"""The section "Why this class?": maps of a class side by side, and the faithfulness test."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,6 +8,8 @@ import gradio as gr
 
 from vitdemo.class_maps import ClassMaps, maps, truth
 from vitdemo.errors import Stopped, VitdemoError
+from vitdemo.faithfulness import RANDOM_ORDERS, SHAPES
+from vitdemo.faithfulness.sanity import RANDOM_HEADS
 from vitdemo.page.components.article import Article, Piece
 from vitdemo.page.components.maps import MapRow, Maps
 from vitdemo.page.kit import (
@@ -28,24 +30,37 @@ from vitdemo.page.sections import Section
 PROGRESS = gr.Progress()  # only a mark of where gradio puts the one of each call
 PREDICTED, NOTHING = "", ""  # as class: the predicted one; as the other class: none
 INTRO = (
-    "What speaks for a class: each map answers this in its own way, and they disagree. Choose a "
-    "second class to ask why the one **and not** the other. The **truth meter** takes patches away "
-    "in each map's order and watches the answer, so that you need not trust a map for its looks."
+    "Each map shows by its own method which patches support a class, and the maps disagree. Choose "
+    "a second class to ask why the one **and not** the other. The **faithfulness test** removes "
+    "patches in each map's order and follows the probability of the class: a map that looks "
+    "plausible may still fail it."
 )
 METER = (
-    "The score, in points: how much higher the probability is, on average over the curve, with "
-    "what a map calls important than with the rest. It says how well a map's order of the patches "
-    "foretells what **this model** loses and regains as they go and come back, under two nulls: "
-    "**random orders**, and the same map **rotated, flipped and shifted**, since smooth maps score "
-    "high wherever they lie. *Not told apart* means p above 0.05: 1 in 20 maps that know nothing "
-    "is called more. *A blob in the middle* is an order from the centre out, which knows photos "
-    "but no model. The score cannot say whether the model is right or looks where a person would. "
-    "Few models were trained on pictures with holes, so compare maps under one fill, not one fill "
-    "with another.\n\n"
-    "**Is it about this class, and about this model?** Below a map stands its rank correlation "
-    "with the same map for the runner-up class, and with that of the model with a random last "
-    "layer (Adebayo et al. 2018): near 1, it shows what is in the picture rather than what speaks "
-    "for this class."
+    "**Faithfulness test.** *Deletion* removes patches, the most important of a map first. "
+    "*Insertion* restores them in the same order. The score is the insertion area minus the "
+    "deletion area, in percentage points. It says how well a map's order predicts the response of "
+    "**this model**. It does not say whether the model is right or where a person would look.\n\n"
+    "A score means something only next to baselines:\n"
+    "- **Random orders** use neither the image nor the model. "
+    f"A map is tested against {RANDOM_ORDERS} of them.\n"
+    "- **Transformed copies** of the map (rotated, flipped, shifted) use its shape but not its "
+    f"position: smooth maps score high anywhere. A map is tested against up to {SHAPES} of them.\n"
+    "- **Centre first** uses only that photos have their subject in the middle.\n"
+    "- The **edge map** (Sobel gradient, mean per patch) uses the image but no model.\n\n"
+    "The tests against random orders and transformed copies have p-values; *not significantly "
+    "better* means p > 0.05. Centre first and the edge map have one score per image, so a map is "
+    "only above or below it on this image. The 5 % false alarms hold for each map by itself, "
+    "and only for maps that use nothing of the image.\n\n"
+    "Do not compare scores between models: how confident a model is changes the score of the same "
+    "order. Do not compare them between replacements either. The included Vision Transformers "
+    "were trained with half of the patches dropped (PatchDropout), the included convolutional "
+    "convolutional model with a square cut out (Cutout); another model may never have seen a removed patch.\n\n"
+    "**Does the map depend on this class and this model?** Below each map is its rank correlation "
+    "with the same map for the runner-up class. Then come the correlations with its maps under "
+    f"{RANDOM_HEADS} randomised classifier heads (Adebayo et al. 2018): mean, lowest and highest. "
+    "Their baseline is the correlation of these maps with each other, which is not 0. A map that "
+    "is no more similar to them than that passes the check, unless both are near 1: then it shows "
+    "the image and the layers before the head."
 )
 
 
@@ -71,14 +86,14 @@ def build(look: Look) -> None:
         fill = FreeRadio(
             [(words, name) for name, words in drawing.FILLS.items()],
             value="drop",
-            label="Truth meter: what stands for a patch that is gone",
+            label="Replacement for removed patches",
             elem_id="why-fill",
             min_width=320,
         )
     shown = Maps(elem_id="why-maps")
     with gr.Row():
         slow = gr.Button("Draw the slow maps", elem_id="why-slow")
-        measure = gr.Button("Measure how true the maps are", elem_id="why-measure")
+        measure = gr.Button("Run the faithfulness test", elem_id="why-measure")
         cancel = gr.Button("Cancel", elem_id="why-cancel", variant="stop", visible=False)
     gr.Markdown(METER)
     meter = Article(elem_id="why-meter")
@@ -157,8 +172,8 @@ def build(look: Look) -> None:
     look.add("why", draw, asked, [shown, meter, *asked], by=[])
     changed = Section(["why"], redraw, asked, [shown, meter])
     look.draw_on(partial(gr.on, [choice.input for choice in asked]), [changed])
-    slowly = [(slow_maps, "Drawing the slow maps"), (checked_maps, "Asking what they depend on")]
-    truly = [(measured, "Measuring how true the maps are")]
+    slowly = [(slow_maps, "Drawing the slow maps"), (checked_maps, "Testing what they depend on")]
+    truly = [(measured, "Running the faithfulness test")]
     for button, works in ((slow, slowly), (measure, truly)):
         question = [*look.always, *asked]
         done = button.click(start, question, controls, **PRIVATE, **LIGHT_QUEUE)

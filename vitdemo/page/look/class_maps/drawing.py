@@ -1,10 +1,11 @@
-"""Maps of a class with their words and numbers, and the truth meter."""
+"""Maps of a class with their sentences and numbers, and the faithfulness test."""
 
 import numpy as np
 
 from vitdemo import figures
-from vitdemo.class_maps import RANDOM, ClassMap, ClassMaps, Reading, Score
-from vitdemo.faithfulness import CENTRE
+from vitdemo.class_maps import ClassMap, ClassMaps, Reading, Score
+from vitdemo.faithfulness import CENTRE, EDGES
+from vitdemo.faithfulness.sanity import HeadCheck
 from vitdemo.figures import Curve
 from vitdemo.figures.charts import truth_plot
 from vitdemo.figures.curves import HUES
@@ -22,14 +23,23 @@ from vitdemo.page.components.maps import MapRow, Panel, peak
 from vitdemo.page.components.table import Column, Table
 
 BEST = (
-    "On {count} test pictures no map of this model scored higher beyond doubt (paired 95% "
-    "interval, {fill}), and it was truer than an order from the centre out"
+    "On {count} {part} images, no map of this model scored significantly higher. This map "
+    "scored significantly higher than the centre-first order and the edge map (paired t-tests with "
+    "Holm's correction, p < 0.05; replacement: {fill}; {steps} steps)"
 )
-FILLS = {"drop": "Token dropped (ViT only)", "mean": "Mean colour", "blur": "Blurred picture"}
+FILLS = {"drop": "Token dropped (ViT only)", "mean": "Mean colour", "blur": "Blurred image"}
 DRAWN = ("relevance", "gradient_rollout", "grad_cam", "integrated_gradients", "occlusion")
 COLOURS = dict(zip((*DRAWN, "attention"), HUES, strict=True))
-COLOURS |= {"rollout": "#d0576b", CENTRE: "#8a98ac"}  # at 2.9 : 1 or more, as those
-UNMEASURED = "Not measured yet for this picture, these maps and this fill: press the button above."
+COLOURS |= {"rollout": "#d0576b", CENTRE: "#8a98ac", EDGES: "#a58a6f"}  # 2.9 : 1 or more, as those
+BASELINES = {CENTRE: "Centre first", EDGES: "Edge map"}
+KNOWLEDGE = {  # what the orders of a baseline are made from
+    CENTRE: "baseline: uses the distance to the centre only",
+    EDGES: "baseline: uses the image, but no model",
+    "random": "baseline: uses neither image nor model; 5th to 95th percentile",
+}
+UNMEASURED = (
+    "Not measured yet for this image, these maps and this replacement: press the button above."
+)
 
 
 def maps_row(answer: ClassMaps, known: Reading | None, fill: str) -> MapRow:
@@ -76,11 +86,17 @@ def panel(answer: ClassMaps, found: ClassMap, known: Reading | None, fill: str) 
         lines=[strongest, *score_words(method.name, known), *checks(answer, found)],
         caption=method.caption,
         badge="among the best on average" if badge else "",
-        badge_title=BEST.format(count=answer.measured[fill].pictures, fill=FILLS[fill].lower())
-        if badge
-        else "",
+        badge_title=badge_words(answer, fill) if badge else "",
         signed=found.signed,
+        fraction=not method.class_specific,
     )
+
+
+def badge_words(answer: ClassMaps, fill: str) -> str:
+    """What "among the best" claims, and on which images."""
+    measured = answer.measured[fill]
+    words = {"count": measured.pictures, "part": measured.part, "steps": measured.steps}
+    return BEST.format(fill=FILLS[fill].lower(), **words)
 
 
 def score_words(name: str, known: Reading | None) -> list[str]:
@@ -91,28 +107,43 @@ def score_words(name: str, known: Reading | None) -> list[str]:
 
 
 def chances(score: Score) -> str:
-    """Both rank p, as far as they were asked."""
-    elsewhere = "" if score.p_shape is None else f"; elsewhere p = {score.p_shape:.2f}"
-    return f"random p = {score.p_orders:.2f}{elsewhere}"
+    """Both rank p-values, as far as they were computed."""
+    copies = "" if score.p_shape is None else f"; transformed copies p = {score.p_shape:.2f}"
+    return f"random orders p = {score.p_orders:.2f}{copies}"
 
 
 def checks(answer: ClassMaps, found: ClassMap) -> list[str]:
-    """Would it be another map for another class, for another model; does it add up?"""
+    """How far the map depends on the class and on the classifier head, and whether it adds up."""
     words = []
     if found.other_class is not None:
         words.append(
             f"Rank correlation with its own map for {answer.runner_up}, the runner-up: "
-            f"{correlation(found.other_class)}; of this model with a random classifier: "
-            f"{correlation(found.random_head)}."
+            f"{correlation(found.other_class)}."
         )
+    if found.random_heads is not None:
+        words.append(head_words(found.random_heads))
     if found.gap is not None:
         words.append(f"Adds up to the change of the log-probability, less {found.gap:.2%}.")
     return words
 
 
+def head_words(check: HeadCheck) -> str:
+    """The comparison with randomised classifier heads, and with these among each other."""
+    if not check.is_defined:
+        return "With randomised classifier heads: no correlation, since the maps are uniform."
+    means = [signed(float(np.nanmean(values)), 2) for values in (check.own, check.between)]
+    low, high = (signed(end, 2) for end in (np.nanmin(check.own), np.nanmax(check.own)))
+    more = "more" if check.more_similar else "not significantly more"
+    return (
+        f"With {len(check.own)} randomised classifier heads: mean {means[0]} ({low} to {high}); "
+        f"these with each other: mean {means[1]}. It is {more} similar to them than they are to "
+        f"each other (p = {check.p:.2f})."
+    )
+
+
 def correlation(value: float) -> str:
     is_flat = value != value  # NaN
-    return "none, since one of the two is the same everywhere" if is_flat else signed(value, 2)
+    return "none, since one of the two is uniform" if is_flat else signed(value, 2)
 
 
 def meter(answer: ClassMaps, known: Reading | None) -> list[Piece]:
@@ -121,8 +152,8 @@ def meter(answer: ClassMaps, known: Reading | None) -> list[Piece]:
         return [Text(UNMEASURED, quiet=True)]
     value = "probability, %" if answer.against is None else "probability of the two, %"
     plots = (
-        ("Deletion: a true map falls at once", known.deletion, 0, "patches gone, %"),
-        ("Insertion: a true map rises at once", known.insertion, 1, "patches back, %"),
+        ("Deletion: lower is more faithful", known.deletion, 0, "patches removed, %"),
+        ("Insertion: higher is more faithful", known.insertion, 1, "patches restored, %"),
     )
     drawn = [
         Figure(
@@ -136,8 +167,8 @@ def meter(answer: ClassMaps, known: Reading | None) -> list[Piece]:
 
 
 def legend(answer: ClassMaps, known: Reading) -> Legend:
-    lines = [Line(title(answer, name), COLOURS[name], name == CENTRE) for name in known.deletion]
-    return Legend({"": [*lines, Line("grey band: the middle nine of ten random orders")]})
+    lines = [Line(title(answer, name), COLOURS[name], name in BASELINES) for name in known.deletion]
+    return Legend({"": [*lines, Line("grey band: 5th to 95th percentile of random orders")]})
 
 
 def words(answer: ClassMaps, known: Reading, kind: int) -> str:
@@ -153,7 +184,7 @@ def words(answer: ClassMaps, known: Reading, kind: int) -> str:
 def plot(known: Reading, curves: dict, kind: int, x_label: str, y_label: str):
     shares = 100 * known.shares
     lines = [
-        Curve(shares, 100 * curve, COLOURS[name], dashed=name == CENTRE)
+        Curve(shares, 100 * curve, COLOURS[name], dashed=name in BASELINES)
         for name, curve in curves.items()
     ]
     return truth_plot(lines, (shares, *(100 * known.bands[kind])), x_label, y_label)
@@ -161,32 +192,32 @@ def plot(known: Reading, curves: dict, kind: int, x_label: str, y_label: str):
 
 def title(answer: ClassMaps, name: str) -> str:
     named = {found.method.name: found.method.title for found in answer.maps}
-    return named.get(name, "Centre first")
+    return (named | BASELINES)[name]
 
 
 def table(answer: ClassMaps, known: Reading) -> Table:
-    """Mean heights of the curves, the best score first, each with its two p and verdict."""
+    """Mean heights of the curves, the best score first, each with its two p-values and verdict."""
     head = (
         "order",
-        "deletion, % (low is true)",
-        "insertion, % (high is true)",
+        "deletion, % (low is faithful)",
+        "insertion, % (high is faithful)",
         "score, points",
         "p, random orders",
-        "p, own shape elsewhere",
+        "p, transformed copies",
         Column("verdict", numeric=False),
     )
     rows = []
     for name, score in sorted(known.scores.items(), key=lambda item: -item[1].score):
         heights = [f"{100 * height:.1f}" for height in (score.deletion, score.insertion)]
         shape = DASH if score.p_shape is None else f"{score.p_shape:.2f}"
-        verdict = "" if name == CENTRE and score.verdict != RANDOM else score.verdict
+        verdict = KNOWLEDGE.get(name, score.verdict)
         chance = [f"{score.p_orders:.2f}", shape, verdict]
         rows.append([title(answer, name), *heights, signed(100 * score.score), *chance])
     random = known.random_areas  # (2, R)
     low, high = 100 * np.quantile(random[1] - random[0], [0.05, 0.95])
     heights = [f"{height:.1f}" for height in 100 * random.mean(axis=1)]
     span = f"{signed(low)} to {signed(high)}"
-    foot = [f"{random.shape[1]} random orders", *heights, span, "", "", "the middle nine of ten"]
+    foot = [f"{random.shape[1]} random orders", *heights, span, "", "", KNOWLEDGE["random"]]
     return Table(head, rows, feet=[foot])
 
 

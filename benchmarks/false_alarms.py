@@ -1,0 +1,137 @@
+"""How often the faithfulness test calls a map that no model made better than its baselines.
+
+    python benchmarks/false_alarms.py --images 100 --only vit-scratch --fill drop
+
+Four such maps are tested on images of the run's validation split, each against the class that the
+model predicts: independent noise and smooth noise (they use nothing of the image), the edge map,
+and the mean relevance of all other images of the draw. The table has the share of images on which
+each is called significantly better than random orders, than transformed copies, and than both.
+The last line has the mean score of relevance when the logits are divided by a temperature.
+"""
+
+import argparse
+import copy
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.faithfulness import draw_validation_images, machine  # noqa: E402
+from vitdemo import attributions, data, faithfulness, runs  # noqa: E402
+from vitdemo.faithfulness import LEVEL  # noqa: E402
+from vitdemo.metrics.intervals import wilson  # noqa: E402
+from vitdemo.training import pick_device  # noqa: E402
+from vitdemo.training.devices import autocast_helps  # noqa: E402
+
+TEMPERATURES = (0.5, 1.0, 2.0, 4.0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--images", type=int, default=100)
+    parser.add_argument("--fill", default="drop", choices=faithfulness.FILLS)
+    parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
+    parser.add_argument("--only", nargs="+", required=True, metavar="RUN")
+    parser.add_argument("--data", type=Path, help="CIFAR-10's folder (default: data)")
+    args = parser.parse_args()
+    device, source = pick_device("cpu"), data.open_source(args.data, download=False)
+    print(machine(device), flush=True)
+    for run in runs.find_runs(args.runs)[0]:
+        if run.name in args.only:
+            model = runs.load_model(run, device).requires_grad_(False)
+            images = run.preprocessing(draw_validation_images(run, source, args.images).images)
+            print(f"\n**{run.name}, replacement: {args.fill}, {len(images)} validation images**\n")
+            print(alarm_table(model, images, args.fill))
+            print(f"\n{temperature_words(model, images, args.fill)}", flush=True)
+
+
+def alarm_table(model: nn.Module, images: Tensor, fill: str) -> str:
+    """Markdown: a row per kind of map, with 95 % intervals of the shares."""
+    found = {}
+    relevance = relevance_maps(model, images)
+    for at, image in enumerate(images):
+        others = (relevance.sum(0) - relevance[at]) / (len(relevance) - 1)
+        for name, values in uninformed_maps(image[None], others, at).items():
+            found.setdefault(name, []).append(p_values(model, image[None], values, fill, at))
+    lines = ["| map | random orders | transformed copies | both |", "|---|---|---|---|"]
+    for name, pairs in found.items():
+        below = np.array(pairs) <= LEVEL  # (N, 2)
+        shares = [share(part) for part in (below[:, 0], below[:, 1], below.all(axis=1))]
+        lines.append(f"| {name} | {' | '.join(shares)} |")
+    return "\n".join(lines)
+
+
+def uninformed_maps(image: Tensor, others: Tensor, seed: int) -> dict[str, Tensor]:
+    """Maps (rows, columns) that use nothing of this image's way through the model."""
+    generator, grid = torch.Generator().manual_seed(seed), tuple(others.shape)
+    wide = torch.randn(1, 1, grid[0] + 4, grid[1] + 4, generator=generator)
+    return {
+        "noise": torch.randn(grid, generator=generator),
+        "smooth noise": F.avg_pool2d(F.avg_pool2d(wide, 3, 1), 3, 1)[0, 0],
+        "edge map": faithfulness.edge_map(image, grid),
+        "mean relevance of other images": others,
+    }
+
+
+def relevance_maps(model: nn.Module, images: Tensor) -> Tensor:
+    """Relevance of the predicted class, (N, rows, columns)."""
+    with torch.no_grad():
+        targets = torch.cat([model(part).argmax(1) for part in images.split(50)])
+    pairs = zip(images.split(10), targets.split(10), strict=True)
+    return torch.cat([attributions.attribute("relevance", model, *pair) for pair in pairs])
+
+
+def p_values(
+    model: nn.Module, image: Tensor, values: Tensor, fill: str, seed: int
+) -> tuple[float, float]:
+    """p against random orders, and against transformed copies of the map."""
+    with torch.no_grad():
+        target = int(model(image).argmax())
+    settings = {"fill": fill, "steps": faithfulness.STEPS, "seed": seed}
+    with torch.autocast(image.device.type, torch.bfloat16, enabled=autocast_helps(image.device)):
+        found = faithfulness.measure(model, image, target, {"own": values}, **settings)
+        copies = faithfulness.shape_scores(model, image, target, values, **settings)
+    score = found.scores["own"]
+    return faithfulness.rank_p(score, found.random_scores), faithfulness.rank_p(score, copies)
+
+
+def temperature_words(model: nn.Module, images: Tensor, fill: str) -> str:
+    """Mean score of relevance at several temperatures: the orders are the same in all."""
+    means = []
+    for temperature in TEMPERATURES:
+        tempered, scores = with_temperature(model, temperature), []
+        for image, values in zip(images, relevance_maps(model, images), strict=True):
+            with torch.no_grad():
+                target = int(model(image[None]).argmax())
+            settings = {"fill": fill, "steps": faithfulness.STEPS, "random_orders": 0}
+            asked = tempered, image[None], target, {"own": values}
+            found = faithfulness.measure(*asked, **settings)
+            scores.append(found.scores["own"])
+        means.append(f"{temperature:g}: {np.mean(scores):+.3f}")
+    return f"Mean score of relevance by temperature of the softmax: {', '.join(means)}"
+
+
+def with_temperature(model: nn.Module, temperature: float) -> nn.Module:
+    """Return a copy whose logits are divided by `temperature`; the model is unchanged."""
+    other = copy.copy(model)
+    other._modules = dict(model._modules)
+    head = copy.deepcopy(model.head)
+    head.weight.data /= temperature
+    head.bias.data /= temperature
+    other._modules["head"] = head
+    return other
+
+
+def share(below: np.ndarray) -> str:
+    low, high = wilson(below.sum(), len(below))
+    return f"{below.mean():.0%} ({low:.0%} to {high:.0%})"
+
+
+if __name__ == "__main__":
+    main()
