@@ -5,11 +5,11 @@
 The images are a stratified, seeded draw from each run's validation split. For each image the curves
 of the fast maps and of both image baselines are measured once with one step per patch. A score at
 fewer steps uses some points of the same curve, so the difference is the error of the step count
-only. Columns: mean difference (bias) and standard deviation over images and maps, the largest
-error of a difference between two maps (95th percentile), the images on which another map leads, and
+only. Columns: mean (bias) and standard deviation of this error over images and maps, standard
+deviation of the error of a difference between two maps, the images on which another map leads, and
 the share of pairs of maps whose order changes. `cosine` spaces the steps more closely at both ends.
-The last columns are the processor seconds of one image's test as the page makes it: 100 random
-orders, all fast maps, no transformed copies.
+Below are the processor seconds of one image's test: the random orders and all fast maps, without
+transformed copies.
 """
 
 import argparse

@@ -55,10 +55,11 @@ def test_the_quick_maps_answer_for_any_class_and_model(why_page):
 def test_slow_maps_and_the_truth_meter_of_which_a_new_picture_leaves_no_score(why_page, photo):
     why_page.locator("#why-slow").click()
     expect(why_page.locator(f"{MAPS} figure")).to_have_count(7)
-    expect(why_page.locator(f"{MAPS} figcaption", has_text="Rank correlation")).to_have_count(5)
+    for words in ("Rank correlation", "With 19 randomised classifier heads"):
+        expect(why_page.locator(f"{MAPS} figcaption", has_text=words)).to_have_count(5)
     why_page.locator("#why-measure").click()
     expect(why_page.locator("#why-meter svg")).to_have_count(2)
-    expect(why_page.locator("#why-meter tr")).to_have_count(10)
+    expect(why_page.locator("#why-meter tr")).to_have_count(11)
     expect(why_page.locator(f"{MAPS} figcaption", has_text="Score ")).to_have_count(7)
     expect(why_page.locator("#why-cancel")).to_be_hidden()
     assert "Mean heights in percent" in why_page.locator("#why-meter figure").first.get_attribute(
@@ -68,6 +69,13 @@ def test_slow_maps_and_the_truth_meter_of_which_a_new_picture_leaves_no_score(wh
     expect(why_page.locator("#why-meter")).to_contain_text("Not measured yet")
     why_page.get_by_role("radio", name="Token dropped").check()
     expect(why_page.locator("#why-meter svg")).to_have_count(2)  # known, so at once
+    table = why_page.locator("#why-meter table")
+    for words in ("baseline: uses the image, but no model", "baseline: uses the distance"):
+        expect(table).to_contain_text(words)
+    for figure, words in ((0, "In percent of the strongest."), (6, "In percent.")):
+        drawn = why_page.locator(f"{MAPS} figure").nth(figure)
+        drawn.get_by_text("Numbers").click()
+        expect(drawn.locator("caption, table")).to_contain_text([words])
     before = sources(why_page, MAPS)
     upload(why_page, photo)
     wait_for_change(why_page, MAPS, before)
@@ -76,7 +84,7 @@ def test_slow_maps_and_the_truth_meter_of_which_a_new_picture_leaves_no_score(wh
 
 
 def test_cancel_stops_the_work_and_frees_the_next(open_page, serve_runs, tmp_path):
-    """A model of 576 patches, whose truth meter takes far longer than anything here waits."""
+    """A model of 576 patches, whose test takes far longer than anything here waits."""
     options = {"patch_size": 4, "embed_dim": 96, "depth": 6, "num_heads": 4}
     make_run(tmp_path / "runs" / "large", ModelSpec("vit", 96, options=options))
     make_run(tmp_path / "runs" / "vit")
