@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from vitdemo import attributions, data, faithfulness, models, runs
+from vitdemo import attributions, data, models, runs
 from vitdemo.class_maps import first_map
+from vitdemo.faithfulness import STEPS
 from vitdemo.faithfulness.measured import BASELINES, read_measured
 from vitdemo.inputs import load_image
 from vitdemo.metrics.calibrated_runs import calibration
@@ -216,7 +217,7 @@ def test_what_was_measured_of_its_maps_is_of_its_weights(trained):
     found = read_measured(trained.path)
     assert found and all(each.pictures >= 50 for each in found.values())
     for each in found.values():
-        assert (each.part, each.steps) == ("validation", faithfulness.STEPS)
+        assert (each.part, each.steps) == ("validation", STEPS)
         assert set(BASELINES) <= set(each.scores)
     assert json.loads(file.read_text())["completeness_gap_worst"] < attributions.MOST_GAP
 

@@ -140,8 +140,12 @@ def measured_of(workbench: Workbench, run: Run) -> dict[str, Measured]:
 
 
 def first_map(workbench: Workbench, run: Run) -> tuple[str, int]:
-    """Which of the maps that need no class was measured truest over all fills: the "mean" of the
-    heads of a layer 1..L, or the "rollout" of all L, which it is where nothing was measured."""
+    """Return the most faithful map that needs no class, over all replacements, and its layer.
+
+    ("mean", l) is the mean of the heads of layer l = 1..L, ("rollout", L) the rollout, which is also
+    returned where nothing was measured. The included models were measured on validation images, so
+    this choice uses no test images.
+    """
     fills = measured_of(workbench, run).values()
     layers, last = [found.layers for found in fills], workbench.layers(run)
     if not last or {*map(len, layers)} != {last}:
