@@ -216,9 +216,11 @@ def test_what_was_measured_of_its_maps_is_of_its_weights(trained):
         pytest.skip("nothing was measured of its maps: it has no badge")
     found = read_measured(trained.path)
     assert found and all(each.pictures >= 50 for each in found.values())
-    for each in found.values():
-        assert (each.part, each.steps) == ("validation", STEPS)
-        assert set(BASELINES) <= set(each.scores)
+    for each in found.values():  # measured as the page measures, or without a badge
+        if set(BASELINES) <= set(each.scores):
+            assert (each.part, each.steps) == ("validation", STEPS)
+        else:
+            assert each.best == ()
     assert json.loads(file.read_text())["completeness_gap_worst"] < attributions.MOST_GAP
 
 

@@ -142,9 +142,8 @@ def measured_of(workbench: Workbench, run: Run) -> dict[str, Measured]:
 def first_map(workbench: Workbench, run: Run) -> tuple[str, int]:
     """Return the most faithful map that needs no class, over all replacements, and its layer.
 
-    ("mean", l) is the mean of the heads of layer l = 1..L, ("rollout", L) the rollout, which is also
-    returned where nothing was measured. The included models were measured on validation images, so
-    this choice uses no test images.
+    ("mean", l) is the mean of the heads of layer l = 1..L, ("rollout", L) the rollout, which is
+    also returned where nothing was measured. `Measured.part` says which images this is chosen on.
     """
     fills = measured_of(workbench, run).values()
     layers, last = [found.layers for found in fills], workbench.layers(run)

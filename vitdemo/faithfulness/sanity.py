@@ -102,7 +102,7 @@ def random_head_maps(
 
 def check_heads(own: Tensor, random: Tensor) -> HeadCheck:
     """Compare the map `own` (rows, columns) with those of randomised heads (R, rows, columns)."""
-    maps = torch.cat([own[None], random]).flatten(1)  # (R+1, P)
+    maps = torch.cat([own[None], random]).flatten(1).cpu()  # (R+1, P)
     with np.errstate(invalid="ignore"):
         correlations = np.corrcoef(torch.stack([_ranks(values) for values in maps]).numpy())
     np.fill_diagonal(correlations, np.nan)
