@@ -1,4 +1,4 @@
-"""Tests of the benchmarks of training and of claims."""
+"""Tests of the benchmarks."""
 
 import re
 import subprocess
@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import claims, near_duplicates, ood, train, train_all, usual
+from benchmarks import claims, faithfulness, near_duplicates, ood, train, train_all, usual
 from tests.making import CLASSES, VIT, make_run, noise
 from tests.test_layers import faults
 from vitdemo import data, runs
 from vitdemo.data import SyntheticSource
+from vitdemo.errors import DataError
+from vitdemo.faithfulness.measured import BASELINES, read_measured
 from vitdemo.recipes import RECIPES, Recipe
 from vitdemo.runs import reference
 
@@ -218,3 +220,54 @@ def test_images_of_no_class_are_compared_by_three_scores(tmp_path, monkeypatch, 
 def test_the_auroc_is_the_share_of_pairs_in_order():
     assert ood.auroc(np.array([1.0, 2, 3]), np.array([0.0])) == 1
     assert ood.auroc(np.array([1.0, 3]), np.array([2.0, 2])) == 0.5
+
+
+class Synthetic(data.SyntheticSource):
+    def labels(self, part):
+        return self.load(part).labels
+
+    def load_some(self, part, indices, size=32):
+        return self.load(part).subset(indices)
+
+
+@pytest.fixture
+def split_run(tmp_path, monkeypatch):
+    """A run whose split is of synthetic images, which every benchmark then opens."""
+    source = Synthetic("synthetic", tmp_path, CLASSES)
+    monkeypatch.setattr(data, "open_source", lambda *_, **__: source)
+    run = make_run(tmp_path / "runs" / "vit")
+    split = {"seed": 3, "train_pictures": 180, "validation_pictures": 60}
+    recipe = run.config["recipe"] | {"validation_share": 0.25}
+    runs.write_config(run.path, run.config | {"split": split, "recipe": recipe})
+    return runs.read_run(run.path), source
+
+
+def test_validation_images_are_held_out_and_take_turns(split_run):
+    run, source = split_run
+    drawn = faithfulness.draw_validation_images(run, source, 20)
+    assert sorted(drawn.labels[:10].tolist()) == list(range(10))
+    every = source.load("train")
+    kept, _ = data.stratified_split(every.labels, 0.25, 3)
+    trained = {image.numpy().tobytes() for image in every.images[kept]}
+    assert not trained & {image.numpy().tobytes() for image in drawn.images}
+    other = Synthetic("synthetic", source.root, CLASSES[:5])
+    with pytest.raises(DataError, match="'vit' has 60 validation images, this dataset 30"):
+        faithfulness.draw_validation_images(run, other, 20)
+
+
+@pytest.mark.parametrize("extra", [[], ["--extra"]])
+def test_faithfulness_is_written_with_steps_and_baselines(extra, split_run, monkeypatch, capsys):
+    run, _ = split_run
+    asked = ["--images", "3", "--steps", "4", "--runs", str(run.path.parent), "--device", "cpu"]
+    monkeypatch.setattr("sys.argv", ["faithfulness.py", *asked, *extra])
+    faithfulness.main()
+    told = capsys.readouterr().out
+    for line in told.splitlines():
+        if line.startswith("| relevance"):
+            assert line.count("|") in (6, 8 + 3 * len(extra))
+    assert ("ROAD" in told) is bool(extra) and "| edge map | " in told
+    found = read_measured(run.path)
+    assert set(found) == {"drop", "mean"}
+    for each in found.values():
+        assert (each.pictures, each.steps, each.part) == (3, 4, "validation")
+        assert set(each.scores) > {"relevance", *BASELINES} and len(each.layers) == 3
