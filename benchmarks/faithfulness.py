@@ -7,7 +7,7 @@ The images are a stratified, seeded draw from each run's own validation split, s
 these scores (the map that the page shows first, the badges) is not chosen on test images. For each
 image the predicted class is explained. Deletion removes patches, the most important of the map
 first; insertion restores them in the same order. The score is the difference of the two areas
-(`vitdemo.faithfulness`), and differences of scores are paired (95 % intervals over images, not over
+(`vitdemo.faithfulness`), and differences of scores are paired (95% intervals over images, not over
 training runs): to the best map, to the centre-first order and to the edge map. `--extra` adds three
 more scores: transformed copies of the map, ROAD (the score with imputed pixels) and SaCo (whether
 more salient groups of patches matter more). The table of dependence has Spearman's correlation of

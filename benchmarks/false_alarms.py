@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def alarm_table(model: nn.Module, images: Tensor, fill: str) -> str:
-    """Markdown: a row per kind of map, with 95 % intervals of the shares."""
+    """Markdown: a row per kind of map, with 95% intervals of the shares."""
     found = {}
     relevance = relevance_maps(model, images)
     for at, image in enumerate(images):

@@ -25,7 +25,7 @@ def gradient_rollout(
     https://github.com/jacobgil/vit-explain (`vit_grad_rollout.py`), which has no paper. There the
     backward hooks collect gradients from the last layer to the first, and each is paired with the
     attention of the opposite layer; rows are divided without keeping the dimension, which divides
-    columns instead; and 90 % of the entries are discarded by default, in the first image of a batch
+    columns instead; and 90% of the entries are discarded by default, in the first image of a batch
     only. Here each gradient belongs to its own layer, rows sum to one and nothing is discarded. It
     differs from `relevance` in two ways: heads can cancel each other, and a large gradient cannot
     make a layer outweigh the skip connection.

@@ -26,7 +26,7 @@ from vitdemo.faithfulness.nulls import LEVEL, rank_p
 HEADS = ("head", "head_dist", "fc")  # our ViT's and timm's, and torchvision's ResNet's
 RANDOM_HEADS = 19  # the fewest whose rank test can reach p = 0.05
 # Of Integrated Gradients of a randomised head: its rank correlation with a map needs no sum that
-# adds up to 1 %, see `benchmarks/LOG.md`.
+# adds up to 1%, see `benchmarks/LOG.md`.
 PATH_STEPS = (16,)
 
 

@@ -49,7 +49,7 @@ METER = (
     "- The **edge map** (Sobel gradient, mean per patch) uses the image but no model.\n\n"
     "The tests against random orders and transformed copies have p-values; *not significantly "
     "better* means p > 0.05. Centre first and the edge map have one score per image, so a map is "
-    "only above or below it on this image. The 5 % false alarms hold for each map by itself, "
+    "only above or below it on this image. The 5% false alarms hold for each map by itself, "
     "and only for maps that use nothing of the image. With vit-scratch, an edge map passes both "
     "tests on 10 of 40 validation images, and the mean relevance of other images on 8.\n\n"
     "Do not compare scores between models: the confidence of a model changes the score of the "
