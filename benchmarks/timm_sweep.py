@@ -1,6 +1,6 @@
 """Every Vision Transformer of timm's that the page accepts: does it load, and do all its maps work?
 
-    python benchmarks/timm_sweep.py                       # all, about half an hour on two cores
+    python benchmarks/timm_sweep.py                       # all
     python benchmarks/timm_sweep.py --only "vit_base_r*"  # those whose names match
     python benchmarks/timm_sweep.py --keep sweep.jsonl    # goes on there the next time
 
