@@ -158,7 +158,8 @@ def test_it_is_as_good_as_promised(shipped, name, accuracy):
 
 def rows_of(name: str) -> dict[str, str]:
     """The row of each page's table that begins with the run `name`, by the page's name."""
-    lines = ((page.name, line) for page in PAGES for line in page.read_text().splitlines())
+    pages = [page for page in PAGES if page.name in ("README.md", "figures.md")]
+    lines = ((page.name, line) for page in pages for line in page.read_text().splitlines())
     return {page: line for page, line in lines if line.startswith(f"| `{name}` |")}
 
 
