@@ -68,7 +68,7 @@ def test_a_space_is_computed_once_until_its_run_changes(workbench):
 def test_nan_features_are_refused_by_name(workbench):
     run = make_run(workbench.roots[0] / "sick", VIT)
     torch.nn.init.constant_(workbench.model(run).norm.bias, float("nan"))
-    with pytest.raises(RunError, match="'sick' has features of NaN"):
+    with pytest.raises(RunError, match="features of 'sick' are not finite"):
         features.space(workbench, run)
 
 

@@ -26,16 +26,16 @@ from vitdemo.models.convnet import ConvNet
 from vitdemo.models.pretrained import patch_sides
 
 CELLS = 8  # a side of the grid on which pixels are summed where a model has no patches
-# Of Integrated Gradients, from the mean colour to the picture: doubled until it adds up.
+# Of Integrated Gradients, from the mean colour to the image: doubled until it adds up.
 STEPS, MOST_GAP = (32, 64, 128, 256, 512), 0.01
-CHUNK = 64  # pictures in one forward pass, between two calls of `on_step`
+CHUNK = 64  # images in one forward pass, between two calls of `on_step`
 
 OnStep = Callable[[int, int], None]  # (done, total); may raise, which ends the work
 
 
 @dataclass(frozen=True)
 class Method:
-    """One way to ask which part of a picture speaks for a class.
+    """One way to ask which part of a image speaks for a class.
 
     `caption` is one sentence: what is drawn, and its limit. `kinds` are those of `kind_of`.
     `signed` maps have negative values too. `long` ones take many forward passes. The map of a
@@ -62,7 +62,8 @@ def kind_of(model: nn.Module) -> str:
     if isinstance(model, ConvNet) or all(hasattr(model, n) for n in (*_STAGES, "avgpool", "fc")):
         return "cnn"
     raise ValueError(
-        f"Cannot explain {type(model).__name__}: give a ViT, our ConvNet or torchvision's ResNet."
+        f"Cannot explain {type(model).__name__}: use a Vision Transformer, vitdemo's ConvNet or "
+        "torchvision's ResNet."
     )
 
 
@@ -109,7 +110,7 @@ def attribute(
         method: a name in `METHODS`.
         model: in eval mode; may be at work in other threads.
         images: normalised, (B, 3, S, S), so that zero is the mean colour.
-        target: one class for all pictures, or a LongTensor (B,) with one for each.
+        target: one class for all images, or a LongTensor (B,) with one for each.
         path_steps: of Integrated Gradients: numbers of steps, tried in turn until the map adds up.
         on_step: called as (done, total) while a long method works; it may raise to end it.
 
@@ -204,7 +205,8 @@ def _served(name: str, model: nn.Module) -> Method:
         raise ValueError(f"Unknown method '{name}': choose one of {', '.join(METHODS)}.")
     if kind_of(model) not in METHODS[name].kinds:
         served = ", ".join(method.name for method in methods_for(model))
-        raise ValueError(f"'{name}' does not serve {type(model).__name__}: choose one of {served}.")
+        kind = type(model).__name__
+        raise ValueError(f"'{name}' does not support {kind}: choose one of {served}.")
     return METHODS[name]
 
 
@@ -245,13 +247,13 @@ class _Subject:
             return attention.trace(self.model, self.images).attention
 
     def only(self, i: int) -> "_Subject":
-        """The question of one picture alone."""
+        """The question of one image alone."""
         one = slice(i, i + 1)
         classes = self.target[one], self.weights[one]
         return _Subject(self.model, self.images[one], *classes, self.path_steps)
 
     def score(self, images: Tensor) -> Tensor:
-        """The score (n,) of variants (n, 3, S, S) of the one picture."""
+        """The score (n,) of variants (n, 3, S, S) of the one image."""
         return log_score(self.model, images.to(self.images.dtype), self.weights)
 
     def on_patches(self, matrix: Tensor) -> Tensor:
@@ -303,7 +305,7 @@ def _convolutional_grad_cam(subject: _Subject) -> Tensor:
 
 
 def _last_features(model: nn.Module, x: Tensor) -> Tensor:
-    """Pictures (B, 3, S, S) -> what the last convolution makes of them, (B, D, rows, columns)."""
+    """Images (B, 3, S, S) -> what the last convolution makes of them, (B, D, rows, columns)."""
     if isinstance(model, ConvNet):
         return model.forward_features(x)
     for name in _STAGES:
@@ -321,7 +323,7 @@ def _answer_from(model: nn.Module, features: Tensor) -> Tensor:
 def _integrated_gradients(subject: _Subject, on_step: OnStep) -> Tensor:
     """Sundararajan et al. 2017, https://arxiv.org/abs/1703.01365, equation 1, summed per cell.
 
-    Each picture takes as many steps as bring its gap below `MOST_GAP`, up to the last of
+    Each image takes as many steps as bring its gap below `MOST_GAP`, up to the last of
     `path_steps`.
     """
     maps = [_path_integral(subject.only(i), on_step) for i in range(len(subject.images))]
@@ -330,7 +332,7 @@ def _integrated_gradients(subject: _Subject, on_step: OnStep) -> Tensor:
 
 @torch.enable_grad()
 def _path_integral(subject: _Subject, on_step: OnStep) -> Tensor:
-    """The map (1, rows, columns) of the one picture of `subject`."""
+    """The map (1, rows, columns) of the one image of `subject`."""
     from captum.attr import IntegratedGradients  # it imports pyplot: two seconds that can wait
 
     for steps in subject.path_steps:
@@ -367,7 +369,7 @@ def completeness_gap(model: nn.Module, images: Tensor, maps: Tensor, weights: Te
     another's for a contrast.
     """
     change = log_score(model, images, weights) - log_score(model, torch.zeros_like(images), weights)
-    tiny = torch.finfo(change.dtype).tiny  # a picture of the mean colour misses 0 of 0
+    tiny = torch.finfo(change.dtype).tiny  # a image of the mean colour misses 0 of 0
     return (maps.sum(dim=(1, 2)) - change).abs() / change.abs().clamp(min=tiny)
 
 
@@ -400,7 +402,7 @@ def occlude(
     B, (rows, columns) = len(images), grid
     cell = cells(*images.shape[-2:], grid, images.device)  # (S, S)
     total = B * rows * columns
-    which = torch.arange(total, device=images.device)  # picture by picture, cell by cell
+    which = torch.arange(total, device=images.device)  # image by image, cell by cell
     report, scores = on_step or (lambda done, total: None), []
     for chunk in which.split(CHUNK):
         report(int(chunk[0]), total)
@@ -431,36 +433,36 @@ METHODS = {
         Method(
             "relevance",
             "Relevance",
-            "Attention of all layers, each weighted by how much it raises the class's logit, added "
-            "up through the layers (Chefer et al. 2021); it shows only what speaks for the class, "
-            "and takes no account of the MLPs between.",
+            "Attention weights of all layers, weighted by the gradient of the class's logit and "
+            "accumulated from layer to layer (Chefer et al. 2021). It shows only patches that "
+            "support the class, and ignores the MLPs.",
             ("vit",),
             _relevance,
         ),
         Method(
             "gradient_rollout",
             "Gradient-weighted rollout",
-            "Attention rollout in which each layer's attention counts as far as it raises the "
-            "class's logit; heads may cancel each other, and where the gradient is small only the "
-            "skip connection is left.",
+            "Attention rollout in which the attention weights of each layer are multiplied by the "
+            "gradient of the class's logit. Attention heads of opposite sign can cancel, and "
+            "layers with a small gradient contribute little.",
             ("vit",),
             _gradient_rollout,
         ),
         Method(
             "grad_cam",
             "Grad-CAM",
-            "Features that enter the last attention (without one: leave the last convolution), "
-            "weighted by their mean gradient for the class and cut off at zero; a late layer's "
-            "place may already hold what it gathered from elsewhere.",
+            "Input features of the last attention layer (in a convolutional model: output of the "
+            "last convolution), weighted by their mean gradient for the class. Negative values are "
+            "set to 0. A position in a late layer may contain information from other patches.",
             _BOTH,
             _grad_cam,
         ),
         Method(
             "integrated_gradients",
             "Integrated Gradients",
-            "The gradient of the class's log-probability added up on the way from a flat picture "
-            "of the mean colour to this one, per patch (Sundararajan et al. 2017); it adds up to "
-            "the change of the log-probability, but another starting picture gives another map.",
+            "Gradient of the class's log-probability, integrated from a uniform image of the mean "
+            "colour to this image (Sundararajan et al. 2017). The values add up to the change of "
+            "the log-probability. A different starting image gives a different map.",
             _BOTH,
             _integrated_gradients,
             signed=True,
@@ -471,9 +473,9 @@ METHODS = {
         Method(
             "occlusion",
             "Occlusion",
-            "How far the class's log-probability falls when this one patch is painted in the "
-            "mean colour (Zeiler & Fergus 2014); a patch counts for nothing where its neighbours "
-            "show the same, and a model may never have seen such a patch in training.",
+            "Decrease of the class's log-probability when a single patch is replaced by the mean "
+            "colour (Zeiler & Fergus 2014). A patch gets a low value if its neighbours contain the "
+            "same information. The model may never have seen such a patch in training.",
             _BOTH,
             _occlusion,
             signed=True,
@@ -483,9 +485,9 @@ METHODS = {
         Method(
             "attention",
             "Last layer's attention",
-            "How much the class token (without one: the average patch) attends to each patch in "
-            "the last layer, mean of the heads. The map is the same for every class, and a token "
-            "of the last layer also contains information from other patches.",
+            "Attention of the class token (without one: mean of the patch tokens) to each patch "
+            "in the last layer, averaged over the heads. The map is the same for every class. A "
+            "token of the last layer also contains information from other patches.",
             ("vit",),
             _last_attention,
             class_specific=False,
@@ -493,8 +495,8 @@ METHODS = {
         Method(
             "rollout",
             "Attention rollout",
-            "Attention of the layers multiplied up (Abnar & Zuidema 2020); it is the same for "
-            "every class, and treats every head and layer as if it mattered alike.",
+            "Product of the attention matrices of all layers (Abnar & Zuidema 2020). The map is "
+            "the same for every class, and gives all heads and layers the same importance.",
             ("vit",),
             _rollout,
             class_specific=False,

@@ -1,4 +1,4 @@
-"""Class maps: every map of a picture for a class, and how true each is to its model.
+"""Class maps: every map of a image for a class, and how true each is to its model.
 
 Plain functions of one `Workbench`, which a notebook may call as the page does:
 
@@ -31,10 +31,10 @@ from vitdemo.workbench import Workbench
 FILLS = ("drop", "mean", "blur")  # "road" solves a system for each set of patches: far too slow
 # Verdicts on one map of one image. Only the first and the last two rest on a test.
 RANDOM = "not significantly better than random orders"
-MIDDLE = "not above the centre-first order"
-EDGES_FIRST = "not above the edge map"
-ELSEWHERE = "not significantly better than transformed copies of itself"
-BEYOND = "above all four baselines"
+MIDDLE = "not better than centre first"
+EDGES_FIRST = "not better than the edge map"
+ELSEWHERE = "not significantly better than transformed copies of the map"
+BEYOND = "better than all four baselines"
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class ClassMap:
 
 @dataclass(frozen=True)
 class ClassMaps:
-    """The maps of one picture: for class `target`, or for it and `against` another (indices)."""
+    """The maps of one image: for class `target`, or for it and `against` another (indices)."""
 
     run: Run
     seen: np.ndarray  # (S, S, 3) uint8
@@ -66,10 +66,10 @@ class ClassMaps:
     target: int
     against: int | None
     maps: tuple[ClassMap, ...]  # the best measured first
-    measured: dict[str, Measured]  # by fill: what many test pictures said of this run's maps
+    measured: dict[str, Measured]  # by fill: what many test images said of this run's maps
     fills: tuple[str, ...]  # what can stand for a patch that is gone
     truths: dict[str, "Reading"]  # by fill: what was measured before
-    key: tuple  # of the picture, the model and the classes
+    key: tuple  # of the image, the model and the classes
 
     @property
     def named(self) -> str:
@@ -134,7 +134,7 @@ class Reading:
 
 
 def measured_of(workbench: Workbench, run: Run) -> dict[str, Measured]:
-    """By fill, what many test pictures said of this run's maps; {} where nothing was measured."""
+    """By fill, what many test images said of this run's maps; {} where nothing was measured."""
     key = (read_measured, run)
     return workbench.cache.get_or_make(key, partial(read_measured, run.path))
 
@@ -191,7 +191,9 @@ def maps(
     first = class_index(run, target) if target else int(probabilities.argmax())
     second = class_index(run, against) if against else None
     if second == first:
-        raise RunError(f"'{run.classes[first]}' cannot be set against itself: choose another one.")
+        raise RunError(
+            f"'{run.classes[first]}' cannot be compared with itself: choose another class."
+        )
     asked = _Asked(workbench.cache, as_key((maps, run, seen, first, second)), model, pixels)
     measured = measured_of(workbench, run)
     methods = best_first(attributions.methods_for(model), measured)
@@ -238,13 +240,16 @@ def truth(
     """How true the maps of `found` are: `faithfulness.measure` with `faithfulness.STEPS` steps.
 
     In half precision where the hardware has it: a score moves by about 0.005. Random orders are
-    drawn once for a picture, classes and fill, and each map is measured once, whatever is drawn
+    drawn once for a image, classes and fill, and each map is measured once, whatever is drawn
     beside it. `image` is that of `found`. Raises `RunError` for a fill that is not or that the
     model lacks.
     """
     if fill not in found.fills:
         choices = ", ".join(found.fills)
-        raise RunError(f"'{found.run.name}' has no fill '{fill}': choose one of {choices}.")
+        raise RunError(
+            f"'{found.run.name}' does not support the replacement '{fill}': choose one of "
+            f"{choices}."
+        )
     kept = workbench.cache
     return kept.get_or_make(
         _truth_key(found, fill),
@@ -335,7 +340,7 @@ class _Meter:
 
 @dataclass(frozen=True)
 class _Asked:
-    """One question: maps of one picture by one model for one class, or one against another."""
+    """One question: maps of one image by one model for one class, or one against another."""
 
     kept: Cache
     key: tuple

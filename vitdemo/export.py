@@ -1,4 +1,4 @@
-"""All maps of one picture as one `.npz`, with a README of its shapes inside.
+"""All maps of one image as one `.npz`, with a README of its shapes inside.
 
 arrays = all_maps(workbench, workbench.run("finetune-deit-tiny"), image)
 arrays["rollout"].shape  # (L, rows, columns)
@@ -20,15 +20,16 @@ from vitdemo.workbench import Workbench
 README = "README.txt"
 # What each array holds; its letters are explained in the file, too.
 MEANING = {
-    "seen": "what the model saw: the crop at its own resolution, uint8 (S, S, 3)",
-    "logits": "the model's answer before the softmax (C,)",
-    "probabilities": "and after it (C,)",
-    "attention": "every head's attention, row = the token that looks (L, H, N, N)",
-    "heads": "its rows from which the answer is read, over the patches (L, H, rows, columns)",
-    "rollout": "attention rollout after each layer, mean of the heads (L, rows, columns)",
+    "seen": "model input: the cropped and resized image, uint8 (S, S, 3)",
+    "logits": "logits (C,)",
+    "probabilities": "class probabilities, the softmax of the logits (C,)",
+    "attention": "attention weights of every head; row = query, column = key (L, H, N, N)",
+    "heads": "attention to the patches, of the token(s) read by the classifier "
+    "(L, H, rows, columns)",
+    "rollout": "attention rollout after each layer, mean over heads (L, rows, columns)",
     "relevance": "relevance of each patch for the class in `class_index` (rows, columns)",
-    "class_index": "the most probable class ()",
-    "classes": "the names of the classes (C,)",
+    "class_index": "index of the predicted class ()",
+    "classes": "class names (C,)",
 }
 
 
@@ -65,11 +66,12 @@ def _of_classes(workbench: Workbench, look: Traced, image: Image.Image) -> dict[
 def readme(run: Run, arrays: dict[str, np.ndarray]) -> str:
     """What the file holds, for someone who has nothing but the file."""
     lines = [
-        f"Maps of one picture by the model '{run.name}', made with vitdemo.",
+        f"Maps of one image by the model '{run.name}', computed with vitdemo.",
         "",
-        "L layers, H heads, N tokens (prefix tokens such as the class token first, then the",
-        "patches row by row), C classes, S side in pixels; rows and columns of the patch grid.",
-        "Attention and rollout do not depend on the class and can mislead.",
+        "L layers, H attention heads, N tokens (first the special tokens, such as the class",
+        "token, then the patches row by row), C classes, S side of the image in pixels.",
+        "rows and columns are those of the patch grid.",
+        "Attention and rollout do not depend on the class. They do not explain a prediction.",
         "",
         "    maps = numpy.load(FILE)",
         *(

@@ -1,9 +1,9 @@
-"""Test pictures as points: raw pixels and each model's features, in the plane, and neighbours.
+"""Test images as points: raw pixels and each model's features, in the plane, and neighbours.
 
 The features are what a model's last layer answers from (`models.features`). Ratio and neighbours
-are computed on them; t-SNE is only a picture of them, whose distances and sizes mean little.
+are computed on them; t-SNE is only a image of them, whose distances and sizes mean little.
 
-Letters: N pictures, D width of a feature, C classes.
+Letters: N images, D width of a feature, C classes.
 """
 
 from collections.abc import Callable
@@ -24,8 +24,8 @@ from vitdemo.tsne import tsne_apart
 from vitdemo.workbench import Workbench
 
 PIXELS = "Raw pixels"
-MOST = 2_000  # pictures in a plot
-SIDE = 32  # of the raw pixels, and of the small pictures behind the points
+MOST = 2_000  # images in a plot
+SIDE = 32  # of the raw pixels, and of the small images behind the points
 FEWEST = 4  # below, t-SNE has nothing to lay out
 BATCH = 50
 # Share of the work that is done (None: unknown), and a word of what is being done. What it raises
@@ -35,7 +35,7 @@ Report = Callable[[float | None, str], None]
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The same seeded, stratified test pictures for every space.
+    """The same seeded, stratified test images for every space.
 
     `indices` (N,) of the test set, `labels` (N,), `small` (N, S, S, 3) uint8.
     """
@@ -53,8 +53,8 @@ class Sample:
 class Space:
     """The sample in one feature space: `features` (N, D) float32.
 
-    `ratio` is the mean distance of two pictures of different classes over that of two of the same
-    class, `purity` the share of pictures whose nearest neighbour is of their own class.
+    `ratio` is the mean distance of two images of different classes over that of two of the same
+    class, `purity` the share of images whose nearest neighbour is of their own class.
     """
 
     name: str
@@ -69,7 +69,7 @@ def nothing(share: float | None, words: str) -> None:
 
 
 def sample(workbench: Workbench, most: int = MOST) -> Sample:
-    """Raises `DataError` where the data set is not there."""
+    """Raises `DataError` where the dataset is not there."""
     return workbench.cache.of(_sample, workbench.source(), most)
 
 
@@ -85,7 +85,7 @@ def space(
 ) -> Space:
     """The features of `run`'s model, or raw pixels without one; computed once.
 
-    Raises `DataError` without the data set, `RunError` for a model that cannot be loaded or
+    Raises `DataError` without the dataset, `RunError` for a model that cannot be loaded or
     answers with NaN.
     """
     found = sample(workbench, most)
@@ -120,11 +120,11 @@ def model_features(workbench: Workbench, run: Run, images: Tensor, report: Repor
     model, parts = workbench.model(run), []
     for batch in images.split(BATCH):
         done = BATCH * len(parts)
-        report(done / len(images), f"{run.name}: features of {done:,} of {len(images):,} pictures")
+        report(done / len(images), f"{run.name}: features of {done:,} of {len(images):,} images")
         parts.append(_features(model, run.preprocessing(batch.to(workbench.device))))
     features = np.concatenate(parts)  # (N, D)
     if not np.isfinite(features).all():
-        raise RunError(f"'{run.name}' has features of NaN: its training diverged.")
+        raise RunError(f"The features of '{run.name}' are not finite: its training diverged.")
     return features
 
 
@@ -142,10 +142,10 @@ def pair_distances(features: np.ndarray) -> np.ndarray:
 
 
 def distance_ratio(distances: np.ndarray, labels: np.ndarray) -> float:
-    """Mean distance (N, N) between pictures of different classes over that within a class.
+    """Mean distance (N, N) between images of different classes over that within a class.
 
     Near 1 the mean distance does not tell classes apart, though they may be separable. NaN where
-    all pictures are of one class, no class has two, or pictures of a class are all the same.
+    all images are of one class, no class has two, or images of a class are all the same.
     """
     same = labels[:, None] == labels[None]  # (N, N)
     within = same & ~np.eye(len(labels), dtype=bool)
@@ -156,7 +156,7 @@ def distance_ratio(distances: np.ndarray, labels: np.ndarray) -> float:
 
 
 def nearest_purity(distances: np.ndarray, labels: np.ndarray) -> float:
-    """Share of pictures whose nearest other picture (N, N) is of their own class; NaN for one."""
+    """Share of images whose nearest other image (N, N) is of their own class; NaN for one."""
     from sklearn.neighbors import NearestNeighbors
 
     if len(labels) < 2:
@@ -178,7 +178,7 @@ def plane(
 def planes(
     workbench: Workbench, name: str | None, most: int, report: Report = nothing
 ) -> list[tuple[Space, np.ndarray]]:
-    """The planes of raw pixels and, if it is named, of a run's features, on the same pictures.
+    """The planes of raw pixels and, if it is named, of a run's features, on the same images.
 
     Whatever `report` raises ends the work: it is called a few times a second, from two threads.
     """
@@ -193,12 +193,14 @@ def planes(
 
 
 def _laid_out(found: Space, report: Report) -> np.ndarray:
-    """t-SNE of a space. Raises `DataError` for fewer than `FEWEST` pictures, or all the same."""
+    """t-SNE of a space. Raises `DataError` for fewer than `FEWEST` images, or all the same."""
     features = found.features
     if len(features) < FEWEST:
-        raise DataError(f"t-SNE needs {FEWEST} test pictures or more: there are {len(features)}.")
+        raise DataError(
+            f"t-SNE needs at least {FEWEST} test images, but there are {len(features)}."
+        )
     if np.ptp(features, axis=0).max() == 0:
-        raise DataError("t-SNE has nothing to lay out: all pictures have the same features.")
+        raise DataError("t-SNE cannot be computed: all images have the same features.")
     return tsne_apart(features, lambda: report(None, f"{found.name}: t-SNE"))
 
 
@@ -211,7 +213,7 @@ def neighbours(
     most: int = MOST,
     report: Report = nothing,
 ) -> tuple[Sample, np.ndarray, np.ndarray]:
-    """The test pictures of the sample that are nearest to an RGB image, by cosine.
+    """The test images of the sample that are nearest to an RGB image, by cosine.
 
     In the features of the run `name`, or, without one, by raw pixels.
     Returns the sample, the places in it (K,), nearest first, and their cosines (K,).

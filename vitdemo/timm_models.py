@@ -35,7 +35,7 @@ from vitdemo.training import Preprocessing
 
 PREFIX = "timm:"
 WEIGHTS = "model.safetensors"  # in each of timm's repositories
-LARGEST_GRID = 28  # patches a side, of which a picture's attention takes 90 MB in a ViT-S
+LARGEST_GRID = 28  # patches a side, of which a image's attention takes 90 MB in a ViT-S
 SMALLER_GRID = 16  # that of ViT-L/14 at 224 px
 VARIABLE = "VITDEMO_MODELS"  # names of models to show, with commas between them
 
@@ -53,22 +53,22 @@ SUGGESTIONS = (
     Suggestion(
         "deit_tiny_patch16_224.fb_in1k",
         "DeiT-Tiny",
-        "Answers with ImageNet's 1,000 classes, so any photo gets one; small and quick.",
+        "Predicts one of ImageNet's 1,000 classes for any photo. Small and fast.",
     ),
     Suggestion(
         "deit_small_patch16_224.fb_in1k",
         "DeiT-Small",
-        "The same classes, more often right: twice the width, four times the size.",
+        "Same classes, higher accuracy: twice the width, four times the parameters.",
     ),
     Suggestion(
         "vit_small_patch16_224.dino",
         "DINO, ViT-S/16",
-        "Learnt without labels (Caron et al. 2021): no classes, but heads that trace objects.",
+        "Self-supervised (Caron et al. 2021). No classes, but some heads segment objects.",
     ),
     Suggestion(
         "vit_small_patch14_reg4_dinov2.lvd142m",
         "DINOv2 with registers, ViT-S/14",
-        "Learnt without labels, with four register tokens (Darcet et al. 2024): smooth maps.",
+        "Self-supervised, with four register tokens (Darcet et al. 2024) and smooth maps.",
     ),
 )
 
@@ -101,7 +101,7 @@ class TimmRun(Run):
 
     @property
     def evaluation(self) -> Evaluation:
-        raise RunError(f"'{self.name}' was not trained here: it has no evaluation.")
+        raise RunError(f"'{self.name}' was not trained with vitdemo and has no evaluation.")
 
 
 def timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
@@ -129,7 +129,7 @@ def timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
         path=Path(text),
         name=PREFIX + name,
         config={
-            "recipe": {"name": PREFIX + name, "summary": f"timm's {name}, as it comes"},
+            "recipe": {"name": PREFIX + name, "summary": f"timm's {name}, not fine-tuned"},
             "parameters": count_parameters(model),
         },
         classes=class_names(config),
@@ -167,8 +167,8 @@ def download(run: TimmRun, on_bytes: OnBytes | None = None) -> TimmRun:
     except Exception as error:  # httpx, huggingface_hub, disk: all end in the same way out
         reason = str(error).partition("\n")[0][:200] or type(error).__name__
         raise ModelError(
-            f"The weights of '{run.spec.name}' could not be downloaded ({reason}): check the "
-            f"network, or start with --model {run.name}=FILE, a local file of them."
+            f"The weights of '{run.spec.name}' could not be downloaded ({reason}). Check the "
+            f"network, or use a local weights file: --model {run.name}=FILE."
         ) from error
     return replace(run, weights=file, is_downloaded=True)
 
@@ -218,7 +218,7 @@ def _without_weights(name: str) -> nn.Module:
     try:
         check_model(model)
     except TypeError as error:
-        raise ModelError(f"timm's '{name}' cannot be shown. {error}") from error
+        raise ModelError(f"timm's '{name}' is not supported. {error}") from error
     return model
 
 

@@ -2,7 +2,7 @@
 
 `trace` runs the model once with the softmax written out and hands out every layer's attention as a
 value: no hook, no flag, nothing left on a model that other threads use at the same moment.
-`rollout` and `relevance` turn attention into one matrix a picture, `class_map` takes from it one
+`rollout` and `relevance` turn attention into one matrix a image, `class_map` takes from it one
 number a patch. Attention and rollout do not depend on the class and can mislead; `relevance` does
 depend on it, as does all that is made of `class_gradients`.
 
@@ -103,7 +103,7 @@ def rollout(
     Args:
         fusion: how heads join: "mean", "max" or "min".
         discard_ratio: share of patches, 0 <= ratio < 1, that each row forgets, weakest first;
-            `floor(discard_ratio * P)` of them, never a prefix token, each picture on its own.
+            `floor(discard_ratio * P)` of them, never a prefix token, each image on its own.
         residual: add the identity and halve, for the skip connection around attention.
         start_layer: first layer of the product, 0 to L-1.
         num_prefix_tokens: tokens before the patches: class, distillation, registers.
@@ -144,7 +144,7 @@ def relevance(model: nn.Module, images: Tensor, target: int | Tensor) -> Tensor:
     Args:
         model, images: as in `trace`; works under `no_grad` and `inference_mode` too, and leaves
             no `.grad` anywhere.
-        target: one class for all pictures, or a LongTensor (B,) with one for each.
+        target: one class for all images, or a LongTensor (B,) with one for each.
 
     Raises `ValueError` for a class out of range or a wrong number of them, `TypeError` for a target
     that is not whole or a model that `trace` refuses.
@@ -164,7 +164,7 @@ def class_gradients(model: nn.Module, images: Tensor, target: int | Tensor) -> C
         images = images.clone().detach().requires_grad_()
         found = _forward(model, images)
         classes = check_target(target, *found.logits.shape, images.device)  # (B,)
-        score = found.logits.gather(1, classes[:, None]).sum()  # pictures do not meet each other
+        score = found.logits.gather(1, classes[:, None]).sum()  # images do not meet each other
         gradients = torch.autograd.grad(score, [*found.attention, found.features])
     return ClassGradients(
         found.logits.detach(),
@@ -273,7 +273,7 @@ def _forward(model: nn.Module, images: Tensor) -> _Pass:
 
 
 def _embed(model: nn.Module, images: Tensor) -> Tensor:
-    """Pictures (B, 3, height, width) -> what enters the first block (B, N, D)."""
+    """Images (B, 3, height, width) -> what enters the first block (B, N, D)."""
     check_model(model)
     x = model._pos_embed(model.patch_embed(images))  # (B, N, D)
     return _part(model, "norm_pre", _part(model, "patch_drop", x))
@@ -422,7 +422,7 @@ def _check_prefix(matrix: Tensor, num_prefix_tokens: int) -> None:
 
 
 def check_target(target: int | Tensor, batch: int, count: int, device: torch.device) -> Tensor:
-    """One class of `count` for all of a batch, or one for each picture, as a LongTensor (B,).
+    """One class of `count` for all of a batch, or one for each image, as a LongTensor (B,).
 
     Raises `ValueError` or `TypeError` as told in `relevance`.
     """

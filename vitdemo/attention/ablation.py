@@ -1,7 +1,7 @@
 """Attention heads switched off: what the model answers without them.
 
-A head that is off hands on its mean over other pictures ("mean ablation"), or nothing (Michel et
-al. 2019, https://arxiv.org/abs/1905.10650, equation 4). With nothing, what it adds to every picture
+A head that is off hands on its mean over other images ("mean ablation"), or nothing (Michel et
+al. 2019, https://arxiv.org/abs/1905.10650, equation 4). With nothing, what it adds to every image
 alike goes too, which the rest of the model was trained to expect, and the answer may change for
 want of that constant alone. The model stays as it is: mask and mean are arguments of the pass, so
 two users may switch off different heads of one model at the same moment.
@@ -26,7 +26,7 @@ Means = Sequence[Tensor]  # of each of the L layers, (H, N, D/H)
 def mean_outputs(model: nn.Module, images: Tensor) -> Means:
     """What each head hands on to each token, mean over normalised `images` (B, 3, height, width).
 
-    They are to be other ones than those that are asked about: over one picture alone it is what the
+    They are to be other ones than those that are asked about: over one image alone it is what the
     head hands on itself.
     """
     x, means = _embed(model, images), []

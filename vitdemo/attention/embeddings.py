@@ -1,4 +1,4 @@
-"""What a model has learnt of positions and of pixels, before any attention.
+"""What a model has learned of positions and of pixels, before any attention.
 
 Letters: P patches, D width, K filters, p side of a filter in pixels.
 """

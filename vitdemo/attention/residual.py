@@ -45,7 +45,7 @@ class Contributions:
 
 
 def contributions(model: nn.Module, tokens: Tensor, classes: Sequence[int]) -> Contributions:
-    """Of `classes` (K), from the `tokens` (L+1, N, D) of one picture's `trace`.
+    """Of `classes` (K), from the `tokens` (L+1, N, D) of one image's `trace`.
 
     For the answer read from the class token, from two of them (their logits are averaged), or from
     the mean of the patches. Raises `TypeError` where a norm or classifier is not of the kind that

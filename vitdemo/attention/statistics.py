@@ -1,6 +1,6 @@
 """How far each head looks, how evenly it spreads what it looks at, and how alike tokens are.
 
-All are of one picture and say nothing of a class. Letters as in `vitdemo.attention`.
+All are of one image and say nothing of a class. Letters as in `vitdemo.attention`.
 """
 
 import math

@@ -104,7 +104,7 @@ def measure(
     seed: int = 0,
     on_step: OnStep | None = None,
 ) -> Truth:
-    """Deletion and insertion curves of every map of one picture, of random orders and `CENTRE`.
+    """Deletion and insertion curves of every map of one image, of random orders and `CENTRE`.
 
     Args:
         image: normalised, (1, 3, S, S), so that zero is the mean colour.
@@ -189,7 +189,7 @@ def probability(logits: Tensor, target: int, against: int | None = None) -> Tens
 
 def resampled(maps: Tensor, grid: tuple[int, int]) -> Tensor:
     """Maps (B, rows, columns) on another `grid`, between the cells by straight lines, as is usual
-    for Grad-CAM: for orders alone, a picture shows the map's own cells."""
+    for Grad-CAM: for orders alone, a image shows the map's own cells."""
     if maps.shape[1:] == grid:
         return maps
     return F.interpolate(maps[:, None], grid, mode="bilinear", align_corners=False)[:, 0]

@@ -38,7 +38,7 @@ def answers(
     *,
     on_step: OnStep | None = None,
 ) -> Tensor:
-    """Logits (n, C), on the CPU, of one picture (1, 3, S, S) with only the patches of each set.
+    """Logits (n, C), on the CPU, of one image (1, 3, S, S) with only the patches of each set.
 
     `sets` (n, P) says which patches of `grid` stay; `fill` is one of `fills(model)`. `on_step` is
     called as (done, total) and may raise to end the work.
@@ -66,7 +66,7 @@ def check_fill(model: nn.Module, fill: str) -> None:
 def _painted(
     model: nn.Module, image: Tensor, sets: Tensor, grid: tuple[int, int], fill: str
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """(numbers of sets, their logits), `CHUNK` pictures at a time."""
+    """(numbers of sets, their logits), `CHUNK` images at a time."""
     hidden = blur(image) if fill == "blur" else torch.zeros_like(image)
     cell = cells(*image.shape[-2:], grid, image.device)  # (S, S)
     for which in torch.arange(len(sets), device=image.device).split(CHUNK):

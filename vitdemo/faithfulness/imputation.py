@@ -15,8 +15,8 @@ from torch import Tensor
 
 from vitdemo.attributions import cells
 
-NOISE = 0.01  # standard deviation, in units of the normalised picture; the paper's
-# Pixels along a patch and along the picture, at least, at which the system is solved.
+NOISE = 0.01  # standard deviation, in units of the normalised image; the paper's
+# Pixels along a patch and along the image, at least, at which the system is solved.
 FINE, SMALLEST = 2, 28
 NEIGHBOURS = [
     (dy, dx, 1 / 6 if 0 in (dy, dx) else 1 / 12)
@@ -29,7 +29,7 @@ NEIGHBOURS = [
 def imputed(image: Tensor, sets: Tensor, grid: tuple[int, int], seed: int = 0) -> Tensor:
     """(n, 3, S, S): `image` (1, 3, S, S) with only the patches of each set (n, P) of `grid`.
 
-    Large pictures are solved at a fraction of their side and what was found is enlarged: it is
+    Large images are solved at a fraction of their side and what was found is enlarged: it is
     smooth, and what stays is not touched.
     """
     height, width = image.shape[-2:]
@@ -55,8 +55,8 @@ def _factor(height: int, width: int, grid: tuple[int, int]) -> int:
     return factor
 
 
-def _solved(picture: Tensor, stays: Tensor) -> Tensor:
-    """`picture` (3, s, s) where it `stays` (s, s) bool, and what solves the system elsewhere.
+def _solved(image: Tensor, stays: Tensor) -> Tensor:
+    """`image` (3, s, s) where it `stays` (s, s) bool, and what solves the system elsewhere.
 
     Where nothing stays there is nothing to go by, and the mean colour is all that is left.
     """
@@ -65,8 +65,8 @@ def _solved(picture: Tensor, stays: Tensor) -> Tensor:
 
     kept = stays.cpu().numpy()
     if kept.all() or not kept.any():
-        return picture if kept.all() else torch.zeros_like(picture)
-    pixels = picture.double().cpu().numpy()  # (3, s, s)
+        return image if kept.all() else torch.zeros_like(image)
+    pixels = image.double().cpu().numpy()  # (3, s, s)
     ys, xs = np.nonzero(~kept)
     number = np.full(kept.shape, -1)
     number[ys, xs] = np.arange(len(ys))
@@ -90,4 +90,4 @@ def _solved(picture: Tensor, stays: Tensor) -> Tensor:
         )
     ).tocsc()
     pixels[:, ys, xs] = splu(system).solve(known).T
-    return torch.from_numpy(pixels).to(picture)
+    return torch.from_numpy(pixels).to(image)

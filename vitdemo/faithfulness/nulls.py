@@ -96,7 +96,7 @@ def staged_p(score: float, draw: Callable[[int, int], Tensor]) -> float:
 
 
 def centredness(rows: int, columns: int) -> Tensor:
-    """Minus the distance of each patch to the picture's centre, (rows, columns)."""
+    """Minus the distance of each patch to the image's centre, (rows, columns)."""
     y = (torch.arange(rows) + 0.5) / rows - 0.5
     x = (torch.arange(columns) + 0.5) / columns - 0.5
     return -torch.hypot(y[:, None], x)

@@ -67,7 +67,7 @@ def build_model(
         return start_from(model, weights, keep_head) if pretrained or weights else model
     if spec.family in CONVOLUTIONAL:
         if weights is not None:
-            raise ModelError(f"{spec.family} is trained from scratch: leave out --weights.")
+            raise ModelError(f"{spec.family} is always trained from scratch: remove --weights.")
         if spec.family == "resnet18":
             return build_resnet18(num_classes)
         return ConvNet(num_classes=num_classes, **spec.options)
@@ -100,14 +100,14 @@ def patches_stand_alone(model: nn.Module) -> bool:
 
 
 def add_patch_dropout(model: nn.Module) -> PatchDropout:
-    """A layer of `model` that takes patches from each picture while it trains (Liu et al. 2022).
+    """A layer of `model` that takes patches from each image while it trains (Liu et al. 2022).
 
     None until its `prob` is set. The blocks work on the rest alone: with half of the patches,
     training is about 1.8 times as fast (benchmarks/LOG.md). Raises `ModelError` where the model has
     no patches to drop.
     """
     if not hasattr(model, "patch_drop"):
-        raise ModelError("patch_dropout needs a Vision Transformer, ours or timm's.")
+        raise ModelError("patch_dropout needs a Vision Transformer (vitdemo's or timm's).")
     model.patch_drop = PatchDropout(0.0, num_prefix_tokens=model.num_prefix_tokens)
     return model.patch_drop
 
@@ -159,7 +159,7 @@ def count_parameters(model: nn.Module) -> int:
 
 
 def count_macs(model: nn.Module, image_size: int) -> int:
-    """Multiply-adds of one forward pass on one picture (matrix products and convolutions)."""
+    """Multiply-adds of one forward pass on one image (matrix products and convolutions)."""
     return macs_by_part(model, image_size)[""]
 
 

@@ -69,8 +69,8 @@ def build_timm(
         return timm.create_model(name, pretrained=True, pretrained_cfg_overlay=overlay, **plan)
     except Exception as error:  # hub, network and safetensors errors share no base
         raise ModelError(
-            f"The pretrained weights of '{name}' could not be loaded ({_reason(error)}): check the "
-            "network, or give a local file of them (train.py --weights FILE, app.py --model "
+            f"The pretrained weights of '{name}' could not be loaded ({_reason(error)}). Check the "
+            "network, or use a local weights file (train.py --weights FILE, app.py --model "
             "timm:NAME=FILE)."
         ) from error
 
@@ -87,15 +87,15 @@ def check_name(name: str) -> None:
         tags = [known.partition(".")[2] for known in timm.list_models(pattern, pretrained=True)]
         few = ", ".join(tags[:MAX_TAGS]) + (", ..." if len(tags) > MAX_TAGS else "")
         choices = f"choose one of {few}" if tags else "it has none"
-        raise ModelError(f"timm has no weights '{tag}' of '{architecture}': {choices}.") from error
+        raise ModelError(f"timm has no weights '{tag}' for '{architecture}': {choices}.") from error
 
 
 def check_has_weights(name: str) -> None:
     """Raise `ModelError` where timm has the model `name` but no weights of it."""
     if not get_pretrained_cfg(name).has_weights:
         raise ModelError(
-            f"timm has no pretrained weights of '{name}': choose another model, or give a local "
-            "file of them (train.py --weights FILE, app.py --model timm:NAME=FILE)."
+            f"timm has no pretrained weights for '{name}': choose another model, or use a local "
+            "weights file (train.py --weights FILE, app.py --model timm:NAME=FILE)."
         )
 
 
@@ -105,8 +105,8 @@ def check_patches(name: str, image_size: int, model: nn.Module) -> None:
     sides = patch_sides(patch_embed) if hasattr(patch_embed, "patch_size") else (1,)
     if any(image_size % side for side in sides):
         raise ModelError(
-            f"'{name}' cannot cut {image_size} pixels into patches of {sides[0]}: choose a "
-            f"multiple of {sides[0]} as image size."
+            f"'{name}' cannot divide {image_size} pixels into patches of {sides[0]} pixels: use "
+            f"an image size that is a multiple of {sides[0]}."
         )
 
 
@@ -185,8 +185,8 @@ def start_from(model: nn.Module, weights: Path | str | None, keep_head: bool = F
     """
     if weights is None:
         raise ModelError(
-            "This recipe starts from a training without labels: pass --weights its "
-            "model.safetensors."
+            "This recipe starts from a self-supervised training run: pass its model.safetensors "
+            "as --weights."
         )
     tensors = without_extras(find_tensors(read_content(Path(weights)), model), model)
     check_fit(tensors, model, file=weights, with_head=keep_head)

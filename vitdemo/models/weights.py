@@ -56,16 +56,18 @@ def read_content(path: Path) -> Mapping[str, Any]:
         elif start[8:9] == b"{":
             content = load_file(path)
         else:
-            raise ModelError(f"{_kind(path, start)} Give a safetensors or torch file of weights.")
+            raise ModelError(
+                f"{_kind(path, start)} Use a safetensors file or a file of torch.save."
+            )
     except OSError as error:
         raise ModelError(f"The weights file '{path}' cannot be read: {error.strerror}.") from error
     except SafetensorError as error:
         raise ModelError(
-            f"The weights file '{path}' is damaged or incomplete ({error}): copy it again."
+            f"The weights file '{path}' is damaged or incomplete ({error}): download it again."
         ) from error
     if not isinstance(content, Mapping):
         raise ModelError(
-            f"The weights file '{path}' holds a {type(content).__name__} and no named tensors: "
+            f"The weights file '{path}' contains a {type(content).__name__}, not named tensors: "
             "save the model's state_dict()."
         )
     return content
@@ -75,7 +77,7 @@ def existing(weights: Path | str) -> Path:
     """Return `weights` as a path. Raises `ModelError` where it is no file."""
     path = Path(weights)
     if not path.is_file():
-        inside = " It is a folder: name the file in it." if path.is_dir() else ""
+        inside = " It is a folder: specify a file in it." if path.is_dir() else ""
         raise ModelError(f"The weights file '{weights}' does not exist.{inside}")
     return path
 
@@ -85,8 +87,8 @@ def _kind(path: Path, start: bytes) -> str:
         return f"The weights file '{path}' is empty."
     if start.startswith(_LFS):
         return (
-            f"The file '{path}' is a Git LFS pointer and holds no weights: fetch the file itself "
-            "with `git lfs pull`."
+            f"The file '{path}' is a Git LFS pointer, not the weights: download the file with "
+            "`git lfs pull`."
         )
     return f"The file '{path}' is neither a safetensors file nor one of torch.save."
 
@@ -99,12 +101,12 @@ def _load_torch(path: Path) -> Any:
             return torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ModelError(
-            f"The weights file '{path}' holds Python objects, which could run code when they are "
-            "read: save the model's state_dict() alone, or use safetensors."
+            f"The weights file '{path}' contains Python objects, which could run code when "
+            "loaded: save only the model's state_dict(), or use safetensors."
         ) from error
     except Exception as error:  # torch.load raises whatever pickle and zip do
         raise ModelError(
-            f"The weights file '{path}' is damaged, or was not written by torch.save."
+            f"The weights file '{path}' is damaged or was not written by torch.save."
         ) from error
 
 
@@ -154,7 +156,7 @@ def describe_misfit(
         return ""
     own = {name for name in model.state_dict() if not _is_head(name)}
     if not own & set(tensors):
-        return "; ".join(["none of its tensors has a name of this model", *faults])
+        return "; ".join(["no tensor has a name of this model", *faults])
     return "; ".join([*_sizes(tensors, model, with_head, resize), *faults])
 
 

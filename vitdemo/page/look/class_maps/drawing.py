@@ -23,7 +23,7 @@ from vitdemo.page.components.maps import MapRow, Panel, peak
 from vitdemo.page.components.table import Column, Table
 
 BEST = (
-    "On {count} {part} images, no map of this model scored significantly higher. This map "
+    "On {count} {part} images, no other map of this model scored significantly higher. This map "
     "scored significantly higher than the centre-first order and the edge map (paired t-tests with "
     "Holm's correction, p < 0.05; replacement: {fill}; {steps} steps)"
 )
@@ -38,7 +38,8 @@ KNOWLEDGE = {  # what the orders of a baseline are made from
     "random": "baseline: uses neither image nor model; 5th to 95th percentile",
 }
 UNMEASURED = (
-    "Not measured yet for this image, these maps and this replacement: press the button above."
+    "Not measured yet for this image, these classes and this replacement. "
+    'Press "Test faithfulness".'
 )
 
 
@@ -47,7 +48,8 @@ def maps_row(answer: ClassMaps, known: Reading | None, fill: str) -> MapRow:
     `known`; badges are those of the fill."""
     classes, chance = answer.run.classes, answer.probabilities
     asked = (
-        f"Why {answer.named}? {answer.run.name} gives {chance_of(classes, chance, answer.target)}"
+        f"Why {answer.named}? {answer.run.name} predicts "
+        f"{chance_of(classes, chance, answer.target)}"
     )
     if answer.against is not None:
         asked += f" and {chance_of(classes, chance, answer.against)}"
@@ -60,8 +62,8 @@ def ends(answer: ClassMaps) -> tuple[str, str]:
     """What the two colours of a signed map speak for."""
     name = answer.run.classes[answer.target]
     if answer.against is None:
-        return f"against {name}", f"for {name}"
-    return f"for {answer.run.classes[answer.against]}", f"for {name}"
+        return f"opposes {name}", f"supports {name}"
+    return f"supports {answer.run.classes[answer.against]}", f"supports {name}"
 
 
 def chance_of(classes: tuple[str, ...], probabilities: np.ndarray, index: int) -> str:
@@ -72,11 +74,11 @@ def panel(answer: ClassMaps, found: ClassMap, known: Reading | None, fill: str) 
     values, method = found.values, found.method
     strongest = f"strongest in {peak(values)}"
     if found.signed:
-        against = values.flat[np.abs(values).argmax()] < 0
-        strongest += ", against it" if against else ", for it"
+        opposes = values.flat[np.abs(values).argmax()] < 0
+        strongest += ", opposes the class" if opposes else ", supports the class"
     if not np.ptp(values):
-        strongest = "the same everywhere"
-    asked = answer.named if method.class_specific else "every class alike"
+        strongest = "uniform"
+    asked = answer.named if method.class_specific else "every class (the map is the same)"
     badge = method.name in answer.best(fill)
     return Panel(
         method.title,
@@ -117,40 +119,40 @@ def checks(answer: ClassMaps, found: ClassMap) -> list[str]:
     words = []
     if found.other_class is not None:
         words.append(
-            f"Rank correlation with its own map for {answer.runner_up}, the runner-up: "
+            f"Rank correlation with the map for {answer.runner_up}, the runner-up class: "
             f"{correlation(found.other_class)}."
         )
     if found.random_heads is not None:
         words.append(head_words(found.random_heads))
     if found.gap is not None:
-        words.append(f"Adds up to the change of the log-probability, less {found.gap:.2%}.")
+        words.append(f"Completeness gap: {found.gap:.2%} of the change of the log-probability.")
     return words
 
 
 def head_words(check: HeadCheck) -> str:
     """The comparison with randomised classifier heads, and with these among each other."""
     if not check.is_defined:
-        return "With randomised classifier heads: no correlation, since the maps are uniform."
+        return "Randomised classifier heads: correlation undefined, because the maps are uniform."
     means = [signed(float(np.nanmean(values)), 2) for values in (check.own, check.between)]
     low, high = (signed(end, 2) for end in (np.nanmin(check.own), np.nanmax(check.own)))
     more = "more" if check.more_similar else "not significantly more"
     return (
-        f"With {len(check.own)} randomised classifier heads: mean {means[0]} ({low} to {high}); "
-        f"these with each other: mean {means[1]}. It is {more} similar to them than they are to "
-        f"each other (p = {check.p:.2f})."
+        f"Rank correlation with {len(check.own)} randomised classifier heads: mean {means[0]} "
+        f"({low} to {high}); between these heads: mean {means[1]}. The map is {more} similar to "
+        f"their maps than these are to each other (p = {check.p:.2f})."
     )
 
 
 def correlation(value: float) -> str:
     is_flat = value != value  # NaN
-    return "none, since one of the two is uniform" if is_flat else signed(value, 2)
+    return "undefined, because one map is uniform" if is_flat else signed(value, 2)
 
 
 def meter(answer: ClassMaps, known: Reading | None) -> list[Piece]:
     """Both kinds of curves with their legend, a table of their mean heights, and all as CSV."""
     if known is None:
         return [Text(UNMEASURED, quiet=True)]
-    value = "probability, %" if answer.against is None else "probability of the two, %"
+    value = "probability, %" if answer.against is None else "probability among two classes, %"
     plots = (
         ("Deletion: lower is more faithful", known.deletion, 0, "patches removed, %"),
         ("Insertion: higher is more faithful", known.insertion, 1, "patches restored, %"),
@@ -178,7 +180,7 @@ def words(answer: ClassMaps, known: Reading, kind: int) -> str:
         for name, score in known.scores.items()
     )
     chance = 100 * known.random_areas[kind].mean()
-    return f"Mean heights in percent: {heights}; random orders {chance:.1f}."
+    return f"Area under the curve, %: {heights}; random orders {chance:.1f}."
 
 
 def plot(known: Reading, curves: dict, kind: int, x_label: str, y_label: str):
@@ -199,8 +201,8 @@ def table(answer: ClassMaps, known: Reading) -> Table:
     """Mean heights of the curves, the best score first, each with its two p-values and verdict."""
     head = (
         "order",
-        "deletion, % (low is faithful)",
-        "insertion, % (high is faithful)",
+        "deletion area, % (lower is better)",
+        "insertion area, % (higher is better)",
         "score, points",
         "p, random orders",
         "p, transformed copies",
