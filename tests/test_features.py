@@ -130,7 +130,8 @@ def test_a_process_that_fails_is_told():
 
 
 @pytest.mark.parametrize(
-    ("points", "words"), [(np.eye(3), "needs 4 test pictures"), (np.ones((9, 4)), "all pictures")]
+    ("points", "words"),
+    [(np.eye(3), "needs at least 4 test images"), (np.ones((9, 4)), "all images")],
 )
 def test_tsne_refuses_what_it_cannot_lay_out(points, words):
     found = features.Space("vit", None, points, 1.0, 1.0)

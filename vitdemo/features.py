@@ -1,7 +1,7 @@
 """Test images as points: raw pixels and each model's features, in the plane, and neighbours.
 
 The features are what a model's last layer answers from (`models.features`). Ratio and neighbours
-are computed on them; t-SNE is only a image of them, whose distances and sizes mean little.
+are computed on them; t-SNE is only an image of them, whose distances and sizes mean little.
 
 Letters: N images, D width of a feature, C classes.
 """

@@ -35,7 +35,7 @@ from vitdemo.training import Preprocessing
 
 PREFIX = "timm:"
 WEIGHTS = "model.safetensors"  # in each of timm's repositories
-LARGEST_GRID = 28  # patches a side, of which a image's attention takes 90 MB in a ViT-S
+LARGEST_GRID = 28  # patches a side, of which an image's attention takes 90 MB in a ViT-S
 SMALLER_GRID = 16  # that of ViT-L/14 at 224 px
 VARIABLE = "VITDEMO_MODELS"  # names of models to show, with commas between them
 

@@ -2,7 +2,7 @@
 
 `trace` runs the model once with the softmax written out and hands out every layer's attention as a
 value: no hook, no flag, nothing left on a model that other threads use at the same moment.
-`rollout` and `relevance` turn attention into one matrix a image, `class_map` takes from it one
+`rollout` and `relevance` turn attention into one matrix an image, `class_map` takes from it one
 number a patch. Attention and rollout do not depend on the class and can mislead; `relevance` does
 depend on it, as does all that is made of `class_gradients`.
 

@@ -189,7 +189,7 @@ def probability(logits: Tensor, target: int, against: int | None = None) -> Tens
 
 def resampled(maps: Tensor, grid: tuple[int, int]) -> Tensor:
     """Maps (B, rows, columns) on another `grid`, between the cells by straight lines, as is usual
-    for Grad-CAM: for orders alone, a image shows the map's own cells."""
+    for Grad-CAM: for orders alone, an image shows the map's own cells."""
     if maps.shape[1:] == grid:
         return maps
     return F.interpolate(maps[:, None], grid, mode="bilinear", align_corners=False)[:, 0]

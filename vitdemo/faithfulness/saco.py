@@ -31,7 +31,7 @@ def saco(
     groups: int = GROUPS,
     seed: int = 0,
 ) -> dict[str, float]:
-    """The coefficient of each map (rows, columns), all on one grid, of a image (1, 3, S, S).
+    """The coefficient of each map (rows, columns), all on one grid, of an image (1, 3, S, S).
 
     NaN for a map that gives all groups the same. Raises `ValueError` for a bad fill.
     """

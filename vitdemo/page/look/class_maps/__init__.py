@@ -1,4 +1,4 @@
-"""The section "Why this class?": maps of a class side by side, and the faithfulness test."""
+"""The section "Why this class?": attribution maps side by side, and the faithfulness test."""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,8 +27,8 @@ from vitdemo.page.look.picture import TRUE_CLASS
 from vitdemo.page.look.tab import Look
 from vitdemo.page.sections import Section
 
-PROGRESS = gr.Progress()  # only a mark of where gradio puts the one of each call
-PREDICTED, NOTHING = "", ""  # as class: the predicted one; as the other class: none
+PROGRESS = gr.Progress()  # a placeholder: gradio passes its own object in each call
+PREDICTED, NOTHING = "", ""  # values of the two class lists: the predicted class, no second class
 INTRO = (
     "Each map shows which patches support a class, according to one attribution method. The "
     "methods often disagree. Choose a second class to compare the reasons for the two classes. The "
@@ -118,20 +118,22 @@ def build(look: Look) -> None:
         return drawn(ask(image, name, target, against, slow=False), fill)
 
     def draw(image, name, target, against, fill):
-        """As `redraw`, with the choices of a image and model that may be new."""
+        """Redraw, and update the choices for an image and a model that may be new."""
         stops.stop_others(image, name, target, against, fill)
         try:
             found = ask(image, name, target, against, slow=False)
-        except VitdemoError as error:  # a class that this model does not have
+        except VitdemoError as error:  # the model does not have this class
             found = ask(image, name, PREDICTED, NOTHING, slow=False)
-            target, against = None, None  # no choice of any model: the first ones hold
+            target, against = None, None  # `choices` then selects the first entries
             gr.Info(escape(str(error)))
         *updates, fill = choices(found, target, against, fill, image.info.get(TRUE_CLASS))
         return *drawn(found, fill), *updates
 
     def at_length(work: Callable[..., ClassMaps], words: str) -> Callable:
-        """A handler that does `work` with a progress bar until it is stopped, or asked for another
-        image or class."""
+        """Return a handler that runs `work` with a progress bar.
+
+        It stops when the user cancels, or chooses another image or class.
+        """
 
         @for_people
         def handler(image, name, target, against, fill, progress=PROGRESS):
@@ -160,7 +162,7 @@ def build(look: Look) -> None:
     def measured(image, name, target, against, fill, on_step) -> ClassMaps:
         found = ask(image, name, target, against, slow=False)
         truth(workbench, found, image, fill=fill, on_step=on_step)
-        return ask(image, name, target, against, slow=False)  # which knows it now
+        return ask(image, name, target, against, slow=False)  # with the cached result
 
     def start(image, name, *choices):
         if image is None or name is None:
@@ -202,7 +204,7 @@ def build(look: Look) -> None:
 
 
 def drawn(found: ClassMaps, fill: str) -> tuple[MapRow, list[Piece]]:
-    """The maps, and the meter where it was measured before."""
+    """Return the maps, and the results of the faithfulness test if they are cached."""
     known = found.truths.get(fill)
     return drawing.maps_row(found, known, fill), drawing.meter(found, known)
 
@@ -210,9 +212,9 @@ def drawn(found: ClassMaps, fill: str) -> tuple[MapRow, list[Piece]]:
 def choices(
     found: ClassMaps, target: str | None, against: str | None, fill: str, true: str | None = None
 ) -> tuple[dict, dict, dict, str]:
-    """Updates of the three controls for this model and image, and the fill that then holds.
+    """Return updates of the three controls for this model and image, and the new replacement.
 
-    The class `true` of a test image comes first of all, marked.
+    The true class of a test image, `true`, is marked and comes first.
     """
     ordered = sorted(dict.fromkeys(found.run.classes), key=lambda name: name != true)
     names = [(f"{name} (the true class)" if name == true else name, name) for name in ordered]

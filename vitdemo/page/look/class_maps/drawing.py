@@ -1,4 +1,4 @@
-"""Maps of a class with their sentences and numbers, and the faithfulness test."""
+"""Payloads of the section "Why this class?": maps with captions, and the faithfulness test."""
 
 import numpy as np
 
@@ -30,9 +30,9 @@ BEST = (
 FILLS = {"drop": "Token dropped (ViT only)", "mean": "Mean colour", "blur": "Blurred image"}
 DRAWN = ("relevance", "gradient_rollout", "grad_cam", "integrated_gradients", "occlusion")
 COLOURS = dict(zip((*DRAWN, "attention"), HUES, strict=True))
-COLOURS |= {"rollout": "#d0576b", CENTRE: "#8a98ac", EDGES: "#a58a6f"}  # 2.9 : 1 or more, as those
+COLOURS |= {"rollout": "#d0576b", CENTRE: "#8a98ac", EDGES: "#a58a6f"}  # contrast of at least 2.9:1
 BASELINES = {CENTRE: "Centre first", EDGES: "Edge map"}
-KNOWLEDGE = {  # what the orders of a baseline are made from
+KNOWLEDGE = {  # the information that each baseline uses
     CENTRE: "baseline: uses the distance to the centre only",
     EDGES: "baseline: uses the image, but no model",
     "random": "baseline: uses neither image nor model; 5th to 95th percentile",
@@ -44,8 +44,7 @@ UNMEASURED = (
 
 
 def maps_row(answer: ClassMaps, known: Reading | None, fill: str) -> MapRow:
-    """All maps side by side, each with its caption, its limit, its checks, and its score where
-    `known`; badges are those of the fill."""
+    """Return all maps side by side, with captions, checks, scores (if `known`) and badges."""
     classes, chance = answer.run.classes, answer.probabilities
     asked = (
         f"Why {answer.named}? {answer.run.name} predicts "
@@ -59,7 +58,7 @@ def maps_row(answer: ClassMaps, known: Reading | None, fill: str) -> MapRow:
 
 
 def ends(answer: ClassMaps) -> tuple[str, str]:
-    """What the two colours of a signed map speak for."""
+    """Return the labels of the negative and the positive colour of a signed map."""
     name = answer.run.classes[answer.target]
     if answer.against is None:
         return f"opposes {name}", f"supports {name}"
@@ -95,7 +94,7 @@ def panel(answer: ClassMaps, found: ClassMap, known: Reading | None, fill: str) 
 
 
 def badge_words(answer: ClassMaps, fill: str) -> str:
-    """What "among the best" claims, and on which images."""
+    """Return the explanation of the badge, with the images that it is based on."""
     measured = answer.measured[fill]
     words = {"count": measured.pictures, "part": measured.part, "steps": measured.steps}
     return BEST.format(fill=FILLS[fill].lower(), **words)
@@ -109,13 +108,13 @@ def score_words(name: str, known: Reading | None) -> list[str]:
 
 
 def chances(score: Score) -> str:
-    """Both rank p-values, as far as they were computed."""
+    """Return the rank p-values that were computed, in words."""
     copies = "" if score.p_shape is None else f"; transformed copies p = {score.p_shape:.2f}"
     return f"random orders p = {score.p_orders:.2f}{copies}"
 
 
 def checks(answer: ClassMaps, found: ClassMap) -> list[str]:
-    """How far the map depends on the class and on the classifier head, and whether it adds up."""
+    """Describe the map's dependence on class and classifier head, and its completeness gap."""
     words = []
     if found.other_class is not None:
         words.append(
@@ -130,7 +129,7 @@ def checks(answer: ClassMaps, found: ClassMap) -> list[str]:
 
 
 def head_words(check: HeadCheck) -> str:
-    """The comparison with randomised classifier heads, and with these among each other."""
+    """Describe the comparison of a map with the maps of randomised classifier heads."""
     if not check.is_defined:
         return "Randomised classifier heads: correlation undefined, because the maps are uniform."
     means = [signed(float(np.nanmean(values)), 2) for values in (check.own, check.between)]
@@ -149,7 +148,7 @@ def correlation(value: float) -> str:
 
 
 def meter(answer: ClassMaps, known: Reading | None) -> list[Piece]:
-    """Both kinds of curves with their legend, a table of their mean heights, and all as CSV."""
+    """Return both plots with their legend, a table of the areas, and downloads as CSV."""
     if known is None:
         return [Text(UNMEASURED, quiet=True)]
     value = "probability, %" if answer.against is None else "probability among two classes, %"
@@ -174,7 +173,7 @@ def legend(answer: ClassMaps, known: Reading) -> Legend:
 
 
 def words(answer: ClassMaps, known: Reading, kind: int) -> str:
-    """The mean heights of one kind in a sentence, for those who do not see the curves."""
+    """Describe the areas under the curves of one plot in a sentence, for screen readers."""
     heights = ", ".join(
         f"{title(answer, name)} {100 * (score.deletion, score.insertion)[kind]:.1f}"
         for name, score in known.scores.items()
@@ -198,7 +197,7 @@ def title(answer: ClassMaps, name: str) -> str:
 
 
 def table(answer: ClassMaps, known: Reading) -> Table:
-    """Mean heights of the curves, the best score first, each with its two p-values and verdict."""
+    """Return the areas, score, p-values and verdict of each order, the highest score first."""
     head = (
         "order",
         "deletion area, % (lower is better)",
