@@ -180,7 +180,7 @@ def make_file(path, kind: str) -> None:
         ("cut off", "damaged or incomplete"),
         ("cut off torch", "damaged or was not written by torch.save"),
         ("a list", "contains a list, not named tensors"),
-        ("pointer", "Git LFS pointer .*git lfs pull"),
+        ("pointer", "Git LFS pointer.*git lfs pull"),
         ("page", "neither a safetensors file nor one of torch.save"),
         ("empty", "is empty"),
     ],

@@ -78,7 +78,6 @@ def methods_for(model: nn.Module) -> list[Method]:
 
 def class_count(model: nn.Module) -> int:
     """Return the number of classes of `model`."""
-    """Return the number of classes of `model`."""
     return model.num_classes if hasattr(model, "num_classes") else model.fc.out_features
 
 
