@@ -1,9 +1,9 @@
 """Faithfulness scores of a model's maps over many images, as a file in its run folder.
 
 `benchmarks/faithfulness.py` writes `faithfulness.json`. For each replacement of removed patches,
-it contains the mean score of each map and the names of the best maps. For a model with attention, it
-also contains the score of each layer's mean attention. It states images and number of steps.
-The file belongs to one set of weights and is ignored for other weights.
+the file contains the mean score of each map, the names of the best maps, and for a model with
+attention the score of each layer's mean attention. It also states the images and the number of
+steps. The file belongs to one set of weights and is ignored for other weights.
 
 Letters: N images, L layers.
 """

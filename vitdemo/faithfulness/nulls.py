@@ -56,9 +56,9 @@ def same_shape(values: Tensor, count: int, seed: int = 0) -> Tensor:
 
     Copies are flipped, rotated and shifted by up to half a side. Values at the edge are repeated
     beyond it. A cyclic shift would leave a seam, which makes a smooth map rougher and its score
-    less extreme. For smooth random maps, the false-positive rate at the 5% level was 6 to 9% with cyclic
-    shifts and is 3 to 5% with repeated edges. A grid that is not square is rotated by 180° or not
-    at all.
+    less extreme. For smooth random maps, the false-positive rate at the 5% level was 6 to 9% with
+    cyclic shifts and is 3 to 5% with repeated edges. A grid that is not square is rotated by 180°
+    or not at all.
     """
     generator, (rows, columns) = torch.Generator().manual_seed(seed), values.shape
     reach = rows // 2, columns // 2
