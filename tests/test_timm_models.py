@@ -331,7 +331,10 @@ def test_a_download_is_used_and_stays_for_the_next_process(monkeypatch, tmp_path
 
 def test_without_a_network_the_way_out_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(timm_models, "HF_HOME", str(tmp_path))
-    with hub(monkeypatch, {}), pytest.raises(ModelError, match=r"404.*network, or start with --mo"):
+    with (
+        hub(monkeypatch, {}),
+        pytest.raises(ModelError, match=r"404.*network, or use a local weights file: --mo"),
+    ):
         download(timm_run("timm:test_vit.r160_in1k"))
 
 

@@ -1,4 +1,4 @@
-"""All maps of one image as one `.npz`, with a README of its shapes inside.
+"""Export of all maps of one image to a single `.npz` file that includes a README.
 
 arrays = all_maps(workbench, workbench.run("finetune-deit-tiny"), image)
 arrays["rollout"].shape  # (L, rows, columns)
@@ -18,7 +18,7 @@ from vitdemo.traced import Traced
 from vitdemo.workbench import Workbench
 
 README = "README.txt"
-# What each array holds; its letters are explained in the file, too.
+# Description of each array. The README in the file explains the letters.
 MEANING = {
     "seen": "model input: the cropped and resized image, uint8 (S, S, 3)",
     "logits": "logits (C,)",
@@ -34,8 +34,10 @@ MEANING = {
 
 
 def all_maps(workbench: Workbench, run: Run, image: Image.Image) -> dict[str, np.ndarray]:
-    """Every map of `run`'s model on an RGB image, by the names in `MEANING`; of a model without
-    classes those alone that need none. Raises `RunError`."""
+    """Compute all maps of `run`'s model for an RGB image, by the names in `MEANING`.
+
+    For a model without classes, only maps that need no class are included. Raises `RunError`.
+    """
     look = workbench.look(run, image)
     steps = attention.rollout_steps(
         look.attention[:, None], num_prefix_tokens=look.num_prefix_tokens
@@ -64,7 +66,7 @@ def _of_classes(workbench: Workbench, look: Traced, image: Image.Image) -> dict[
 
 
 def readme(run: Run, arrays: dict[str, np.ndarray]) -> str:
-    """What the file holds, for someone who has nothing but the file."""
+    """Return a text that describes the content of the file."""
     lines = [
         f"Maps of one image by the model '{run.name}', computed with vitdemo.",
         "",
@@ -83,7 +85,7 @@ def readme(run: Run, arrays: dict[str, np.ndarray]) -> str:
 
 
 def write_npz(path: Path, run: Run, arrays: dict[str, np.ndarray]) -> None:
-    """Save `arrays`, and their README as one more member of the file (which is a zip)."""
+    """Save `arrays` and their README in one file; an `.npz` file is a zip archive."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
@@ -92,7 +94,7 @@ def write_npz(path: Path, run: Run, arrays: dict[str, np.ndarray]) -> None:
 
 
 def save_maps(workbench: Workbench, name: str, image: Image.Image, folder: Path) -> str:
-    """Write all maps of the run `name` into `folder`; returns the file's path."""
+    """Save all maps of the run `name` for `image` in `folder`; return the path of the file."""
     run = workbench.run(name)
     arrays = all_maps(workbench, run, image)
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", run.name).strip("-")
