@@ -339,7 +339,7 @@ def _integrated_gradients(subject: _Subject, on_step: OnStep) -> Tensor:
 @torch.enable_grad()
 def _path_integral(subject: _Subject, on_step: OnStep) -> Tensor:
     """Compute the map (1, rows, columns) of the only image of `subject`."""
-    from captum.attr import IntegratedGradients  # imported here, because it takes two seconds
+    from captum.attr import IntegratedGradients  # importing takes two seconds
 
     for steps in subject.path_steps:
         done = 0

@@ -14,8 +14,8 @@ from PIL import Image
 # Thresholds measured on random crops, shifts, rotations and brightness changes of 24 photos, and on
 # different images of the same class (docs/own-classes.md). Splitting a burst makes the accuracy too
 # high. Merging different images only makes the interval wider, so the thresholds favour merging.
-MIN_COSINE = 0.8  # of penultimate features
-MIN_CORRELATION = 0.75  # of small images
+MIN_COSINE = 0.8  # minimum cosine similarity of penultimate features
+MIN_CORRELATION = 0.75  # minimum correlation of small images
 SIDE = 16  # side of the small images, in pixels
 MAX_SHIFT = 2  # maximum shift in pixels of the small images, an eighth of the side
 

@@ -37,5 +37,5 @@ def unpack(content: bytes) -> np.ndarray:
         raise ValueError("The file does not start like a file of matrices.")
     values = np.frombuffer(content, TYPES[magic], offset=_HEADER.size)
     if values.size != np.prod(shape, dtype=np.int64):
-        raise ValueError("The size of the file does not match its header.")
+        raise ValueError("The file's size does not match its header.")
     return values.reshape(shape).astype(np.float32)

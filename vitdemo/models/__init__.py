@@ -62,7 +62,9 @@ def build_model(
             model = VisionTransformer(
                 image_size=spec.image_size, num_classes=num_classes, **spec.options
             )
-        except ValueError as error:  # sizes that do not divide
+        except (
+            ValueError
+        ) as error:  # for example, an image size that is not a multiple of the patch size
             raise ModelError(str(error)) from error
         return start_from(model, weights, keep_head) if pretrained or weights else model
     if spec.family in CONVOLUTIONAL:
@@ -139,9 +141,7 @@ def features(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
     """
     if hasattr(model, "forward_head"):
         return model.forward_head(model.forward_features(images), pre_logits=True)
-    *body, _ = (
-        model.children()
-    )  # torchvision's ResNet registers its layers in the order of its forward pass
+    *body, _ = model.children()  # a ResNet's layers, registered in the order of the forward pass
     return nn.Sequential(*body)(images).flatten(1)
 
 
