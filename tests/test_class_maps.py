@@ -186,7 +186,7 @@ def test_what_adds_up_says_by_how_much_it_misses(ask):
         gaps = {own.method.name: own.gap for own in found.maps if own.gap is not None}
         assert gaps.keys() == {"integrated_gradients"}
         assert gaps["integrated_gradients"] < attributions.MOST_GAP
-        words = "Completeness gap: 0."
+        words = "add up to the change of the log-probability, with an error of 0."
         assert any(words in line for line in lines(found, "drop"))
 
 

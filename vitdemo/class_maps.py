@@ -39,8 +39,9 @@ BEYOND = "better than all four baselines"
 
 @dataclass(frozen=True)
 class ClassMap:
-    """The map `values` (rows, columns) of one method; in a `signed` map, negative values oppose.
+    """The map `values` (rows, columns) of one method.
 
+    If it is `signed`, positive values support the class and negative values oppose it.
     `other_class` is the rank correlation with the map of the runner-up class. `random_heads` is the
     comparison with the maps of the same class under randomised classifier heads. Both are None if
     they were not computed: for a map that does not depend on the class, for a contrast of two

@@ -124,7 +124,10 @@ def checks(answer: ClassMaps, found: ClassMap) -> list[str]:
     if found.random_heads is not None:
         words.append(head_words(found.random_heads))
     if found.gap is not None:
-        words.append(f"Completeness gap: {found.gap:.2%} of the change of the log-probability.")
+        words.append(
+            "The values add up to the change of the log-probability, with an error of "
+            f"{found.gap:.2%}."
+        )
     return words
 
 
