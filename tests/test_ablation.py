@@ -131,5 +131,5 @@ def test_two_users_switch_off_different_heads_of_one_model():
 @pytest.mark.parametrize("head", [(3, 0), (0, 2), (-1, 0), (0, -1)])
 def test_a_head_that_is_not_there_is_named(head):
     model = random_model(VIT).double()
-    with pytest.raises(ValueError, match=r"no head .*layers 0\.\.2 of heads 0\.\.1"):
+    with pytest.raises(ValueError, match=r"no head .*layers 0\.\.2 with heads 0\.\.1"):
         logits_without(model, pictures(model), {head})

@@ -449,7 +449,7 @@ def test_bad_values_are_named():
     images = pictures(model)
     with pytest.raises(ValueError, match=r"'lime'.*relevance, gradient_rollout.*\."):
         attribute("lime", model, images, 1)
-    with pytest.raises(ValueError, match=r"'rollout' does not serve Narrow.*grad_cam"):
+    with pytest.raises(ValueError, match=r"'rollout' does not support Narrow.*grad_cam"):
         attribute("rollout", resnet, images.double(), 1)
     with pytest.raises(ValueError, match=r"target -1 .* 0\.\.4"):
         contrast_many(["grad_cam"], resnet, images.double(), 0, -1)

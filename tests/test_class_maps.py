@@ -82,7 +82,7 @@ def test_bad_classes_are_named(shown, ask):
         ask(0, target="unicorn")
     with pytest.raises(RunError, match="no class 'unicorn'"):
         ask(0, against="unicorn")
-    with pytest.raises(RunError, match="'cat' cannot be set against itself"):
+    with pytest.raises(RunError, match="'cat' cannot be compared with itself"):
         ask(0, target="cat", against="cat")
     assert class_index(shown.run("vit"), "frog") == CLASSES.index("frog")
 
@@ -186,7 +186,7 @@ def test_what_adds_up_says_by_how_much_it_misses(ask):
         gaps = {own.method.name: own.gap for own in found.maps if own.gap is not None}
         assert gaps.keys() == {"integrated_gradients"}
         assert gaps["integrated_gradients"] < attributions.MOST_GAP
-        words = "Adds up to the change of the log-probability, less 0."
+        words = "add up to the change of the log-probability, with an error of 0."
         assert any(words in line for line in lines(found, "drop"))
 
 
@@ -267,7 +267,7 @@ def test_a_resnet_has_its_own_map_and_is_measured_on_cells(shown, ask, monkeypat
     measured = truth(shown, found, noise(0))
     assert set(measured.scores) == {"grad_cam", faithfulness.CENTRE, faithfulness.EDGES}
     assert measured.shares.tolist() == [0, 0.5, 1]
-    with pytest.raises(RunError, match=r"'resnet' has no fill 'drop': .*mean, blur"):
+    with pytest.raises(RunError, match=r"does not support the replacement 'drop': .*mean, blur"):
         truth(shown, found, noise(0), fill="drop")
 
 
@@ -295,7 +295,7 @@ def test_every_map_says_what_it_shows_and_its_limit(shown, ask):
     captions = {(panel.title, panel.caption) for panel in row.panels}
     assert captions == {(each.title, each.caption) for each in attributions.METHODS.values()}
     assert badges(found, "mean") == []
-    words = "Rank correlation with its own map for"
+    words = "Rank correlation with the map for"
     assert sum(words in line for line in lines(found, "mean")) == 3
     assert meter == [Text(drawing.UNMEASURED, quiet=True)]
     measured = truth(shown, found, noise(106))
@@ -327,9 +327,9 @@ def test_randomised_heads_are_put_into_words_next_to_their_baseline():
     own, between = np.array([-0.79, 0.21, 0.7]), np.array([0.5, 0.4, 0.6])
     words = drawing.head_words(HeadCheck(own, between, 0.5))
     assert "3 randomised classifier heads: mean +0.04 (−0.79 to +0.70)" in words
-    assert "with each other: mean +0.50. It is not significantly more similar" in words
+    assert "between these heads: mean +0.50. The map is not significantly more similar" in words
     words = drawing.head_words(HeadCheck(own, between, 0.05))
-    assert "It is more similar to them than they are to each other (p = 0.05)" in words
+    assert "The map is more similar to their maps than these are to each other (p = 0.05)" in words
     flat = HeadCheck(np.full(3, np.nan), np.full(3, np.nan), np.nan)
     assert "uniform" in drawing.head_words(flat)
 

@@ -205,11 +205,13 @@ def test_bad_values_are_named():
             measure(model, torch.zeros(1, 3, 32, 32), target, maps, **settings)
 
     refused(r"'noise'.*drop, mean, blur, road\.", fill="noise")
-    refused("Narrow has no token for each patch", build_convolutional(), fill="drop")
-    refused("VisionTransformer has no token for each patch alone", stem, fill="drop")
+    refused(
+        "Narrow does not compute each token from a single patch", build_convolutional(), fill="drop"
+    )
+    refused("VisionTransformer does not compute each token", stem, fill="drop")
     refused(r"target 5 .* 0\.\.4", target=5)
     refused(r"target 9 .* 0\.\.4", against=9)
-    refused("steps 0", steps=0)
-    refused("one grid", maps={**own, "other": torch.zeros(2, 2)})
+    refused("steps is 0", steps=0)
+    refused("one shape", maps={**own, "other": torch.zeros(2, 2)})
     refused("at least one map", maps={})
     refused("NaN", maps={"own": torch.full(GRID, torch.nan)})

@@ -90,7 +90,7 @@ def test_a_random_head_and_nothing_else(spec):
     weight = "fc.weight" if spec is RESNET else "head.weight"
     assert weight in changed <= {weight, weight.replace("weight", "bias")}
     assert float(head[weight].std()) == pytest.approx(float(own[weight].std()), rel=0.3)
-    with pytest.raises(TypeError, match="Identity has no linear last layer"):
+    with pytest.raises(TypeError, match="Identity has no linear classifier head"):
         randomised_head(torch.nn.Identity())
 
 

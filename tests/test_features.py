@@ -68,7 +68,7 @@ def test_a_space_is_computed_once_until_its_run_changes(workbench):
 def test_nan_features_are_refused_by_name(workbench):
     run = make_run(workbench.roots[0] / "sick", VIT)
     torch.nn.init.constant_(workbench.model(run).norm.bias, float("nan"))
-    with pytest.raises(RunError, match="'sick' has features of NaN"):
+    with pytest.raises(RunError, match="features of 'sick' are not finite"):
         features.space(workbench, run)
 
 
@@ -130,7 +130,8 @@ def test_a_process_that_fails_is_told():
 
 
 @pytest.mark.parametrize(
-    ("points", "words"), [(np.eye(3), "needs 4 test pictures"), (np.ones((9, 4)), "all pictures")]
+    ("points", "words"),
+    [(np.eye(3), "needs at least 4 test images"), (np.ones((9, 4)), "all images")],
 )
 def test_tsne_refuses_what_it_cannot_lay_out(points, words):
     found = features.Space("vit", None, points, 1.0, 1.0)

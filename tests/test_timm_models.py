@@ -104,13 +104,13 @@ def test_imagenets_classes_have_their_names_and_a_local_file_of_weights_is_used(
         ("timm:deit_tiny_patch16_224=/", "does not exist. It is a folder"),
         (
             "timm:vit_tiny_patch16_224.in12k",
-            r"no weights 'in12k' of 'vit_tiny.*one of augreg_in21k",
+            r"no weights 'in12k' for 'vit_tiny.*one of augreg_in21k",
         ),
-        ("timm:deit_tiny_patch16_224.", "no weights '' of 'deit_tiny_patch16_224'"),
-        ("timm:deit_tiny_patch16_224.a.b", "no weights 'a.b' of"),
-        ("timm:vit_giant_patch14_224", "no pretrained weights of 'vit_giant_patch14_224'"),
+        ("timm:deit_tiny_patch16_224.", "no weights '' for 'deit_tiny_patch16_224'"),
+        ("timm:deit_tiny_patch16_224.a.b", "no weights 'a.b' for"),
+        ("timm:vit_giant_patch14_224", "no pretrained weights for 'vit_giant_patch14_224'"),
         ("timm:resnet18", "Cannot explain ResNet"),
-        ("timm:vit_base_patch16_siglip_224", "cannot be shown"),
+        ("timm:vit_base_patch16_siglip_224", "is not supported"),
     ],
 )
 def test_what_cannot_be_shown_is_refused_in_a_sentence(text, words):
@@ -176,7 +176,7 @@ NOT_OF_IT = {
     "width": ({"embed_dim": 96, "num_heads": 3}, "a width of 96, not 64; "),
     "patch size": ({"patch_size": 8}, "a patch size of 8 px, not 16; "),
     "image size": ({"img_size": (160, 96)}, r"'pos_embed' has shape \(1, 61, 64\), not "),
-    "another model": ({"name": "resnet18"}, "none of its tensors has a name of this model; "),
+    "another model": ({"name": "resnet18"}, "no tensor has a name of this model; "),
 }
 
 
@@ -331,7 +331,10 @@ def test_a_download_is_used_and_stays_for_the_next_process(monkeypatch, tmp_path
 
 def test_without_a_network_the_way_out_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(timm_models, "HF_HOME", str(tmp_path))
-    with hub(monkeypatch, {}), pytest.raises(ModelError, match=r"404.*network, or start with --mo"):
+    with (
+        hub(monkeypatch, {}),
+        pytest.raises(ModelError, match=r"404.*network, or use a local weights file: --mo"),
+    ):
         download(timm_run("timm:test_vit.r160_in1k"))
 
 

@@ -158,9 +158,9 @@ def test_the_strongest_patch_of_a_signed_map_says_for_which_side(tmp_path):
     signed = next(m for m in found.maps if m.signed)
     values = np.zeros((4, 4), np.float32)
     values[0, 0], values[2, 3] = 0.2, -1
-    for sign, side in ((1, "against"), (-1, "for")):
+    for sign, side in ((1, "opposes"), (-1, "supports")):
         drawn = panel(found, replace(signed, values=sign * values), None, "mean")
-        assert drawn.lines[0] == f"strongest in row 3, column 4 of 4 × 4, {side} it"
+        assert drawn.lines[0] == f"strongest in row 3, column 4 of 4 × 4, {side} the class"
 
 
 def test_files_to_save_lie_where_gradio_clears_up():

@@ -1,10 +1,9 @@
-"""Why this class: every map of a class behind one signature, `attribute`.
+"""Attribution maps of a class, all computed by one function, `attribute`.
 
-A `Method` tells what its map shows, what it cannot, and which models it serves; `METHODS` has them
-all by name. None leaves a hook, a flag or a gradient on a model that others use at the same moment.
-Integrated Gradients and occlusion explain the log-probability of the class, which deletion and
-insertion curves follow too; the maps of attention and features go back from its logit, as their
-papers do.
+A `Method` describes its map, the map's limit and the supported models. `METHODS` lists all methods
+by name. No method leaves a hook, a flag or a gradient on the model, so threads can share it.
+Integrated Gradients and occlusion explain the log-probability of the class, as the faithfulness
+test does. The maps of attention and features use the gradient of the logit, as in their papers.
 
 Letters: B batch, P patches (rows x columns), N tokens, D width, S side in pixels, C classes.
 
@@ -25,22 +24,23 @@ from vitdemo.models import is_vision_transformer
 from vitdemo.models.convnet import ConvNet
 from vitdemo.models.pretrained import patch_sides
 
-CELLS = 8  # a side of the grid on which pixels are summed where a model has no patches
-# Of Integrated Gradients, from the mean colour to the picture: doubled until it adds up.
+CELLS = 8  # cells per side of the grid on which pixels are summed if a model has no patches
+# Integrated Gradients doubles its number of steps until the completeness gap is small enough.
 STEPS, MOST_GAP = (32, 64, 128, 256, 512), 0.01
-CHUNK = 64  # pictures in one forward pass, between two calls of `on_step`
+CHUNK = 64  # images per forward pass; `on_step` is called once per pass
 
-OnStep = Callable[[int, int], None]  # (done, total); may raise, which ends the work
+OnStep = Callable[[int, int], None]  # (done, total); an exception in it stops the computation
 
 
 @dataclass(frozen=True)
 class Method:
-    """One way to ask which part of a picture speaks for a class.
+    """One attribution method.
 
-    `caption` is one sentence: what is drawn, and its limit. `kinds` are those of `kind_of`.
-    `signed` maps have negative values too. `long` ones take many forward passes. The map of a
-    `linear` one is linear in the score: the map of a difference is the difference of the maps.
-    One that is `complete` adds up to the change of the score (`completeness_gap`).
+    `caption` describes the map and its limit. `kinds` are the supported values of `kind_of`. Maps
+    of a `signed` method also have negative values. A `long` method takes many forward passes. Maps
+    of a `linear` method are linear in the score: the map of a difference of scores is the
+    difference of the maps. Values of a `complete` method add up to the change of the score
+    (`completeness_gap`).
     """
 
     name: str
@@ -56,28 +56,33 @@ class Method:
 
 
 def kind_of(model: nn.Module) -> str:
-    """ "vit" or "cnn" (ours, torchvision's ResNet); `ValueError` for any other model."""
+    """Return "vit", or "cnn" for vitdemo's ConvNet and torchvision's ResNet.
+
+    Raises `ValueError` for any other model.
+    """
     if is_vision_transformer(model):
         return "vit"
     if isinstance(model, ConvNet) or all(hasattr(model, n) for n in (*_STAGES, "avgpool", "fc")):
         return "cnn"
     raise ValueError(
-        f"Cannot explain {type(model).__name__}: give a ViT, our ConvNet or torchvision's ResNet."
+        f"Cannot explain {type(model).__name__}: use a Vision Transformer, vitdemo's ConvNet or "
+        "torchvision's ResNet."
     )
 
 
 def methods_for(model: nn.Module) -> list[Method]:
-    """Those that serve `model`, in the order of `METHODS`."""
+    """Return the methods that support `model`, in the order of `METHODS`."""
     kind = kind_of(model)
     return [method for method in METHODS.values() if kind in method.kinds]
 
 
 def class_count(model: nn.Module) -> int:
+    """Return the number of classes of `model`."""
     return model.num_classes if hasattr(model, "num_classes") else model.fc.out_features
 
 
 def cell_grid(model: nn.Module, images: Tensor) -> tuple[int, int]:
-    """Rows and columns that pixels are summed to: the patches', or CELLS x CELLS without them."""
+    """Return rows and columns of the patch grid, or of a grid of `CELLS` without patches."""
     height, width = images.shape[-2:]
     if is_vision_transformer(model):
         rows, columns = patch_sides(model.patch_embed)
@@ -86,7 +91,7 @@ def cell_grid(model: nn.Module, images: Tensor) -> tuple[int, int]:
 
 
 def cells(height: int, width: int, grid: tuple[int, int], device: torch.device) -> Tensor:
-    """The number 0..P-1 of the cell that each pixel lies in, (height, width)."""
+    """Return the index, 0 to P-1, of the cell that contains each pixel, (height, width)."""
     row = torch.arange(height, device=device) * grid[0] // height
     column = torch.arange(width, device=device) * grid[1] // width
     return row[:, None] * grid[1] + column  # (height, width)
@@ -101,28 +106,29 @@ def attribute(
     path_steps: tuple[int, ...] = STEPS,
     on_step: OnStep | None = None,
 ) -> Tensor:
-    """Return one number per patch, (B, rows, columns): how much it bears on the class `target`.
+    """Compute the attribution (B, rows, columns) of each patch for the class `target`.
 
-    Float32 for a model in half precision.
+    Maps are float32 for a model in half precision.
 
     Args:
         method: a name in `METHODS`.
-        model: in eval mode; may be at work in other threads.
+        model: in eval mode. Other threads may use it at the same time.
         images: normalised, (B, 3, S, S), so that zero is the mean colour.
-        target: one class for all pictures, or a LongTensor (B,) with one for each.
-        path_steps: of Integrated Gradients: numbers of steps, tried in turn until the map adds up.
-        on_step: called as (done, total) while a long method works; it may raise to end it.
+        target: one class for all images, or a LongTensor (B,) with one class per image.
+        path_steps: numbers of steps of Integrated Gradients, tried in turn until the completeness
+            gap is below `MOST_GAP`.
+        on_step: called as (done, total) during a long method. An exception in it stops the method.
 
-    The grid is that of a ViT's patches; of a convolutional model that of its last features
-    (Grad-CAM) or `CELLS` x `CELLS`. Raises `ValueError` for a method that there is not or that
-    does not serve the model, and for a class that the model does not have; `TypeError` as
+    Rows and columns are those of a ViT's patch grid. For a convolutional model, they are those of
+    its last features (Grad-CAM), or `CELLS` x `CELLS`. Raises `ValueError` for an unknown method,
+    for a method that does not support the model, and for an unknown class. Raises `TypeError` as
     `attention.trace` does.
     """
     settings = {"path_steps": path_steps, "on_step": on_step}
     return attribute_many([method], model, images, target, **settings)[method]
 
 
-# Not in the caller's inference mode: its tensors cannot carry a gradient.
+# Tensors of the caller's inference mode cannot carry a gradient, so the mode is switched off.
 @torch.inference_mode(False)
 def attribute_many(
     methods: Iterable[str],
@@ -133,7 +139,7 @@ def attribute_many(
     path_steps: tuple[int, ...] = STEPS,
     on_step: OnStep | None = None,
 ) -> dict[str, Tensor]:
-    """`attribute` by several methods; those that need gradients share one way back."""
+    """Run `attribute` for several methods; those with gradients share one backward pass."""
     chosen = [_served(name, model) for name in methods]
     classes = attention.check_target(target, len(images), class_count(model), images.device)
     weights = _one_hot(classes, model, images)  # (B, C)
@@ -146,8 +152,8 @@ def attribute_classes(
 ) -> dict[str, Tensor]:
     """Compute maps (T, rows, columns) of one image (1, 3, S, S) for each of T classes.
 
-    For the fast methods that depend on the class: all classes share one forward pass. All else is
-    as in `attribute_many`.
+    Only for the fast methods that depend on the class. All classes share one forward pass. Other
+    arguments and errors are as in `attribute_many`.
     """
     chosen, count = [_served(name, model) for name in methods], class_count(model)
     shared = [None] * len(targets)
@@ -174,11 +180,12 @@ def contrast_many(
     *,
     on_step: OnStep | None = None,
 ) -> dict[str, Tensor]:
-    """Why `target` and not `against`: the map of the one minus that of the other, signed.
+    """Compute the map of `target` minus the map of `against`, by each method.
 
-    For a `linear` method this is the map of the difference of both logits itself; for the others it
-    compares two maps, each of which was cut off at zero. What does not depend on the class is zero
-    everywhere. All else as in `attribute_many`.
+    For a `linear` method, this is the map of the difference of the two scores. For other methods,
+    it is the difference of two maps whose negative values were set to 0. The result is 0 for a
+    method that does not depend on the class. Other arguments and errors are as in
+    `attribute_many`.
     """
     chosen, count = [_served(name, model) for name in methods], class_count(model)
     pair = [attention.check_target(t, len(images), count, images.device) for t in (target, against)]
@@ -204,7 +211,8 @@ def _served(name: str, model: nn.Module) -> Method:
         raise ValueError(f"Unknown method '{name}': choose one of {', '.join(METHODS)}.")
     if kind_of(model) not in METHODS[name].kinds:
         served = ", ".join(method.name for method in methods_for(model))
-        raise ValueError(f"'{name}' does not serve {type(model).__name__}: choose one of {served}.")
+        kind = type(model).__name__
+        raise ValueError(f"'{name}' does not support {kind}: choose one of {served}.")
     return METHODS[name]
 
 
@@ -215,7 +223,7 @@ def _compute(methods: list[Method], subject: "_Subject", on_step: OnStep | None)
 
 
 class _Subject:
-    """What a map is asked of; the passes that several methods share are made once."""
+    """Model, images and classes to explain, with cached passes that several methods share."""
 
     def __init__(
         self,
@@ -229,7 +237,7 @@ class _Subject:
         self.path_steps = path_steps
         self.images = images.clone() if images.is_inference() else images
         self.target = target  # (B,)
-        self.weights = weights  # (B, C): the score is the log-probabilities times these
+        self.weights = weights  # (B, C): factors of the log-probabilities in the score
         self.grid = cell_grid(model, images)
         self.needs_gradients = False
 
@@ -245,22 +253,22 @@ class _Subject:
             return attention.trace(self.model, self.images).attention
 
     def only(self, i: int) -> "_Subject":
-        """The question of one picture alone."""
+        """Return the subject of only the image `i`."""
         one = slice(i, i + 1)
         classes = self.target[one], self.weights[one]
         return _Subject(self.model, self.images[one], *classes, self.path_steps)
 
     def score(self, images: Tensor) -> Tensor:
-        """The score (n,) of variants (n, 3, S, S) of the one picture."""
+        """Compute the score (n,) of variants (n, 3, S, S) of the only image."""
         return log_score(self.model, images.to(self.images.dtype), self.weights)
 
     def on_patches(self, matrix: Tensor) -> Tensor:
-        """Return the prediction's rows of a matrix over the patches, (B, rows, columns)."""
+        """Return the rows of a matrix that the classifier reads, as maps (B, rows, columns)."""
         prefix, rows = self.model.num_prefix_tokens, attention.answer_rows(self.model)
         return attention.answer_map(matrix, prefix, rows).unflatten(1, self.grid)
 
     def on_cells(self, pixels: Tensor) -> Tensor:
-        """Sum (B, S, S) over each cell: (B, rows, columns)."""
+        """Sum `pixels` (B, S, S) over each cell, as (B, rows, columns)."""
         B, height, width = pixels.shape
         cell = cells(height, width, self.grid, pixels.device).flatten()  # (S*S,)
         total = pixels.new_zeros(B, self.grid[0] * self.grid[1])
@@ -292,7 +300,7 @@ _STAGES = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3", "lay
 
 @torch.enable_grad()
 def _convolutional_grad_cam(subject: _Subject) -> Tensor:
-    """Selvaraju et al. 2017 on the last features, whose places are the map's: no hook needed."""
+    """Compute Grad-CAM (Selvaraju et al. 2017) from the last features, without a hook."""
     with torch.no_grad():
         x = _last_features(subject.model, subject.images)
     x = x.requires_grad_()  # (B, D, rows, columns)
@@ -303,7 +311,7 @@ def _convolutional_grad_cam(subject: _Subject) -> Tensor:
 
 
 def _last_features(model: nn.Module, x: Tensor) -> Tensor:
-    """Pictures (B, 3, S, S) -> what the last convolution makes of them, (B, D, rows, columns)."""
+    """Compute the output (B, D, rows, columns) of the last convolution for images `x`."""
     if isinstance(model, ConvNet):
         return model.forward_features(x)
     for name in _STAGES:
@@ -312,17 +320,17 @@ def _last_features(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def _answer_from(model: nn.Module, features: Tensor) -> Tensor:
-    """The last features (B, D, rows, columns) -> logits (B, C)."""
+    """Compute logits (B, C) from the last features (B, D, rows, columns)."""
     if isinstance(model, ConvNet):
         return model.forward_head(features)
     return model.fc(model.avgpool(features).flatten(1))
 
 
 def _integrated_gradients(subject: _Subject, on_step: OnStep) -> Tensor:
-    """Sundararajan et al. 2017, https://arxiv.org/abs/1703.01365, equation 1, summed per cell.
+    """Compute Integrated Gradients, summed over the pixels of each cell.
 
-    Each picture takes as many steps as bring its gap below `MOST_GAP`, up to the last of
-    `path_steps`.
+    Sundararajan et al. 2017, https://arxiv.org/abs/1703.01365, equation 1. Each image takes the
+    first number of `path_steps` with a gap below `MOST_GAP`, or else the last number.
     """
     maps = [_path_integral(subject.only(i), on_step) for i in range(len(subject.images))]
     return torch.cat(maps)
@@ -330,8 +338,8 @@ def _integrated_gradients(subject: _Subject, on_step: OnStep) -> Tensor:
 
 @torch.enable_grad()
 def _path_integral(subject: _Subject, on_step: OnStep) -> Tensor:
-    """The map (1, rows, columns) of the one picture of `subject`."""
-    from captum.attr import IntegratedGradients  # it imports pyplot: two seconds that can wait
+    """Compute the map (1, rows, columns) of the only image of `subject`."""
+    from captum.attr import IntegratedGradients  # importing takes two seconds
 
     for steps in subject.path_steps:
         done = 0
@@ -345,10 +353,10 @@ def _path_integral(subject: _Subject, on_step: OnStep) -> Tensor:
         pixels = IntegratedGradients(score).attribute(
             attention.widen(
                 subject.images.clone()
-            ),  # the path, which has finer steps than bfloat16
+            ),  # float32, because steps of the path are finer than bfloat16
             baselines=0.0,  # the mean colour
             n_steps=steps,
-            internal_batch_size=CHUNK // 4,  # forward and back: four times the work
+            internal_batch_size=CHUNK // 4,  # a backward pass needs more time and memory
         )  # (1, 3, S, S)
         found = subject.on_cells(pixels.sum(dim=1))
         gap = completeness_gap(subject.model, subject.images, found, subject.weights)
@@ -360,20 +368,22 @@ def _path_integral(subject: _Subject, on_step: OnStep) -> Tensor:
 
 @torch.no_grad()
 def completeness_gap(model: nn.Module, images: Tensor, maps: Tensor, weights: Tensor) -> Tensor:
-    """By what share `maps` (B, rows, columns) of Integrated Gradients miss what they are to add up
-    to, (B,): the change of the score from the mean colour to `images` (B, 3, S, S).
+    """Compute the completeness gap (B,) of `maps` (B, rows, columns) of Integrated Gradients.
 
-    The score is the log-probability times `weights` (B, C): one-hot for a class, its difference to
-    another's for a contrast.
+    The gap is the relative difference between the sum of a map and the change of the score from
+    the mean colour to `images` (B, 3, S, S). The score is the log-probability times `weights`
+    (B, C): one-hot for a class, the difference of two one-hot vectors for a contrast.
     """
     change = log_score(model, images, weights) - log_score(model, torch.zeros_like(images), weights)
-    tiny = torch.finfo(change.dtype).tiny  # a picture of the mean colour misses 0 of 0
+    tiny = torch.finfo(change.dtype).tiny  # avoids 0 / 0 for a mean-colour image
     return (maps.sum(dim=(1, 2)) - change).abs() / change.abs().clamp(min=tiny)
 
 
 def log_score(model: nn.Module, images: Tensor, weights: Tensor) -> Tensor:
-    """Log-probabilities times `weights` (B, C), (B,): for a difference of two classes the same as
-    with logits. In float32, whatever the model's precision."""
+    """Compute log-probabilities times `weights` (B, C), summed to (B,), in float32.
+
+    For the difference of two classes, log-probabilities and logits give the same score.
+    """
     return (attention.widen(model(images)).log_softmax(dim=1) * weights).sum(dim=1)
 
 
@@ -391,16 +401,16 @@ def occlude(
     grid: tuple[int, int],
     on_step: OnStep | None = None,
 ) -> Tensor:
-    """Return by how much a score falls when one cell has the mean colour, (B, rows, columns, ...).
+    """Compute the decrease of a score when one cell has the mean colour, (B, rows, columns, ...).
 
-    Zeiler & Fergus 2014, https://arxiv.org/abs/1311.2901, section 4.2, one cell of `grid` at a
-    time. `score` takes n variants (n, 3, S, S) and the index (n,) of the image that each is of, and
-    returns (n, ...). `images` are (B, 3, S, S), `on_step` as in `attribute`.
+    Zeiler & Fergus 2014, https://arxiv.org/abs/1311.2901, section 4.2, for each cell of `grid`.
+    `score` takes n variants (n, 3, S, S) and the index (n,) of the original image of each variant.
+    It returns (n, ...). `images` are (B, 3, S, S), `on_step` is as in `attribute`.
     """
     B, (rows, columns) = len(images), grid
     cell = cells(*images.shape[-2:], grid, images.device)  # (S, S)
     total = B * rows * columns
-    which = torch.arange(total, device=images.device)  # picture by picture, cell by cell
+    which = torch.arange(total, device=images.device)  # all cells of the first image come first
     report, scores = on_step or (lambda done, total: None), []
     for chunk in which.split(CHUNK):
         report(int(chunk[0]), total)
@@ -431,36 +441,36 @@ METHODS = {
         Method(
             "relevance",
             "Relevance",
-            "Attention of all layers, each weighted by how much it raises the class's logit, added "
-            "up through the layers (Chefer et al. 2021); it shows only what speaks for the class, "
-            "and takes no account of the MLPs between.",
+            "Attention weights of all layers, weighted by the gradient of the class's logit and "
+            "accumulated from layer to layer (Chefer et al. 2021). It shows only patches that "
+            "support the class, and ignores the MLPs.",
             ("vit",),
             _relevance,
         ),
         Method(
             "gradient_rollout",
             "Gradient-weighted rollout",
-            "Attention rollout in which each layer's attention counts as far as it raises the "
-            "class's logit; heads may cancel each other, and where the gradient is small only the "
-            "skip connection is left.",
+            "Attention rollout in which the attention weights of each layer are multiplied by the "
+            "gradient of the class's logit. Attention heads of opposite sign can cancel, and "
+            "layers with a small gradient contribute little.",
             ("vit",),
             _gradient_rollout,
         ),
         Method(
             "grad_cam",
             "Grad-CAM",
-            "Features that enter the last attention (without one: leave the last convolution), "
-            "weighted by their mean gradient for the class and cut off at zero; a late layer's "
-            "place may already hold what it gathered from elsewhere.",
+            "Input features of the last attention layer (in a convolutional model: output of the "
+            "last convolution), weighted by their mean gradient for the class. Negative values are "
+            "set to 0. A position in a late layer may contain information from other patches.",
             _BOTH,
             _grad_cam,
         ),
         Method(
             "integrated_gradients",
             "Integrated Gradients",
-            "The gradient of the class's log-probability added up on the way from a flat picture "
-            "of the mean colour to this one, per patch (Sundararajan et al. 2017); it adds up to "
-            "the change of the log-probability, but another starting picture gives another map.",
+            "Gradient of the class's log-probability, integrated from a uniform image of the mean "
+            "colour to this image (Sundararajan et al. 2017). The values add up to the change of "
+            "the log-probability. A different starting image gives a different map.",
             _BOTH,
             _integrated_gradients,
             signed=True,
@@ -471,9 +481,9 @@ METHODS = {
         Method(
             "occlusion",
             "Occlusion",
-            "How far the class's log-probability falls when this one patch is painted in the "
-            "mean colour (Zeiler & Fergus 2014); a patch counts for nothing where its neighbours "
-            "show the same, and a model may never have seen such a patch in training.",
+            "Decrease of the class's log-probability when a single patch is replaced by the mean "
+            "colour (Zeiler & Fergus 2014). A patch gets a low value if its neighbours contain the "
+            "same information. The model may never have seen such a patch in training.",
             _BOTH,
             _occlusion,
             signed=True,
@@ -483,9 +493,9 @@ METHODS = {
         Method(
             "attention",
             "Last layer's attention",
-            "How much the class token (without one: the average patch) attends to each patch in "
-            "the last layer, mean of the heads. The map is the same for every class, and a token "
-            "of the last layer also contains information from other patches.",
+            "Attention of the class token (without one: mean of the patch tokens) to each patch "
+            "in the last layer, averaged over the heads. The map is the same for every class. A "
+            "token of the last layer also contains information from other patches.",
             ("vit",),
             _last_attention,
             class_specific=False,
@@ -493,8 +503,8 @@ METHODS = {
         Method(
             "rollout",
             "Attention rollout",
-            "Attention of the layers multiplied up (Abnar & Zuidema 2020); it is the same for "
-            "every class, and treats every head and layer as if it mattered alike.",
+            "Product of the attention matrices of all layers (Abnar & Zuidema 2020). The map is "
+            "the same for every class, and gives all heads and layers the same importance.",
             ("vit",),
             _rollout,
             class_specific=False,

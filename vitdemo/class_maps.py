@@ -1,6 +1,6 @@
-"""Class maps: every map of a picture for a class, and how true each is to its model.
+"""Attribution maps of one image for one class, and the faithfulness test of these maps.
 
-Plain functions of one `Workbench`, which a notebook may call as the page does:
+The functions need only a `Workbench`, so a notebook can call them as the page does:
 
     found = maps(workbench, run, image, target="cat", against="dog")
     found.maps[0].values  # (rows, columns)
@@ -28,24 +28,25 @@ from vitdemo.runs import Run
 from vitdemo.training.devices import autocast_helps
 from vitdemo.workbench import Workbench
 
-FILLS = ("drop", "mean", "blur")  # "road" solves a system for each set of patches: far too slow
-# Verdicts on one map of one image. Only the first and the last two rest on a test.
+FILLS = ("drop", "mean", "blur")  # without "road", which is too slow for the page
+# Verdicts on one map of one image. Only the first and the last two use a significance test.
 RANDOM = "not significantly better than random orders"
-MIDDLE = "not above the centre-first order"
-EDGES_FIRST = "not above the edge map"
-ELSEWHERE = "not significantly better than transformed copies of itself"
-BEYOND = "above all four baselines"
+MIDDLE = "not better than centre first"
+EDGES_FIRST = "not better than the edge map"
+ELSEWHERE = "not significantly better than transformed copies of the map"
+BEYOND = "better than all four baselines"
 
 
 @dataclass(frozen=True)
 class ClassMap:
-    """`values` (rows, columns) of one method; `signed` where negative values oppose the class.
+    """The map `values` (rows, columns) of one method.
 
-    `other_class` is the rank correlation with the map of the runner-up class, `random_heads` the
-    comparison with the maps of the same class under randomised classifier heads. Both are None
-    where they were not computed: for a map that does not depend on the class, for a contrast of two
-    classes, and for a slow map until they are asked for.
-    `gap` is the share by which a map that is to add up misses, None for others.
+    If it is `signed`, positive values support the class and negative values oppose it.
+    `other_class` is the rank correlation with the map of the runner-up class. `random_heads` is the
+    comparison with the maps of the same class under randomised classifier heads. Both are None if
+    they were not computed: for a map that does not depend on the class, for a contrast of two
+    classes, and for a slow map until they are requested.
+    `gap` is the completeness gap; None for methods without completeness.
     """
 
     method: Method
@@ -58,44 +59,44 @@ class ClassMap:
 
 @dataclass(frozen=True)
 class ClassMaps:
-    """The maps of one picture: for class `target`, or for it and `against` another (indices)."""
+    """The maps of one image for the class `target`, or for its contrast with `against`."""
 
     run: Run
     seen: np.ndarray  # (S, S, 3) uint8
     probabilities: np.ndarray  # (C,)
     target: int
     against: int | None
-    maps: tuple[ClassMap, ...]  # the best measured first
-    measured: dict[str, Measured]  # by fill: what many test pictures said of this run's maps
-    fills: tuple[str, ...]  # what can stand for a patch that is gone
-    truths: dict[str, "Reading"]  # by fill: what was measured before
-    key: tuple  # of the picture, the model and the classes
+    maps: tuple[ClassMap, ...]  # the highest measured mean score first
+    measured: dict[str, Measured]  # by replacement: mean scores of this run's maps on many images
+    fills: tuple[str, ...]  # the replacements for removed patches that the model supports
+    truths: dict[str, "Reading"]  # by replacement: cached results of the faithfulness test
+    key: tuple  # cache key of the image, the model and the classes
 
     @property
     def named(self) -> str:
-        """ "cat", or "cat and not dog"."""
+        """The class or the contrast in words: "cat", or "cat and not dog"."""
         name = self.run.classes[self.target]
         return name if self.against is None else f"{name} and not {self.run.classes[self.against]}"
 
     @property
     def runner_up(self) -> str:
-        """The most probable class beside the target."""
+        """The most probable class except the target."""
         others = np.where(np.arange(len(self.probabilities)) == self.target, -1, self.probabilities)
         return self.run.classes[int(others.argmax())]
 
     def best(self, fill: str) -> tuple[str, ...]:
-        """The maps that were measured to be the best of this run; none where nothing was."""
+        """Return the names of this run's best maps under `fill`; () if nothing was measured."""
         return self.measured[fill].best if fill in self.measured else ()
 
 
 @dataclass(frozen=True)
 class Score:
-    """One order on one image. Areas are mean heights of its curves, 0 to 1.
+    """Scores of one order of patches on one image. Areas under its curves are 0 to 1.
 
     `p_orders` is the rank p-value of its score among random orders, `p_shape` among transformed
-    copies of the same map; the latter is None unless the score is above the other baselines. The
-    centre-first order and the edge map have one score per image: a comparison with them is not a
-    test and has no p-value.
+    copies of the same map. The latter is None unless the score is above all other baselines. The
+    centre-first order and the edge map have only one score per image, so a comparison with them has
+    no p-value.
     """
 
     deletion: float
@@ -122,7 +123,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Reading:
-    """Curves (K+1,) of every map and of the baselines, as numpy arrays."""
+    """Curves (K+1,) of every map and every baseline, as numpy arrays."""
 
     fill: str
     shares: np.ndarray
@@ -134,16 +135,17 @@ class Reading:
 
 
 def measured_of(workbench: Workbench, run: Run) -> dict[str, Measured]:
-    """By fill, what many test pictures said of this run's maps; {} where nothing was measured."""
+    """Return the mean scores of this run's maps by replacement; {} if nothing was measured."""
     key = (read_measured, run)
     return workbench.cache.get_or_make(key, partial(read_measured, run.path))
 
 
 def first_map(workbench: Workbench, run: Run) -> tuple[str, int]:
-    """Return the most faithful map that needs no class, over all replacements, and its layer.
+    """Return the map without a class that has the highest mean score, and its layer.
 
-    ("mean", l) is the mean of the heads of layer l = 1..L, ("rollout", L) the rollout, which is
-    also returned where nothing was measured. `Measured.part` says which images this is chosen on.
+    The mean is taken over all replacements. ("mean", l) is the mean over heads in layer l = 1..L.
+    ("rollout", L) is the rollout, which is also returned if nothing was measured. `Measured.part`
+    names the images that the choice is based on.
     """
     fills = measured_of(workbench, run).values()
     layers, last = [found.layers for found in fills], workbench.layers(run)
@@ -155,7 +157,7 @@ def first_map(workbench: Workbench, run: Run) -> tuple[str, int]:
 
 
 def class_index(run: Run, name: str) -> int:
-    """Raises `RunError` where the model has no such class."""
+    """Return the index of the class `name`. Raises `RunError` for an unknown class."""
     if name not in run.classes:
         few = ", ".join(run.classes[:12]) + (", ..." if len(run.classes) > 12 else "")
         raise RunError(f"'{run.name}' has no class '{name}': it has {few}.")
@@ -173,16 +175,16 @@ def maps(
     checked: bool = False,
     on_step: OnStep | None = None,
 ) -> ClassMaps:
-    """Maps of an RGB image by every method that serves `run`'s model, all for one class.
+    """Compute the maps of an RGB image by every method that supports `run`'s model.
 
     Args:
-        target, against: names of classes; None is the predicted class, and no other one.
-        slow: those that take many passes, too; without it they are there if they were made before.
-        checked: ask of the slow ones, too, what they depend on: twice their time again.
-        on_step: called as (done, total) while a slow one works; it may raise to end it.
+        target: name of a class; None for the predicted class.
+        against: name of a second class for a contrast; None for no second class.
+        slow: also compute the slow maps. Without it, only cached slow maps are returned.
+        checked: also check how slow maps depend on class and head, which triples their time.
+        on_step: called as (done, total) during a slow map. An exception in it stops the map.
 
-    Raises `RunError` for a class that the model does not have, for twice the same, and for a model
-    without classes.
+    Raises `RunError` for an unknown class, for two equal classes, and for a model without classes.
     """
     run.check_classes()
     model = workbench.model(run)
@@ -191,7 +193,9 @@ def maps(
     first = class_index(run, target) if target else int(probabilities.argmax())
     second = class_index(run, against) if against else None
     if second == first:
-        raise RunError(f"'{run.classes[first]}' cannot be set against itself: choose another one.")
+        raise RunError(
+            f"'{run.classes[first]}' cannot be compared with itself: choose another class."
+        )
     asked = _Asked(workbench.cache, as_key((maps, run, seen, first, second)), model, pixels)
     measured = measured_of(workbench, run)
     methods = best_first(attributions.methods_for(model), measured)
@@ -221,7 +225,7 @@ def maps(
 
 
 def best_first(methods: list[Method], measured: dict[str, Measured]) -> list[Method]:
-    """By the mean score that was measured, under the first fill there is; else as they come."""
+    """Sort by the mean score under the first measured replacement; keep the order without one."""
     fill = next((fill for fill in FILLS if fill in measured), None)
     scores = measured[fill].scores if fill else {}
     return sorted(methods, key=lambda method: -scores.get(method.name, -1))
@@ -235,16 +239,19 @@ def truth(
     fill: str = "mean",
     on_step: OnStep | None = None,
 ) -> Reading:
-    """How true the maps of `found` are: `faithfulness.measure` with `faithfulness.STEPS` steps.
+    """Run the faithfulness test on the maps of `found`, with `faithfulness.STEPS` steps.
 
-    In half precision where the hardware has it: a score moves by about 0.005. Random orders are
-    drawn once for a picture, classes and fill, and each map is measured once, whatever is drawn
-    beside it. `image` is that of `found`. Raises `RunError` for a fill that is not or that the
-    model lacks.
+    Uses half precision if the hardware supports it, which changes a score by about 0.005. Random
+    orders are measured once per image, classes and replacement; each map is measured once and
+    cached. `image` must be the image of `found`. Raises `RunError` for a replacement that is
+    unknown or that the model does not support.
     """
     if fill not in found.fills:
         choices = ", ".join(found.fills)
-        raise RunError(f"'{found.run.name}' has no fill '{fill}': choose one of {choices}.")
+        raise RunError(
+            f"'{found.run.name}' does not support the replacement '{fill}': choose one of "
+            f"{choices}."
+        )
     kept = workbench.cache
     return kept.get_or_make(
         _truth_key(found, fill),
@@ -253,7 +260,7 @@ def truth(
 
 
 class _Meter:
-    """One measurement: the random orders, then map by map."""
+    """One run of the faithfulness test: first the random orders, then each map."""
 
     def __init__(
         self, workbench: Workbench, found: ClassMaps, image: Image.Image, fill: str, on_step
@@ -290,10 +297,10 @@ class _Meter:
 
     def null(self) -> faithfulness.Truth:
         edges = faithfulness.edge_map(self.pixels, self.grid).cpu()
-        return self.ask(faithfulness.measure, {EDGES: edges})  # which adds `CENTRE`
+        return self.ask(faithfulness.measure, {EDGES: edges})  # `measure` adds `CENTRE`
 
     def judged(self, drawn: ClassMap, null: faithfulness.Truth) -> tuple:
-        """The map's curves and score; copies are measured only where they can decide."""
+        """Measure a map's curves and score, and its transformed copies if they decide."""
         name = drawn.method.name
         values = faithfulness.resampled(torch.from_numpy(drawn.values)[None], self.grid)[0]
         found = self.ask(faithfulness.measure, {name: values}, random_orders=0)
@@ -329,13 +336,13 @@ class _Meter:
             )
 
     def step(self, done: int, total: int) -> None:
-        """In hundredths of a part: the random orders, and each map."""
+        """Report progress in hundredths of a part: the random orders, then each map."""
         self.on_step(100 * self.done + 100 * done // total, 100 * self.parts)
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """One question: maps of one picture by one model for one class, or one against another."""
+    """One request: maps of one image by one model, for one class or for a contrast."""
 
     kept: Cache
     key: tuple
@@ -350,12 +357,12 @@ class _Asked:
         return self.kept.get_or_make((*self.key, method.name), make)
 
     def together(self, names: list[str]) -> dict[str, np.ndarray]:
-        """All in one pass there and back, or two for a contrast."""
+        """Compute several maps with one forward and backward pass, or two for a contrast."""
         return dict(self.kept.get_or_make((*self.key, "quick"), partial(self._compute, names)))
 
     def _compute(self, names: list[str], on_step: OnStep | None = None) -> dict[str, np.ndarray]:
         *_, target, against = self.key
-        # What does not depend on the class has no contrast: its own map stands beside the others.
+        # A map that does not depend on the class would have a contrast of 0, so it stays as it is.
         apart = [name for name in names if _is_signed(METHODS[name], against)]
         asked = self.model, self.pixels, target
         if against is None:
@@ -367,7 +374,7 @@ class _Asked:
         return {name: values[0].float().cpu().numpy() for name, values in found.items()}
 
     def gap(self, method: Method, values: np.ndarray) -> float:
-        """How far a map that is to add up misses."""
+        """Return the completeness gap of the map `values` of `method`."""
         *_, target, against = self.key
 
         def gap() -> float:
@@ -388,9 +395,9 @@ class _Asked:
         checked: bool,
         on_step: OnStep | None,
     ) -> dict[str, tuple[float, HeadCheck]]:
-        """By name, both checks of `ClassMap` for the maps that depend on the class.
+        """Compute `other_class` and `random_heads` of the maps that depend on the class, by name.
 
-        Slow maps are included where they were checked before, or where they are to be `checked`.
+        Slow maps are included if `checked` is true or if they were checked before.
         """
         *_, target, _ = self.key
         runner_up = next(int(c) for c in np.argsort(-probabilities) if c != target)

@@ -1,4 +1,4 @@
-"""All maps of one picture as one `.npz`, with a README of its shapes inside.
+"""Export of all maps of one image to a single `.npz` file that includes a README.
 
 arrays = all_maps(workbench, workbench.run("finetune-deit-tiny"), image)
 arrays["rollout"].shape  # (L, rows, columns)
@@ -18,23 +18,26 @@ from vitdemo.traced import Traced
 from vitdemo.workbench import Workbench
 
 README = "README.txt"
-# What each array holds; its letters are explained in the file, too.
+# Description of each array. The README in the file explains the letters.
 MEANING = {
-    "seen": "what the model saw: the crop at its own resolution, uint8 (S, S, 3)",
-    "logits": "the model's answer before the softmax (C,)",
-    "probabilities": "and after it (C,)",
-    "attention": "every head's attention, row = the token that looks (L, H, N, N)",
-    "heads": "its rows from which the answer is read, over the patches (L, H, rows, columns)",
-    "rollout": "attention rollout after each layer, mean of the heads (L, rows, columns)",
+    "seen": "model input: the cropped and resized image, uint8 (S, S, 3)",
+    "logits": "logits (C,)",
+    "probabilities": "class probabilities, the softmax of the logits (C,)",
+    "attention": "attention weights of every head; row = query, column = key (L, H, N, N)",
+    "heads": "attention to the patches, of the token(s) read by the classifier "
+    "(L, H, rows, columns)",
+    "rollout": "attention rollout after each layer, mean over heads (L, rows, columns)",
     "relevance": "relevance of each patch for the class in `class_index` (rows, columns)",
-    "class_index": "the most probable class ()",
-    "classes": "the names of the classes (C,)",
+    "class_index": "index of the predicted class ()",
+    "classes": "class names (C,)",
 }
 
 
 def all_maps(workbench: Workbench, run: Run, image: Image.Image) -> dict[str, np.ndarray]:
-    """Every map of `run`'s model on an RGB image, by the names in `MEANING`; of a model without
-    classes those alone that need none. Raises `RunError`."""
+    """Compute all maps of `run`'s model for an RGB image, by the names in `MEANING`.
+
+    For a model without classes, only maps that need no class are included. Raises `RunError`.
+    """
     look = workbench.look(run, image)
     steps = attention.rollout_steps(
         look.attention[:, None], num_prefix_tokens=look.num_prefix_tokens
@@ -63,13 +66,14 @@ def _of_classes(workbench: Workbench, look: Traced, image: Image.Image) -> dict[
 
 
 def readme(run: Run, arrays: dict[str, np.ndarray]) -> str:
-    """What the file holds, for someone who has nothing but the file."""
+    """Return a text that describes the content of the file."""
     lines = [
-        f"Maps of one picture by the model '{run.name}', made with vitdemo.",
+        f"Maps of one image by the model '{run.name}', computed with vitdemo.",
         "",
-        "L layers, H heads, N tokens (prefix tokens such as the class token first, then the",
-        "patches row by row), C classes, S side in pixels; rows and columns of the patch grid.",
-        "Attention and rollout do not depend on the class and can mislead.",
+        "L layers, H attention heads, N tokens (first the special tokens, such as the class",
+        "token, then the patches row by row), C classes, S side of the image in pixels.",
+        "rows and columns are those of the patch grid.",
+        "Attention and rollout do not depend on the class. They do not explain a prediction.",
         "",
         "    maps = numpy.load(FILE)",
         *(
@@ -81,7 +85,7 @@ def readme(run: Run, arrays: dict[str, np.ndarray]) -> str:
 
 
 def write_npz(path: Path, run: Run, arrays: dict[str, np.ndarray]) -> None:
-    """Save `arrays`, and their README as one more member of the file (which is a zip)."""
+    """Save `arrays` and their README in one file; an `.npz` file is a zip archive."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
@@ -90,7 +94,7 @@ def write_npz(path: Path, run: Run, arrays: dict[str, np.ndarray]) -> None:
 
 
 def save_maps(workbench: Workbench, name: str, image: Image.Image, folder: Path) -> str:
-    """Write all maps of the run `name` into `folder`; returns the file's path."""
+    """Save all maps of the run `name` for `image` in `folder`; return the path of the file."""
     run = workbench.run(name)
     arrays = all_maps(workbench, run, image)
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", run.name).strip("-")

@@ -1,9 +1,9 @@
-"""Test pictures as points: raw pixels and each model's features, in the plane, and neighbours.
+"""Feature spaces of test images: t-SNE, distances between classes, and nearest neighbours.
 
-The features are what a model's last layer answers from (`models.features`). Ratio and neighbours
-are computed on them; t-SNE is only a picture of them, whose distances and sizes mean little.
+Features are the input of a model's classifier (`models.features`), or raw pixels. Distance ratio,
+purity and neighbours are computed from features. Distances in a t-SNE plot are not meaningful.
 
-Letters: N pictures, D width of a feature, C classes.
+Letters: N images, D width of a feature, C classes.
 """
 
 from collections.abc import Callable
@@ -24,20 +24,21 @@ from vitdemo.tsne import tsne_apart
 from vitdemo.workbench import Workbench
 
 PIXELS = "Raw pixels"
-MOST = 2_000  # pictures in a plot
-SIDE = 32  # of the raw pixels, and of the small pictures behind the points
-FEWEST = 4  # below, t-SNE has nothing to lay out
-BATCH = 50
-# Share of the work that is done (None: unknown), and a word of what is being done. What it raises
-# ends the work.
+MOST = 2_000  # maximum number of images in a plot
+SIDE = 32  # side of the raw-pixel images and of the thumbnails, in pixels
+FEWEST = 4  # minimum number of images for t-SNE
+BATCH = 50  # images per forward pass
+# Called with the finished fraction (None: unknown) and a description. An exception in it stops the
+# computation.
 Report = Callable[[float | None, str], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The same seeded, stratified test pictures for every space.
+    """A stratified sample of test images with a fixed seed, the same for every space.
 
-    `indices` (N,) of the test set, `labels` (N,), `small` (N, S, S, 3) uint8.
+    `indices` (N,) are indices in the test set, `labels` (N,) are classes, and `small`
+    (N, S, S, 3) uint8 are thumbnails.
     """
 
     source: data.Source
@@ -53,8 +54,8 @@ class Sample:
 class Space:
     """The sample in one feature space: `features` (N, D) float32.
 
-    `ratio` is the mean distance of two pictures of different classes over that of two of the same
-    class, `purity` the share of pictures whose nearest neighbour is of their own class.
+    `ratio` is the mean distance between classes divided by the mean distance within classes.
+    `purity` is the fraction of images whose nearest neighbour has the same class.
     """
 
     name: str
@@ -65,11 +66,11 @@ class Space:
 
 
 def nothing(share: float | None, words: str) -> None:
-    """A `Report` to nobody."""
+    """Ignore all progress reports."""
 
 
 def sample(workbench: Workbench, most: int = MOST) -> Sample:
-    """Raises `DataError` where the data set is not there."""
+    """Return the sample of at most `most` images. Raises `DataError` without the dataset."""
     return workbench.cache.of(_sample, workbench.source(), most)
 
 
@@ -83,10 +84,10 @@ def _sample(found: data.Source, most: int) -> Sample:
 def space(
     workbench: Workbench, run: Run | None, *, most: int = MOST, report: Report = nothing
 ) -> Space:
-    """The features of `run`'s model, or raw pixels without one; computed once.
+    """Compute the features of `run`'s model, or raw pixels without a run; the result is cached.
 
-    Raises `DataError` without the data set, `RunError` for a model that cannot be loaded or
-    answers with NaN.
+    Raises `DataError` without the dataset. Raises `RunError` for a model that cannot be loaded or
+    whose features are not finite.
     """
     found = sample(workbench, most)
     return workbench.cache.get_or_make(
@@ -113,18 +114,18 @@ def _space(workbench: Workbench, run: Run | None, found: Sample, report: Report)
 
 
 def model_features(workbench: Workbench, run: Run, images: Tensor, report: Report) -> np.ndarray:
-    """What `run`'s last layer answers from, (N, D) float32, for `images` (N, 3, S, S) uint8.
+    """Compute the features (N, D) float32 of `run`'s model for `images` (N, 3, S, S) uint8.
 
-    Raises `RunError` where it is no number.
+    Raises `RunError` if a feature is not finite.
     """
     model, parts = workbench.model(run), []
     for batch in images.split(BATCH):
         done = BATCH * len(parts)
-        report(done / len(images), f"{run.name}: features of {done:,} of {len(images):,} pictures")
+        report(done / len(images), f"{run.name}: features of {done:,} of {len(images):,} images")
         parts.append(_features(model, run.preprocessing(batch.to(workbench.device))))
     features = np.concatenate(parts)  # (N, D)
     if not np.isfinite(features).all():
-        raise RunError(f"'{run.name}' has features of NaN: its training diverged.")
+        raise RunError(f"The features of '{run.name}' are not finite: its training diverged.")
     return features
 
 
@@ -134,18 +135,19 @@ def _features(model: torch.nn.Module, pixels: Tensor) -> np.ndarray:
 
 
 def pair_distances(features: np.ndarray) -> np.ndarray:
-    """Euclidean distances of all pairs, (N, D) -> (N, N)."""
-    from sklearn.metrics import euclidean_distances  # scipy's cdist takes ten times as long
+    """Compute the Euclidean distances (N, N) of all pairs of `features` (N, D)."""
+    from sklearn.metrics import euclidean_distances  # ten times as fast as scipy's cdist
 
     points = np.asarray(features, np.float64)
-    return euclidean_distances(points - points.mean(0))  # small numbers lose least in its squares
+    return euclidean_distances(points - points.mean(0))  # centred for numerical precision
 
 
 def distance_ratio(distances: np.ndarray, labels: np.ndarray) -> float:
-    """Mean distance (N, N) between pictures of different classes over that within a class.
+    """Compute the mean distance between classes divided by the mean distance within classes.
 
-    Near 1 the mean distance does not tell classes apart, though they may be separable. NaN where
-    all pictures are of one class, no class has two, or pictures of a class are all the same.
+    `distances` are (N, N), `labels` (N,). At a ratio near 1, the mean distance does not distinguish
+    classes, but the classes may still be separable. The result is NaN if there is only one class,
+    if no class has two images, or if all images of each class are equal.
     """
     same = labels[:, None] == labels[None]  # (N, N)
     within = same & ~np.eye(len(labels), dtype=bool)
@@ -156,20 +158,23 @@ def distance_ratio(distances: np.ndarray, labels: np.ndarray) -> float:
 
 
 def nearest_purity(distances: np.ndarray, labels: np.ndarray) -> float:
-    """Share of pictures whose nearest other picture (N, N) is of their own class; NaN for one."""
+    """Compute the fraction of images whose nearest neighbour has the same class.
+
+    `distances` are (N, N). The result is NaN for a single image.
+    """
     from sklearn.neighbors import NearestNeighbors
 
     if len(labels) < 2:
         return float("nan")
     search = NearestNeighbors(n_neighbors=1, metric="precomputed").fit(distances)
-    others = search.kneighbors(return_distance=False)[:, 0]  # each one's nearest but itself
+    others = search.kneighbors(return_distance=False)[:, 0]  # excludes the image itself
     return float((labels[others] == labels).mean())
 
 
 def plane(
     workbench: Workbench, run: Run | None, *, most: int = MOST, report: Report = nothing
 ) -> tuple[Space, np.ndarray]:
-    """A space, and its t-SNE positions (N, 2) in 0..1; computed once. Raises as `space` does."""
+    """Return a space and its t-SNE positions (N, 2) in 0..1, both cached. Raises as `space`."""
     found = space(workbench, run, most=most, report=report)
     key = ("plane", found.sample.source, most, run)
     return found, workbench.cache.get_or_make(key, lambda: _laid_out(found, report))
@@ -178,27 +183,30 @@ def plane(
 def planes(
     workbench: Workbench, name: str | None, most: int, report: Report = nothing
 ) -> list[tuple[Space, np.ndarray]]:
-    """The planes of raw pixels and, if it is named, of a run's features, on the same pictures.
+    """Compute the planes of raw pixels and, with a `name`, of this run's features.
 
-    Whatever `report` raises ends the work: it is called a few times a second, from two threads.
+    Both use the same images. `report` is called a few times per second from two threads. An
+    exception in it stops the computation.
     """
     if name is None:
         return [plane(workbench, None, most=most, report=report)]
     run = workbench.run(name)
-    sample(workbench, most)  # once, for both
-    with ThreadPoolExecutor(1) as worker:  # t-SNE has one core to itself; features take the others
+    sample(workbench, most)  # cached here, so that the two threads do not both compute it
+    with ThreadPoolExecutor(1) as worker:  # t-SNE uses one core, so features can use the others
         pixels = worker.submit(plane, workbench, None, most=most, report=report)
         learned = plane(workbench, run, most=most, report=report)
         return [pixels.result(), learned]
 
 
 def _laid_out(found: Space, report: Report) -> np.ndarray:
-    """t-SNE of a space. Raises `DataError` for fewer than `FEWEST` pictures, or all the same."""
+    """Compute t-SNE. Raises `DataError` for fewer than `FEWEST` images or equal features."""
     features = found.features
     if len(features) < FEWEST:
-        raise DataError(f"t-SNE needs {FEWEST} test pictures or more: there are {len(features)}.")
+        raise DataError(
+            f"t-SNE needs at least {FEWEST} test images, but there are {len(features)}."
+        )
     if np.ptp(features, axis=0).max() == 0:
-        raise DataError("t-SNE has nothing to lay out: all pictures have the same features.")
+        raise DataError("t-SNE cannot be computed: all images have the same features.")
     return tsne_apart(features, lambda: report(None, f"{found.name}: t-SNE"))
 
 
@@ -211,10 +219,10 @@ def neighbours(
     most: int = MOST,
     report: Report = nothing,
 ) -> tuple[Sample, np.ndarray, np.ndarray]:
-    """The test pictures of the sample that are nearest to an RGB image, by cosine.
+    """Find the test images of the sample with the highest cosine similarity to an RGB image.
 
-    In the features of the run `name`, or, without one, by raw pixels.
-    Returns the sample, the places in it (K,), nearest first, and their cosines (K,).
+    Uses the features of the run `name`, or raw pixels without a name. Returns the sample, indices
+    in the sample (K,), nearest first, and the cosine similarities (K,).
     """
     run = workbench.run(name) if name else None
     found = space(workbench, run, most=most, report=report)
@@ -229,7 +237,7 @@ def neighbours(
 
 
 def nearest(features: np.ndarray, query: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The `count` rows of (N, D) with the largest cosine to `query` (D,): places, cosines."""
+    """Return indices and cosines of the `count` rows of (N, D) nearest to `query` (D,)."""
     from sklearn.neighbors import NearestNeighbors
 
     search = NearestNeighbors(n_neighbors=min(count, len(features)), metric="cosine").fit(features)

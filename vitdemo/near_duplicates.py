@@ -1,7 +1,7 @@
 """Groups of near-identical images, such as frames of a burst, and folds of whole groups.
 
-A frame that a model was fitted on answers for the next frame of the same burst. Cross-validation
-that separates the two therefore reports a memory as accuracy.
+A model that was trained on one frame of a burst classifies the other frames easily. If
+cross-validation puts frames of one burst into different folds, its accuracy is too high.
 
 Letters: N images, D width of a feature, G groups.
 """
@@ -11,13 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
-# Measured on frames of 24 photos, cropped, shifted, turned and brightened at random, and on
-# different images of the same class: see docs/own-classes.md. Splitting a burst makes an accuracy
-# too high, merging two images makes its interval wider, so the limits are on the side of merging.
-MIN_COSINE = 0.8  # of penultimate features
-MIN_CORRELATION = 0.75  # of small images
-SIDE = 16  # of these, in pixels
-MAX_SHIFT = 2  # pixels of these that an image may be shifted by, an eighth of its side
+# Thresholds measured on random crops, shifts, rotations and brightness changes of 24 photos, and on
+# different images of the same class (docs/own-classes.md). Splitting a burst makes the accuracy too
+# high. Merging different images only makes the interval wider, so the thresholds favour merging.
+MIN_COSINE = 0.8  # minimum cosine similarity of penultimate features
+MIN_CORRELATION = 0.75  # minimum correlation of small images
+SIDE = 16  # side of the small images, in pixels
+MAX_SHIFT = 2  # maximum shift in pixels of the small images, an eighth of the side
 
 
 def group_images(
@@ -25,12 +25,11 @@ def group_images(
 ) -> np.ndarray:
     """Return the group (N,) of each image: 0 to G-1, in the order of their first images.
 
-    Two images are near-identical where both their features (N, D) and their pixels are similar,
-    after subtracting the mean of the classes: a background that all images share, or features that
-    the model gives to all of them, do not make them near-identical. Neither test is enough: the
-    features of a class that the model knows are alike for different images, and so are the pixels
-    of a sky. Groups are connected components, so the first and the last frame of a burst may
-    differ.
+    Two images are near-identical if both their features (N, D) and their pixels are similar. The
+    mean of the classes is subtracted before, so a background or features that all images share have
+    no effect. Neither test is sufficient: different images of a class that the model has learned
+    have similar features, and different images of a sky have similar pixels. Groups are connected
+    components, so the first and the last frame of a burst may differ.
     """
     from scipy.sparse.csgraph import connected_components
 
@@ -41,18 +40,18 @@ def group_images(
 
 
 def cosines(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the cosine of every two rows of the centred `features` (N, D), as (N, N)."""
+    """Return the cosine similarity (N, N) of all pairs of centred `features` (N, D)."""
     unit = _normalise(_without_mean(np.asarray(features, np.float64), labels))
     return unit @ unit.T
 
 
 def _without_mean(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Subtract the mean of the class means, in which a class with a long burst counts once."""
+    """Subtract the mean of the class means, so that each class has the same weight."""
     return values - np.mean([values[labels == c].mean(axis=0) for c in np.unique(labels)], axis=0)
 
 
 def correlations(images: Sequence[Image.Image], labels: np.ndarray) -> np.ndarray:
-    """Return the highest correlation of every two centred RGB images over small shifts, (N, N)."""
+    """Return the highest correlation (N, N) of all pairs of centred images over small shifts."""
     size = (SIDE, SIDE)
     small = np.stack(
         [np.asarray(each.resize(size, Image.Resampling.BOX), float) for each in images]
@@ -69,7 +68,7 @@ def correlations(images: Sequence[Image.Image], labels: np.ndarray) -> np.ndarra
 
 
 def _centred(windows: np.ndarray) -> np.ndarray:
-    """Windows (N, w, w, 3) as rows (N, w * w * 3) with mean 0 and length 1; uniform ones stay 0."""
+    """Convert windows (N, w, w, 3) to rows with mean 0 and norm 1, or 0 for uniform windows."""
     rows = windows.reshape(len(windows), -1)
     return _normalise(rows - rows.mean(axis=1, keepdims=True))
 
@@ -79,15 +78,15 @@ def _normalise(rows: np.ndarray) -> np.ndarray:
 
 
 def count_groups(labels: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Return the number of groups of each class (C,); a mixed group counts for its main class."""
+    """Return the number of groups per class (C,); a mixed group counts for its main class."""
     return np.bincount(_main_classes(labels, groups), minlength=labels.max() + 1)
 
 
 def deal_groups(labels: np.ndarray, groups: np.ndarray, folds: int, seed: int = 0) -> np.ndarray:
-    """Return the fold (N,) of each image: whole groups, each class in every fold.
+    """Return the fold (N,) of each image, with whole groups and with every class in every fold.
 
-    Groups go, the largest first, to the fold that has the fewest images of their class. Raises
-    `ValueError` where a class has fewer groups than there are folds.
+    The largest groups are assigned first, each to the fold with the fewest images of its class.
+    Raises `ValueError` if a class has fewer groups than `folds`.
     """
     if count_groups(labels, groups).min() < folds:
         raise ValueError(f"a class has fewer than {folds} groups")
@@ -97,24 +96,24 @@ def deal_groups(labels: np.ndarray, groups: np.ndarray, folds: int, seed: int = 
     held, chosen = np.zeros((labels.max() + 1, folds), int), np.empty(len(sizes), int)
     for group in order:
         counts = held[classes[group]]
-        # Of folds with equally few images of the class, the one with the fewest images of all.
+        # Ties are broken by the total number of images in the fold.
         chosen[group] = np.lexsort((held.sum(axis=0), counts))[0]
         held[classes[group], chosen[group]] += sizes[group]
     return chosen[groups]
 
 
 def _main_classes(labels: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """The class that most images of each group have, (G,)."""
+    """Return the most frequent class (G,) of each group."""
     counts = np.zeros((groups.max() + 1, labels.max() + 1), int)
     np.add.at(counts, (groups, labels), 1)
     return counts.argmax(axis=1)
 
 
 def effective_size(groups: np.ndarray) -> float:
-    """Return the number of independent images that grouped images are worth (Kish 1965).
+    """Return the effective sample size of grouped images (Kish 1965).
 
-    (sum of m)^2 / sum of m^2 for groups of m images, all of which are taken to have one outcome:
-    N without near-identical images, G for G groups of equal size.
+    (sum of m)^2 / sum of m^2 for groups of m images, assuming the same outcome for all images of a
+    group. This is N without near-identical images, and G for G groups of equal size.
     """
     sizes = np.bincount(groups).astype(float)
     return float(sizes.sum() ** 2 / (sizes**2).sum())

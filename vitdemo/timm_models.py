@@ -1,14 +1,14 @@
-"""A pretrained Vision Transformer of timm's, by name, without a run folder.
+"""Pretrained Vision Transformers from timm, by name and without a run folder.
 
-Its classes are those that it was trained on (ImageNet's 1,000, with their names). Its weights are
-timm's own download or a local file.
+The classes are those of the training set, such as the 1,000 classes of ImageNet. The weights are
+downloaded by timm or read from a local file.
 
     run = timm_run("timm:deit_tiny_patch16_224")
     run.classes[281]  # "tabby, tabby cat"
-    run = download(run)  # its weights, which timm would otherwise fetch when they are first needed
+    run = download(run)  # otherwise timm downloads the weights when they are first needed
 
-A model has classes only if its head is a classifier whose labels timm knows. DINO has no head, and
-the head of a CLIP tower gives an embedding: `run.classes` is ().
+A model has classes only if its head is a classifier whose labels timm knows. DINO has no classifier
+head, and the head of a CLIP image encoder returns an embedding. Then `run.classes` is ().
 """
 
 from collections import Counter
@@ -34,15 +34,15 @@ from vitdemo.runs import Evaluation, Run
 from vitdemo.training import Preprocessing
 
 PREFIX = "timm:"
-WEIGHTS = "model.safetensors"  # in each of timm's repositories
-LARGEST_GRID = 28  # patches a side, of which a picture's attention takes 90 MB in a ViT-S
-SMALLER_GRID = 16  # that of ViT-L/14 at 224 px
-VARIABLE = "VITDEMO_MODELS"  # names of models to show, with commas between them
+WEIGHTS = "model.safetensors"  # file name in each of timm's repositories
+LARGEST_GRID = 28  # patches per side; the attention of a ViT-S then takes 90 MB per image
+SMALLER_GRID = 16  # patches per side of ViT-L/14 at 224 pixels
+VARIABLE = "VITDEMO_MODELS"  # environment variable with comma-separated names of models
 
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A model worth having beside the trained ones: timm's `name`, and what it is good for."""
+    """A suggested model: timm's `name`, its title, and a short description of its use."""
 
     name: str
     title: str
@@ -53,32 +53,32 @@ SUGGESTIONS = (
     Suggestion(
         "deit_tiny_patch16_224.fb_in1k",
         "DeiT-Tiny",
-        "Answers with ImageNet's 1,000 classes, so any photo gets one; small and quick.",
+        "Predicts one of ImageNet's 1,000 classes for any photo. Small and fast.",
     ),
     Suggestion(
         "deit_small_patch16_224.fb_in1k",
         "DeiT-Small",
-        "The same classes, more often right: twice the width, four times the size.",
+        "Same classes, higher accuracy: twice the width, four times the parameters.",
     ),
     Suggestion(
         "vit_small_patch16_224.dino",
         "DINO, ViT-S/16",
-        "Learnt without labels (Caron et al. 2021): no classes, but heads that trace objects.",
+        "Self-supervised (Caron et al. 2021). No classes, but some heads segment objects.",
     ),
     Suggestion(
         "vit_small_patch14_reg4_dinov2.lvd142m",
         "DINOv2 with registers, ViT-S/14",
-        "Learnt without labels, with four register tokens (Darcet et al. 2024): smooth maps.",
+        "Self-supervised, with four register tokens (Darcet et al. 2024) and smooth maps.",
     ),
 )
 
 
 @dataclass(frozen=True)
 class TimmRun(Run):
-    """A model of timm's in the form that the page shows; it has no history and no evaluation.
+    """A timm model as a run, without training history and evaluation.
 
-    `weights` is a local file of them; None downloads timm's. `is_downloaded` says that the file is
-    timm's own. `pretrained` False leaves the weights random, for tests.
+    `weights` is a local file, or None to download timm's weights. `is_downloaded` is True if the
+    file was downloaded from timm. `pretrained` is False for random weights in tests.
     """
 
     weights: Path | None = None
@@ -87,7 +87,7 @@ class TimmRun(Run):
 
     @property
     def place(self) -> str:
-        """What tells it from another model of its name: the file of its weights."""
+        """The file of the weights, which distinguishes models of the same name."""
         own = self.weights and not self.is_downloaded
         return str(self.weights) if own else "timm's weights"
 
@@ -101,18 +101,18 @@ class TimmRun(Run):
 
     @property
     def evaluation(self) -> Evaluation:
-        raise RunError(f"'{self.name}' was not trained here: it has no evaluation.")
+        raise RunError(f"'{self.name}' was not trained with vitdemo and has no evaluation.")
 
 
 def timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
-    """Describe the model of `text`, "timm:NAME" or "timm:NAME=FILE" with a file of its weights.
+    """Return the run for `text`: "timm:NAME", or "timm:NAME=FILE" with a file of weights.
 
-    It takes images of timm's size, or the largest multiple of its patch size below it. Where those
-    would make more than 28 x 28 patches, it takes 16 x 16, for which timm interpolates the position
-    embeddings. Nothing is downloaded yet.
+    The image size is timm's, rounded down to a multiple of the patch size. If this gives more than
+    28 x 28 patches, the model uses 16 x 16, and timm interpolates the position embeddings. Nothing
+    is downloaded yet.
 
-    Raises `ModelError` where timm has no such model or no such weights, where the file does not
-    exist, or where the model is not one that can be explained: a plain Vision Transformer.
+    Raises `ModelError` for an unknown model, unknown weights or a missing file, and for a model
+    that is not a plain Vision Transformer.
     """
     name, _, file = text.removeprefix(PREFIX).partition("=")
     if not text.startswith(PREFIX) or not name:
@@ -129,7 +129,7 @@ def timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
         path=Path(text),
         name=PREFIX + name,
         config={
-            "recipe": {"name": PREFIX + name, "summary": f"timm's {name}, as it comes"},
+            "recipe": {"name": PREFIX + name, "summary": f"timm's {name}, not fine-tuned"},
             "parameters": count_parameters(model),
         },
         classes=class_names(config),
@@ -143,16 +143,16 @@ def timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
 
 
 def licence(run: TimmRun) -> str:
-    """As timm names it; "" where it does not."""
+    """Return the licence as stated by timm, or ""."""
     return get_pretrained_cfg(run.spec.name).license or ""
 
 
 def download(run: TimmRun, on_bytes: OnBytes | None = None) -> TimmRun:
-    """`run` with its weights as a local file, fetched where they are not here yet.
+    """Return `run` with a local file of its weights, which is downloaded if necessary.
 
-    `on_bytes(done, total)` may raise `Stopped` to end it: the next download goes on there. Weights
-    that do not lie on the Hub are left to timm, which fetches them when they are first needed.
-    Raises `ModelError` where they cannot be had.
+    `on_bytes(done, total)` may raise `Stopped` to stop; the next download then continues. Weights
+    that are not on the Hub are downloaded by timm when they are first needed. Raises `ModelError`
+    if the download fails.
     """
     repository = get_pretrained_cfg(run.spec.name).hf_hub_id
     if run.weights or not repository or known_weights(run):
@@ -164,17 +164,17 @@ def download(run: TimmRun, on_bytes: OnBytes | None = None) -> TimmRun:
         )
     except Stopped:
         raise
-    except Exception as error:  # httpx, huggingface_hub, disk: all end in the same way out
+    except Exception as error:  # errors of httpx, huggingface_hub and disk have no common class
         reason = str(error).partition("\n")[0][:200] or type(error).__name__
         raise ModelError(
-            f"The weights of '{run.spec.name}' could not be downloaded ({reason}): check the "
-            f"network, or start with --model {run.name}=FILE, a local file of them."
+            f"The weights of '{run.spec.name}' could not be downloaded ({reason}). Check the "
+            f"network, or use a local weights file: --model {run.name}=FILE."
         ) from error
     return replace(run, weights=file, is_downloaded=True)
 
 
 def known_weights(run: TimmRun) -> Path | None:
-    """The file that `download`, or timm, left here at any time."""
+    """Return the file of an earlier download by `download` or by timm, or None."""
     repository = get_pretrained_cfg(run.spec.name).hf_hub_id
     if not repository:
         return None
@@ -184,14 +184,14 @@ def known_weights(run: TimmRun) -> Path | None:
 
 
 def _folder(repository: str) -> Path:
-    """Beside what huggingface_hub keeps."""
+    """Return the folder of downloads, which is next to the cache of huggingface_hub."""
     return Path(HF_HOME) / "vitdemo" / repository.replace("/", "--")
 
 
 def load_timm_model(run: TimmRun, device: torch.device) -> nn.Module:
     """Build the model in evaluation mode on `device`, with its weights.
 
-    Raises `ModelError` where they cannot be had, or a local file of them is of another model.
+    Raises `ModelError` if they are not available, or if a local file belongs to another model.
     """
     own = run.weights if not run.is_downloaded else None
     kept = (run.weights or known_weights(run)) if run.pretrained and not own else None
@@ -206,34 +206,34 @@ def load_timm_model(run: TimmRun, device: torch.device) -> nn.Module:
                 **run.spec.options,
             )
     except ModelError:
-        if kept:  # a damaged file would be found again and again
+        if kept:  # a damaged file would fail again at the next attempt
             kept.unlink(missing_ok=True)
         raise
     return model.eval().to(device)
 
 
 def _without_weights(name: str) -> nn.Module:
-    with torch.device("meta"):  # its parts alone: quick, and no memory
+    with torch.device("meta"):  # only shapes, which is fast and needs no memory
         model = timm.create_model(name, pretrained=False)
     try:
         check_model(model)
     except TypeError as error:
-        raise ModelError(f"timm's '{name}' cannot be shown. {error}") from error
+        raise ModelError(f"timm's '{name}' is not supported. {error}") from error
     return model
 
 
 def _image_size(model: nn.Module, size: int) -> int:
-    """`size` in whole patches, or less where the attention of so many would be too much."""
+    """Round `size` down to whole patches, or reduce it if attention would need too much memory."""
     side = patch_side(model)
     patches = size // side
     return side * (patches if patches <= LARGEST_GRID else SMALLER_GRID)
 
 
 def class_names(config: PretrainedCfg) -> tuple[str, ...]:
-    """The labels of the classifier that `config` describes; () where timm knows none.
+    """Return the labels of the classifier that `config` describes; () if timm knows none.
 
-    timm names labels in `config`, or by the number of classes, which is different for each subset
-    of ImageNet. The outputs of another head (the embedding of CLIP) are no classes.
+    timm has labels in `config`, or by the number of classes, which differs between subsets of
+    ImageNet. The outputs of another head (the embedding of CLIP) are not classes.
     """
     count = config.num_classes
     if config.label_names and len(config.label_names) == count:
@@ -248,7 +248,7 @@ def class_names(config: PretrainedCfg) -> tuple[str, ...]:
 
 
 def _told_apart(names: Sequence[str]) -> tuple[str, ...]:
-    """A name that several classes have (ImageNet's two cranes) with each one's number."""
+    """Add the class index to names that several classes share (ImageNet has two cranes)."""
     times = Counter(names)
     return tuple(
         name if times[name] == 1 else f"{name} (class {index})" for index, name in enumerate(names)

@@ -30,7 +30,7 @@ def choose(page, place, name):
 
 
 def test_the_quick_maps_answer_for_any_class_and_model(why_page):
-    expect(why_page.locator(MAPS)).to_contain_text(re.compile(r"Why \w+\? timm gives \w+ \d"))
+    expect(why_page.locator(MAPS)).to_contain_text(re.compile(r"Why \w+\? timm predicts \w+ \d"))
     # Another class draws other maps, and a second one the difference.
     before = sources(why_page, MAPS)
     choose(why_page, "#why-class", "ship")
@@ -38,11 +38,11 @@ def test_the_quick_maps_answer_for_any_class_and_model(why_page):
     first = wait_for_change(why_page, MAPS, before)
     choose(why_page, "#why-against", "cat")
     expect(why_page.locator(MAPS)).to_contain_text("Why ship and not cat?")
-    expect(why_page.locator(f"{MAPS} .legends")).to_contain_text("for cat")
+    expect(why_page.locator(f"{MAPS} .legends")).to_contain_text("supports cat")
     second = wait_for_change(why_page, MAPS, first)
     assert first[6:10] == second[6:10]  # attention and rollout are the same for every class
     choose(why_page, "#why-against", "ship")
-    expect(why_page.locator(MAPS)).to_contain_text("cannot be set against itself")
+    expect(why_page.locator(MAPS)).to_contain_text("cannot be compared with itself")
     # A ResNet has its own maps and no tokens to drop.
     why_page.get_by_role("radio", name="Token dropped").check()
     choose_model(why_page, "resnet")
@@ -55,14 +55,14 @@ def test_the_quick_maps_answer_for_any_class_and_model(why_page):
 def test_slow_maps_and_the_truth_meter_of_which_a_new_picture_leaves_no_score(why_page, photo):
     why_page.locator("#why-slow").click()
     expect(why_page.locator(f"{MAPS} figure")).to_have_count(7)
-    for words in ("Rank correlation", "With 19 randomised classifier heads"):
+    for words in ("Rank correlation", "with 19 randomised classifier heads"):
         expect(why_page.locator(f"{MAPS} figcaption", has_text=words)).to_have_count(5)
     why_page.locator("#why-measure").click()
     expect(why_page.locator("#why-meter svg")).to_have_count(2)
     expect(why_page.locator("#why-meter tr")).to_have_count(11)
     expect(why_page.locator(f"{MAPS} figcaption", has_text="Score ")).to_have_count(7)
     expect(why_page.locator("#why-cancel")).to_be_hidden()
-    assert "Mean heights in percent" in why_page.locator("#why-meter figure").first.get_attribute(
+    assert "Area under the curve, %" in why_page.locator("#why-meter figure").first.get_attribute(
         "aria-label"
     )
     why_page.get_by_role("radio", name="Mean colour").check()
@@ -99,6 +99,6 @@ def test_cancel_stops_the_work_and_frees_the_next(open_page, serve_runs, tmp_pat
     expect(first.locator("#why-cancel")).to_be_hidden()
     expect(first.locator("#why-measure")).to_be_enabled()
     expect(second.locator("#why-meter svg")).to_have_count(2)
-    expect(second.locator(MAPS)).to_contain_text("vit gives")
+    expect(second.locator(MAPS)).to_contain_text("vit predicts")
     expect(first.locator("#why-meter")).to_contain_text("Not measured yet")
-    expect(first.locator(MAPS)).to_contain_text("large gives")
+    expect(first.locator(MAPS)).to_contain_text("large predicts")

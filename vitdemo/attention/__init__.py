@@ -1,10 +1,10 @@
-"""What a Vision Transformer looks at: its attention, read in one pass, and the maps made from it.
+"""Attention weights of a Vision Transformer from one forward pass, and maps computed from them.
 
-`trace` runs the model once with the softmax written out and hands out every layer's attention as a
-value: no hook, no flag, nothing left on a model that other threads use at the same moment.
-`rollout` and `relevance` turn attention into one matrix a picture, `class_map` takes from it one
-number a patch. Attention and rollout do not depend on the class and can mislead; `relevance` does
-depend on it, as does all that is made of `class_gradients`.
+`trace` runs the model once with an explicit softmax and returns the attention of every layer. It
+leaves no hook and no flag on the model, so threads can share it. `rollout` and `relevance` combine
+the attention of all layers into one matrix per image. `class_map` extracts one value per patch.
+Attention and rollout do not depend on the class and can mislead. `relevance` and all maps from
+`class_gradients` depend on the class.
 
 Letters: B batch, L layers, H heads, N tokens (prefix tokens, then P patches), D width, C classes.
 
@@ -23,8 +23,8 @@ from torch import Tensor, nn
 
 FUSIONS = ("mean", "max", "min")
 
-# The parts, by timm's names, that the pass below knows: (needed, optional). Any other part would
-# change the result unseen (a gate, rope, relative positions), so a model that has one is refused.
+# The parts, by timm's names, that the pass below supports: (needed, optional). A model with another
+# part (a gate, rotary or relative positions) is rejected, because its attention would be incorrect.
 _MODEL = (
     ("patch_embed", "_pos_embed", "blocks", "norm", "forward_head"),
     (
@@ -37,47 +37,47 @@ _ATTENTION = (("qkv", "proj"), ("q_norm", "k_norm", "attn_drop", "norm", "proj_d
 
 
 class ClassGradients(NamedTuple):
-    """One explicit pass and the way back from a class's logit, all detached."""
+    """Results of one explicit forward pass and the backward pass of a class's logit, detached."""
 
     logits: Tensor  # (B, C)
-    attention: tuple[Tensor, ...]  # L of (B, H, N, N), the first layer first
+    attention: tuple[Tensor, ...]  # L of (B, H, N, N), first layer first
     attention_gradients: tuple[Tensor, ...]  # L of (B, H, N, N), in the same order
-    features: Tensor  # (B, N, D): the output of `blocks[-1].norm1`, which the last attention reads
+    features: Tensor  # (B, N, D): output of `blocks[-1].norm1`, the input of the last attention
     feature_gradients: Tensor  # (B, N, D)
 
 
 class Trace(NamedTuple):
-    """One explicit pass: the answer and all that led to it, on the model's device."""
+    """Logits, tokens and attention of one explicit forward pass, on the model's device."""
 
     logits: Tensor  # (B, C)
-    tokens: Tensor  # (L+1, B, N, D): what enters the first block, then what leaves each block
-    attention: Tensor  # (L, B, H, N, N): row = the token that looks, column = what it looks at
+    tokens: Tensor  # (L+1, B, N, D): input of the first block, then the output of each block
+    attention: Tensor  # (L, B, H, N, N): row = query token, column = key token
 
 
 def trace(model: nn.Module, images: Tensor) -> Trace:
-    """Run `model` once on normalised `images` (B, 3, height, width), keeping tokens and attention.
+    """Run `model` once on normalised `images` (B, 3, height, width); return tokens and attention.
 
-    Serves `vitdemo.models.vit.VisionTransformer` and timm's `VisionTransformer` with a class token,
-    a distillation token, registers or average pooling, LayerScale, query/key norm, on any device.
-    Differentiable; safe on a model shared between threads. Modules act in the mode they are in:
-    switching a shared model to eval would be seen by others, so call `model.eval()` once, first.
-    In train mode dropout acts on what attention does; the weights handed out are those before it.
+    Supports `vitdemo.models.vit.VisionTransformer` and timm's `VisionTransformer` with a class
+    token, a distillation token, registers or average pooling, LayerScale and query/key norm. The
+    result is differentiable, and threads can share the model. The mode of the model is not changed,
+    so call `model.eval()` before. In training mode, the returned attention weights are those before
+    dropout.
 
     Returns `Trace(logits (B, C), tokens (L+1, B, N, D), attention (L, B, H, N, N))`. Rows of
-    `attention` sum to one. Logits and attention are float32 where the model is float16 or bfloat16;
-    tokens have the model's own precision, since its parts read them again.
-    Raises `TypeError` for a model whose attention would be read wrongly (convolutional, parallel or
-    post-norm blocks, rotary or relative positions, attention pooling, no pooling).
+    `attention` sum to one. Logits and attention are float32 if the model is float16 or bfloat16;
+    tokens have the precision of the model.
+    Raises `TypeError` for an unsupported model (convolutional, parallel or post-norm blocks, rotary
+    or relative positions, attention pooling, no pooling).
     """
     found = _forward(model, images)
     return Trace(found.logits, torch.stack(found.tokens), torch.stack(found.attention))
 
 
 def fuse_heads(attention: Tensor, fusion: str = "mean") -> Tensor:
-    """Join the heads of `attention` (..., H, N, N) into (..., N, N), entry by entry, in float32.
+    """Combine the heads of `attention` (..., H, N, N) element-wise into (..., N, N), in float32.
 
-    `fusion` is "mean", "max" or "min"; anything else raises `ValueError`. Rows of a maximum sum to
-    one or more, of a minimum to one or less.
+    `fusion` is "mean", "max" or "min"; any other value raises `ValueError`. Rows of a maximum sum
+    to at least one, rows of a minimum to at most one.
     """
     if fusion not in FUSIONS:
         raise ValueError(f"Unknown fusion '{fusion}': choose one of {', '.join(FUSIONS)}.")
@@ -96,19 +96,20 @@ def rollout(
     start_layer: int = 0,
     num_prefix_tokens: int = 1,
 ) -> Tensor:
-    """Attention rollout: the layers' `attention` (L, B, H, N, N) multiplied up, as (B, N, N).
+    """Compute attention rollout (B, N, N), the product of all layers of `attention`.
 
     Abnar & Zuidema 2020, https://arxiv.org/abs/2005.00928, section 3.
 
     Args:
-        fusion: how heads join: "mean", "max" or "min".
-        discard_ratio: share of patches, 0 <= ratio < 1, that each row forgets, weakest first;
-            `floor(discard_ratio * P)` of them, never a prefix token, each picture on its own.
-        residual: add the identity and halve, for the skip connection around attention.
+        attention: (L, B, H, N, N), as from `trace`.
+        fusion: how heads are combined: "mean", "max" or "min".
+        discard_ratio: fraction of patches, 0 <= ratio < 1, whose weights are set to 0 in each row,
+            the smallest first: `floor(discard_ratio * P)` weights, never of prefix tokens.
+        residual: average with the identity, for the skip connection around the attention.
         start_layer: first layer of the product, 0 to L-1.
         num_prefix_tokens: tokens before the patches: class, distillation, registers.
 
-    Rows of the result sum to one. Raises `ValueError` for a value outside the above.
+    Rows of the result sum to one. Raises `ValueError` for a value outside these ranges.
     """
     matrices = _layer_matrices(
         attention, fusion, discard_ratio, residual, start_layer, num_prefix_tokens
@@ -125,9 +126,9 @@ def rollout_steps(
     start_layer: int = 0,
     num_prefix_tokens: int = 1,
 ) -> Tensor:
-    """The rollout after each layer from `start_layer` on, (L-start, B, N, N).
+    """Compute the rollout after each layer from `start_layer`, (L-start, B, N, N).
 
-    Arguments and errors are those of `rollout`, which is the last step.
+    The last step is the result of `rollout`. Arguments and errors are as in `rollout`.
     """
     matrices = _layer_matrices(
         attention, fusion, discard_ratio, residual, start_layer, num_prefix_tokens
@@ -136,35 +137,35 @@ def rollout_steps(
 
 
 def relevance(model: nn.Module, images: Tensor, target: int | Tensor) -> Tensor:
-    """How much each token bears on class `target` through all layers, as (B, N, N).
+    """Compute the relevance (B, N, N) of each token for class `target` through all layers.
 
     Chefer et al. 2021, https://arxiv.org/abs/2103.15679, equations 5 and 6 (self-attention).
     R = I, then R += mean over heads of (dy/dA * A)+ @ R, from the first layer to the last.
 
     Args:
-        model, images: as in `trace`; works under `no_grad` and `inference_mode` too, and leaves
-            no `.grad` anywhere.
-        target: one class for all pictures, or a LongTensor (B,) with one for each.
+        model, images: as in `trace`. Also works under `no_grad` and `inference_mode`, and leaves no
+            `.grad` on any tensor.
+        target: one class for all images, or a LongTensor (B,) with one class per image.
 
-    Raises `ValueError` for a class out of range or a wrong number of them, `TypeError` for a target
-    that is not whole or a model that `trace` refuses.
+    Raises `ValueError` for a class out of range or an incorrect number of classes. Raises
+    `TypeError` for a target that is not an integer or a model that `trace` rejects.
     """
     found = class_gradients(model, images, target)
     return accumulate_relevance(found.attention, found.attention_gradients)
 
 
 def class_gradients(model: nn.Module, images: Tensor, target: int | Tensor) -> ClassGradients:
-    """What the logit of class `target` takes from attention and features, by one way back.
+    """Compute the gradients of class `target`'s logit at attention and features.
 
-    Every map that is made of gradients comes from this one result. Arguments, modes and errors as
-    in `relevance`.
+    All maps that use gradients are computed from this result. Arguments, modes and errors are as in
+    `relevance`.
     """
     with torch.inference_mode(False), torch.enable_grad():
-        # A copy that asks for a gradient: reaches every layer even where all weights are frozen.
+        # A copy that requires a gradient, so that gradients exist even if all weights are frozen.
         images = images.clone().detach().requires_grad_()
         found = _forward(model, images)
         classes = check_target(target, *found.logits.shape, images.device)  # (B,)
-        score = found.logits.gather(1, classes[:, None]).sum()  # pictures do not meet each other
+        score = found.logits.gather(1, classes[:, None]).sum()  # images are independent
         gradients = torch.autograd.grad(score, [*found.attention, found.features])
     return ClassGradients(
         found.logits.detach(),
@@ -178,10 +179,10 @@ def class_gradients(model: nn.Module, images: Tensor, target: int | Tensor) -> C
 def gradients_of_classes(
     model: nn.Module, image: Tensor, targets: Sequence[int]
 ) -> Iterator[ClassGradients]:
-    """Yield `class_gradients` of one image (1, 3, S, S) for each of several classes in turn.
+    """Yield `class_gradients` of one image (1, 3, S, S) for each of several classes.
 
-    All share one forward pass, so a class costs half of what `class_gradients` takes. Errors as
-    there.
+    All classes share one forward pass, so each class takes half the time of `class_gradients`.
+    Errors are as in `class_gradients`.
     """
     with torch.inference_mode(False), torch.enable_grad():
         found = _forward(model, image.clone().detach().requires_grad_())
@@ -197,7 +198,7 @@ def gradients_of_classes(
 
 
 def accumulate_relevance(attention: Sequence[Tensor], gradients: Sequence[Tensor]) -> Tensor:
-    """`relevance` from L attentions and their gradients, each (B, H, N, N), as (B, N, N)."""
+    """Compute `relevance` (B, N, N) from L attentions and their gradients, each (B, H, N, N)."""
     B, _, N, _ = attention[0].shape
     result = widen(torch.eye(N, dtype=attention[0].dtype, device=attention[0].device))
     result = result.expand(B, -1, -1)
@@ -208,36 +209,35 @@ def accumulate_relevance(attention: Sequence[Tensor], gradients: Sequence[Tensor
 
 
 def without_itself(matrix: Tensor) -> Tensor:
-    """`relevance` (..., N, N) less the identity that it starts from.
+    """Subtract the initial identity from `relevance` (..., N, N).
 
-    A class token's row over the patches is the same with it; the mean of the patches' rows has
-    1 / P of it in each patch, in which all that attention did drowns.
+    The identity does not change the class token's row over the patches. It adds 1 / P to each patch
+    in the mean of the patches' rows, which would hide the contribution of attention.
     """
     return matrix - torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
 
 
 def class_map(matrix: Tensor, num_prefix_tokens: int) -> Tensor:
-    """Return the prediction's row of `matrix` (B, N, N) over the patches, (B, P).
+    """Return the class token's row of `matrix` (B, N, N) over the patches, (B, P).
 
-    The class token's row (row 0) over the patches; with no prefix token, the mean of all rows,
-    which are the patches'. Of a model at hand, `answer_map` takes the rows that its answer is read
-    from. Raises `ValueError` where no patch would be left.
+    Without prefix tokens, this is the mean of all rows. If the model is available, use `answer_map`
+    with `answer_rows` instead. Raises `ValueError` if there is no patch.
     """
     rows = slice(0, 1 if num_prefix_tokens else None)
     return answer_map(matrix, num_prefix_tokens, rows)
 
 
 def reads_class_token(model: nn.Module) -> bool:
-    """Whether the answer is read from a class token, rather than from the mean of the patches."""
+    """Return whether the classifier reads a class token, not the mean of the patch tokens."""
     has_one = getattr(model, "cls_token", None) is not None
     return has_one and getattr(model, "global_pool", "token") == "token"
 
 
 def answer_rows(model: nn.Module) -> slice:
-    """The tokens that the answer is read from, as rows of a matrix (B, N, N).
+    """Return the tokens that the classifier reads, as rows of a matrix (B, N, N).
 
-    The class token; of a distilled model, whose two heads are averaged, the distillation token
-    too; or all patches.
+    These are the class token or all patch tokens. A distilled model averages two classifier heads,
+    so the distillation token is included.
     """
     if not reads_class_token(model):
         return slice(model.num_prefix_tokens, None)
@@ -247,14 +247,14 @@ def answer_rows(model: nn.Module) -> slice:
 def answer_map(matrix: Tensor, num_prefix_tokens: int, rows: slice) -> Tensor:
     """Return the mean of `rows` of `matrix` (B, N, N) over the patches, (B, P).
 
-    `rows` are those of `answer_rows`. Raises `ValueError` where no patch would be left.
+    `rows` are those of `answer_rows`. Raises `ValueError` if there is no patch.
     """
     _check_prefix(matrix, num_prefix_tokens)
     return widen(matrix[:, rows, num_prefix_tokens:]).mean(dim=1)
 
 
 class _Pass(NamedTuple):
-    """Lists, since gradients reach the parts of a stack only where the stack itself is used."""
+    """Results of a forward pass, as lists: a stacked copy would receive no gradient."""
 
     logits: Tensor
     tokens: list[Tensor]
@@ -273,7 +273,7 @@ def _forward(model: nn.Module, images: Tensor) -> _Pass:
 
 
 def _embed(model: nn.Module, images: Tensor) -> Tensor:
-    """Pictures (B, 3, height, width) -> what enters the first block (B, N, D)."""
+    """Compute the input (B, N, D) of the first block from images (B, 3, height, width)."""
     check_model(model)
     x = model._pos_embed(model.patch_embed(images))  # (B, N, D)
     return _part(model, "norm_pre", _part(model, "patch_drop", x))
@@ -288,9 +288,9 @@ def _step(
 ) -> tuple[Tensor, ...]:
     """Run one block on tokens (B, N, D).
 
-    Returns the block's output (B, N, D), its attention (B, H, N, N), and the normed tokens
-    (B, N, D) that enter the attention. `keep` (B, H) multiplies the output of each head: where it
-    is 0 the head is off, and its output is `instead` (H, N or 1, D/H), or zeros. `barred` is as in
+    Returns the block's output (B, N, D), its attention (B, H, N, N), and the normalised tokens
+    (B, N, D) that enter the attention. `keep` (B, H) multiplies the output of each head. If it is
+    0, the head is off and its output is `instead` (H, N or 1, D/H), or zeros. `barred` is as in
     `_heads`.
     """
     features = block.norm1(x)
@@ -301,10 +301,12 @@ def _step(
 
 
 def _answer(model: nn.Module, x: Tensor) -> Tensor:
-    """Tokens (B, N, D) as a block leaves them -> logits (B, C), by the model's norm and head."""
+    """Compute logits (B, C) from a block's output (B, N, D) by the model's final norm and head."""
     logits = model.forward_head(model.norm(x))  # (B, C)
     if not isinstance(logits, Tensor) or logits.ndim != 2:
-        raise TypeError(f"Cannot explain {type(model).__name__}: its head gives no (B, C) tensor.")
+        raise TypeError(
+            f"Cannot explain {type(model).__name__}: its head returns no (B, C) tensor."
+        )
     return widen(logits)
 
 
@@ -315,7 +317,7 @@ def _attend(
     instead: Tensor | None,
     barred: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Tokens (B, N, D) to the attention's update (B, N, D) and its weights (B, H, N, N)."""
+    """Return the attention's update (B, N, D) and weights (B, H, N, N) for tokens (B, N, D)."""
     x, weights = _heads(attn, x, barred)
     if keep is not None:
         keep = keep[..., None, None].to(x.dtype)  # (B, H, 1, 1)
@@ -331,8 +333,8 @@ def _heads(attn: nn.Module, x: Tensor, barred: Tensor | None = None) -> tuple[Te
     other weights of the row still sum to one.
     """
     q, k, v = _queries_keys_values(attn, x)
-    # Fused kernels keep scores in float32 too; in half precision rows would not sum to one, and
-    # scores beyond 65504 would be infinite.
+    # Scores are float32, as in fused kernels. In half precision, rows would not sum to one, and
+    # scores above 65504 would be infinite.
     scores = (widen(q) * attn.scale) @ widen(k).mT  # (B, H, N, N)
     if barred is not None:
         scores = scores.masked_fill(barred, -math.inf)
@@ -341,7 +343,7 @@ def _heads(attn: nn.Module, x: Tensor, barred: Tensor | None = None) -> tuple[Te
 
 
 def _queries_keys_values(attn: nn.Module, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Tokens (B, N, D) to queries, keys and values, each (B, H, N, D/H)."""
+    """Compute queries, keys and values, each (B, H, N, D/H), from tokens (B, N, D)."""
     B, N, _ = x.shape
     qkv = attn.qkv(x).reshape(B, N, 3, attn.num_heads, attn.head_dim)
     q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
@@ -349,13 +351,13 @@ def _queries_keys_values(attn: nn.Module, x: Tensor) -> tuple[Tensor, Tensor, Te
 
 
 def _part(module: nn.Module, name: str, x: Tensor) -> Tensor:
-    # Not getattr: torch makes a missing attribute cost more than most parts that are there.
+    # Not getattr, because torch handles a missing attribute slowly.
     part = module._modules.get(name)
     return x if part is None else part(x)
 
 
 def widen(x: Tensor) -> Tensor:
-    """`x` in float32; float64 stays. Maps are sums, in which 8 or 11 bits would not be enough."""
+    """Convert `x` to float32, or keep float64. Half precision is not enough for the sums."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
@@ -367,7 +369,7 @@ def _layer_matrices(
     start_layer: int,
     num_prefix_tokens: int,
 ) -> Tensor:
-    """The factors of the rollout (L-start, B, N, N), their rows summing to one."""
+    """Return the factors of the rollout (L-start, B, N, N), whose rows sum to one."""
     _check_rollout(attention, discard_ratio, start_layer, num_prefix_tokens)
     matrices = fuse_heads(attention[start_layer:], fusion)  # (L-start, B, N, N)
     matrices = _discard_lowest(matrices, discard_ratio, num_prefix_tokens)
@@ -375,7 +377,7 @@ def _layer_matrices(
 
 
 def _roll(result: Tensor, matrix: Tensor) -> Tensor:
-    return matrix @ result  # a later layer reads what earlier ones wrote
+    return matrix @ result  # a later layer reads the output of earlier layers
 
 
 def _discard_lowest(matrices: Tensor, discard_ratio: float, num_prefix_tokens: int) -> Tensor:
@@ -383,8 +385,8 @@ def _discard_lowest(matrices: Tensor, discard_ratio: float, num_prefix_tokens: i
     count = math.floor(discard_ratio * patches.shape[-1])
     if count == 0:
         return matrices
-    # Stable, so that ties fall the same way on every device; an exact count, which a threshold
-    # would miss on ties.
+    # A stable sort breaks ties in the same way on every device. A threshold instead of a count
+    # would discard too many weights in case of ties.
     lowest = patches.argsort(dim=-1, stable=True)[..., :count]  # (L, B, N, count)
     return matrices.scatter(-1, lowest + num_prefix_tokens, 0.0)
 
@@ -394,8 +396,7 @@ def _normalise_rows(matrices: Tensor, residual: bool) -> Tensor:
     if residual:
         matrices = (matrices + identity) / 2
     total = matrices.sum(dim=-1, keepdim=True)  # (L, B, N, 1)
-    # Heads that share no token leave a row of zeros under "min": it stays where it is, as it
-    # would with the residual.
+    # With "min", a row can be all zeros. It is replaced by the identity, as with the residual.
     empty = total <= torch.finfo(matrices.dtype).tiny
     return torch.where(empty, identity, matrices / total.masked_fill(empty, 1.0))
 
@@ -422,23 +423,23 @@ def _check_prefix(matrix: Tensor, num_prefix_tokens: int) -> None:
 
 
 def check_target(target: int | Tensor, batch: int, count: int, device: torch.device) -> Tensor:
-    """One class of `count` for all of a batch, or one for each picture, as a LongTensor (B,).
+    """Return the class of each image as a LongTensor (B,), from one class or one per image.
 
-    Raises `ValueError` or `TypeError` as told in `relevance`.
+    `count` is the number of classes. Raises `ValueError` or `TypeError` as in `relevance`.
     """
     classes = torch.as_tensor(target, device=device)
     if classes.is_floating_point() or classes.dtype == torch.bool:
-        raise TypeError(f"target is {classes.dtype}, not a whole number or a LongTensor.")
+        raise TypeError(f"target is {classes.dtype}, not an integer or a LongTensor.")
     if classes.shape not in ((), (batch,)):
         raise ValueError(f"target has shape {tuple(classes.shape)}, not () or ({batch},).")
     if ((classes < 0) | (classes >= count)).any():
         raise ValueError(f"target {classes.tolist()} is out of range: classes are 0..{count - 1}.")
-    # A copy: a tensor that was made under `inference_mode` cannot be kept for the way back.
+    # A copy, because a tensor created under `inference_mode` cannot be saved for backward.
     return classes.long().expand(batch).clone()  # (B,)
 
 
 def check_model(model: nn.Module) -> None:
-    """Raise `TypeError` naming what `trace` would read wrongly, unless `model` is a plain ViT."""
+    """Raise `TypeError` naming the unsupported part, unless `model` is a plain ViT."""
     places = [("it", model, _MODEL)]
     for block in getattr(model, "blocks", ()):
         places.append(("a block", block, _BLOCK))
@@ -448,7 +449,7 @@ def check_model(model: nn.Module) -> None:
         if fault:
             raise TypeError(
                 f"Cannot explain {type(model).__name__}: {place} {fault}; "
-                "give a plain Vision Transformer (ours, or timm's VisionTransformer)."
+                "use a plain Vision Transformer (vitdemo's or timm's VisionTransformer)."
             )
 
 
@@ -456,12 +457,12 @@ def _fault(module: nn.Module, needed: tuple[str, ...], optional: tuple[str, ...]
     missing = [name for name in needed if not hasattr(module, name)]
     if missing:
         return f"has no '{missing[0]}'"
-    own = module._modules | module._parameters  # named_children() and its like take much longer
+    own = module._modules | module._parameters  # named_children() would be slow
     parts = [name for name, part in own.items() if part is not None]
     unknown = [name for name in parts if name not in needed + optional]
     if unknown:
         return f"has an unknown '{unknown[0]}'"
-    # Nothing but the order of registration tells timm's ResPostBlock from a pre-norm block.
+    # timm's ResPostBlock differs from a pre-norm block only in the order of registration.
     if "norm1" in parts and parts.index("norm1") > parts.index("attn"):
-        return "norms after its attention"
+        return "has its norm after the attention"
     return None

@@ -1,10 +1,10 @@
-"""Attention heads switched off: what the model answers without them.
+"""Ablation of attention heads: the model's predictions without some heads.
 
-A head that is off hands on its mean over other pictures ("mean ablation"), or nothing (Michel et
-al. 2019, https://arxiv.org/abs/1905.10650, equation 4). With nothing, what it adds to every picture
-alike goes too, which the rest of the model was trained to expect, and the answer may change for
-want of that constant alone. The model stays as it is: mask and mean are arguments of the pass, so
-two users may switch off different heads of one model at the same moment.
+The output of an ablated head is replaced by its mean over other images ("mean ablation"), or by
+zeros (Michel et al. 2019, https://arxiv.org/abs/1905.10650, equation 4). Zeros also remove the part
+of the output that is the same for every image. The rest of the model expects this constant, so the
+prediction may change only because it is missing. The model is not changed: mask and means are
+arguments of the pass, so several users can ablate different heads of one model at the same time.
 
 Letters: B batch, L layers, H heads, N tokens, D width, C classes. Layers and heads count from 0.
 
@@ -20,14 +20,14 @@ from torch import Tensor, nn
 from vitdemo.attention import _answer, _embed, _heads, _step, widen
 
 Head = tuple[int, int]  # (layer, head), both from 0
-Means = Sequence[Tensor]  # of each of the L layers, (H, N, D/H)
+Means = Sequence[Tensor]  # mean outputs (H, N, D/H) of each of the L layers
 
 
 def mean_outputs(model: nn.Module, images: Tensor) -> Means:
-    """What each head hands on to each token, mean over normalised `images` (B, 3, height, width).
+    """Compute the mean output of each head for each token over normalised `images`.
 
-    They are to be other ones than those that are asked about: over one picture alone it is what the
-    head hands on itself.
+    `images` are (B, 3, height, width). Use other images than the image to explain, because the mean
+    over that image alone equals the head's own output.
     """
     x, means = _embed(model, images), []
     for block in model.blocks:
@@ -40,11 +40,11 @@ def mean_outputs(model: nn.Module, images: Tensor) -> Means:
 def logits_without(
     model: nn.Module, images: Tensor, heads: Collection[Head], means: Means | None = None
 ) -> Tensor:
-    """Logits (B, C) of normalised `images` (B, 3, height, width) with `heads` switched off.
+    """Compute logits (B, C) of normalised `images` (B, 3, height, width) without `heads`.
 
-    They hand on their `means`, or zeros without them. An empty `heads` gives the model's own
-    answer. Raises `ValueError` naming a head that the model does not have, `TypeError` for a model
-    that `trace` refuses.
+    The output of these heads is replaced by `means`, or by zeros. With empty `heads`, the result is
+    the model's own prediction. Raises `ValueError` for an unknown head and `TypeError` for a model
+    that `trace` rejects.
     """
     x = _embed(model, images)  # (B, N, D)
     keep = _keep(model, heads, x)
@@ -55,10 +55,10 @@ def logits_without(
 
 
 def logits_without_each(model: nn.Module, tokens: Tensor, means: Means | None = None) -> Tensor:
-    """Logits (L, H, B, C) with each single head off, the others on; `means` as in `logits_without`.
+    """Compute logits (L, H, B, C) without each single head; `means` are as in `logits_without`.
 
-    `tokens` (L+1, B, N, D) are those of `trace`: layers before a head's own are not run again, and
-    the H heads of a layer go through the others as one batch of H * B.
+    `tokens` (L+1, B, N, D) are those of `trace`, so layers before the head are not run again. The H
+    variants of a layer form one batch of H * B in later layers.
     """
     instead = means or [None] * (len(tokens) - 1)
     parts = zip(tokens[:-1], instead, strict=True)
@@ -66,7 +66,7 @@ def logits_without_each(model: nn.Module, tokens: Tensor, means: Means | None = 
 
 
 def _without_each(model: nn.Module, layer: int, x: Tensor, mean: Tensor | None) -> Tensor:
-    """Tokens (B, N, D) that enter `layer` -> logits (H, B, C), each without one of its heads."""
+    """Compute logits (H, B, C), each without one head of `layer`, from its input `x` (B, N, D)."""
     H, B = model.blocks[layer].attn.num_heads, len(x)
     keep = (1 - torch.eye(H, dtype=x.dtype, device=x.device)).repeat_interleave(B, 0)  # (H*B, H)
     x, *_ = _step(model.blocks[layer], x.repeat(H, 1, 1), keep, mean)  # (H*B, N, D)
@@ -76,11 +76,11 @@ def _without_each(model: nn.Module, layer: int, x: Tensor, mean: Tensor | None) 
 
 
 def _keep(model: nn.Module, heads: Collection[Head], x: Tensor) -> list[Tensor]:
-    """L masks (H,), zero where a head is off."""
+    """Return L masks (H,) that are zero for ablated heads."""
     keep = [torch.ones(b.attn.num_heads, dtype=x.dtype, device=x.device) for b in model.blocks]
     for layer, head in heads:
         if layer not in range(len(keep)) or head not in range(len(keep[layer])):
-            shape = f"layers 0..{len(keep) - 1} of heads 0..{len(keep[0]) - 1}"
+            shape = f"layers 0..{len(keep) - 1} with heads 0..{len(keep[0]) - 1}"
             raise ValueError(f"There is no head {(layer, head)}: the model has {shape}.")
         keep[layer][head] = 0
     return keep

@@ -1,4 +1,4 @@
-"""What a model has learnt of positions and of pixels, before any attention.
+"""Position embeddings and patch-embedding filters of a model.
 
 Letters: P patches, D width, K filters, p side of a filter in pixels.
 """
@@ -11,7 +11,7 @@ from vitdemo.attention import widen
 
 
 def position_similarity(model: nn.Module) -> Tensor:
-    """Cosine of every two patches' position embeddings, (P, P) in -1..1 (ViT paper, figure 7).
+    """Compute the cosine similarity (P, P) of position embeddings (ViT paper, figure 7).
 
     Prefix tokens are left out. Raises `TypeError` for a model without learned positions.
     """
@@ -19,18 +19,16 @@ def position_similarity(model: nn.Module) -> Tensor:
     if not isinstance(positions, Tensor):
         raise TypeError(f"{type(model).__name__} has no learned position embedding.")
     rows, columns = model.patch_embed.grid_size
-    positions = positions.detach()[
-        0, -rows * columns :
-    ]  # (P, D): the prefix comes first, if at all
+    positions = positions.detach()[0, -rows * columns :]  # (P, D): prefix tokens come first
     directions = F.normalize(widen(positions), dim=-1)
     return (directions @ directions.T).clamp(-1, 1)  # (P, P)
 
 
 def embed_patches(model: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
-    """What each patch of `images` (B, 3, height, width) becomes before the first layer.
+    """Compute patch projections and position embeddings of `images` (B, 3, height, width).
 
-    Returns the projections (B, P, D), and what is added to them (B, P, D): the position embedding,
-    or zero in a model that adds none here. Their sum enters the first layer.
+    Returns the projections (B, P, D) and the position embeddings (B, P, D), which are zero if the
+    model adds none here. The sum of both enters the first layer.
     """
     projected = model.patch_embed(images)  # (B, P, D)
     tokens = model._pos_embed(projected)[:, model.num_prefix_tokens :]  # (B, P, D)
@@ -39,10 +37,10 @@ def embed_patches(model: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def principal_parts(vectors: Tensor, most: int) -> tuple[Tensor, Tensor]:
-    """`vectors` (P, D) along their first principal components, and each one's share of variance.
+    """Project `vectors` (P, D) on their first principal components.
 
-    Returns (K, P) and (K,), K being `most` or fewer. The sign of a component is arbitrary: here
-    its largest value is positive.
+    Returns the projections (K, P) and the explained variance ratios (K,), where K is at most
+    `most`. The sign of a component is arbitrary; here its largest value is positive.
     """
     vectors = widen(vectors)
     centred = vectors - vectors.mean(0)  # (P, D)
@@ -54,24 +52,24 @@ def principal_parts(vectors: Tensor, most: int) -> tuple[Tensor, Tensor]:
 
 
 def filters(model: nn.Module) -> Tensor:
-    """Weights (K, 3, p, p) of the convolution that reads the pixels, the strongest filter first.
+    """Return the weights (K, 3, p, p) of the first convolution, the largest norm first.
 
-    That is a Vision Transformer's patch embedding, or the first convolution of a stem or of a
-    convolutional model.
-    Raises `TypeError` where no convolution reads three colours.
+    This is the patch embedding of a Vision Transformer, or the first convolution of a stem or of a
+    convolutional model. Raises `TypeError` if no convolution has three input channels.
     """
-    for module in model.modules():  # in the order of registration: what reads pixels comes first
+    for module in model.modules():  # the first convolution was registered first
         if isinstance(module, nn.Conv2d) and module.in_channels == 3:
             weight = widen(module.weight.detach())  # (K, 3, p, p)
             return weight[weight.flatten(1).norm(dim=1).argsort(descending=True, stable=True)]
-    raise TypeError(f"{type(model).__name__} has no convolution that reads colours.")
+    raise TypeError(f"{type(model).__name__} has no convolution with three input channels.")
 
 
 def principal_filters(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Principal components of filters (K, 3, p, p): (R, 3, p, p), and each one's share of variance.
+    """Compute the principal components (R, 3, p, p) of filters (K, 3, p, p).
 
-    R is the smaller of K and 3*p*p. The ViT paper's figure 7 shows the first 28. The sign of a
-    component means nothing; here its largest weight is positive.
+    Also returns the explained variance ratios (R,). R is the smaller of K and 3*p*p. The ViT
+    paper's figure 7 shows the first 28 components. The sign of a component is arbitrary; here its
+    largest weight is positive.
     """
     flat = widen(weight.flatten(1))  # (K, 3*p*p)
     _, strength, components = torch.linalg.svd(flat - flat.mean(0), full_matrices=False)
@@ -82,7 +80,7 @@ def principal_filters(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def as_colours(weight: Tensor) -> Tensor:
-    """Filters (K, 3, p, p) as colours in 0..1: 0.5 is a weight of 0, each to its own largest."""
+    """Scale each filter of (K, 3, p, p) to colours 0 to 1, where 0.5 is a weight of 0."""
     weight = widen(weight)
     top = weight.abs().amax(dim=(1, 2, 3), keepdim=True)  # (K, 1, 1, 1)
     return 0.5 + weight / (2 * top.clamp_min(torch.finfo(weight.dtype).tiny))

@@ -1,4 +1,4 @@
-"""Maps of one class made of attention, features and their gradients (see `class_gradients`).
+"""Maps of one class from attention, features and their gradients (see `class_gradients`).
 
 Letters: B batch, L layers, H heads, N tokens (prefix tokens, then P patches), D width.
 """
@@ -16,19 +16,19 @@ def gradient_rollout(
 ) -> Tensor:
     """Compute the rollout of gradient-weighted attention, L of (B, H, N, N) each, to (B, N, N).
 
-    Each layer's matrix is I + (mean over heads of dy/dA * A)+, with rows that sum to one. They are
-    multiplied from the first layer to the last. Rows of the result sum to one. Without `skips` the
-    part that only the skip connections pass on, from a token to itself, is subtracted: in a model
-    that averages its patches this part would hide all else.
+    Each layer's matrix is I + (mean over heads of dy/dA * A)+, with rows that sum to one. The
+    matrices are multiplied from the first layer to the last. Rows of the result sum to one. Without
+    `skips`, the contribution of the skip connections, from a token to itself, is subtracted. In a
+    model with mean pooling, this contribution would hide all others.
 
     This is a corrected form of the "gradient attention rollout" of
     https://github.com/jacobgil/vit-explain (`vit_grad_rollout.py`), which has no paper. There the
     backward hooks collect gradients from the last layer to the first, and each is paired with the
-    attention of the opposite layer; rows are divided without keeping the dimension, which divides
-    columns instead; and 90% of the entries are discarded by default, in the first image of a batch
-    only. Here each gradient belongs to its own layer, rows sum to one and nothing is discarded. It
-    differs from `relevance` in two ways: heads can cancel each other, and a large gradient cannot
-    make a layer outweigh the skip connection.
+    attention of the opposite layer. Rows are divided without keeping the dimension, which divides
+    columns instead. 90% of the entries are discarded by default, but only in the first image of a
+    batch. Here, each gradient belongs to its own layer, rows sum to one and nothing is discarded.
+    The result differs from `relevance` in two ways: heads can cancel each other, and a large
+    gradient cannot make a layer outweigh the skip connection.
     """
     B, _, N, _ = attention[0].shape
     identity = widen(torch.eye(N, dtype=attention[0].dtype, device=attention[0].device))
@@ -41,10 +41,10 @@ def gradient_rollout(
 
 
 def token_grad_cam(features: Tensor, gradients: Tensor, num_prefix_tokens: int) -> Tensor:
-    """Grad-CAM of tokens (B, N, D) and their gradients, as (B, P), none of it negative.
+    """Compute Grad-CAM (B, P) from token features (B, N, D) and their gradients.
 
-    Selvaraju et al. 2017, https://arxiv.org/abs/1610.02391, equations 1 and 2, with the patches in
-    place of the places of a convolution: the mean runs over patches, the sum over D.
+    Selvaraju et al. 2017, https://arxiv.org/abs/1610.02391, equations 1 and 2. Patches replace the
+    positions of a convolution: the mean is over patches, the sum over D. No value is negative.
     """
     features = widen(features[:, num_prefix_tokens:])  # (B, P, D)
     gradients = widen(gradients[:, num_prefix_tokens:])

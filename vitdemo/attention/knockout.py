@@ -1,9 +1,9 @@
-"""Attention knock-out: tokens that cannot attend to chosen tokens in chosen layers.
+"""Attention knock-out: tokens are barred from attending to chosen tokens in chosen layers.
 
 Geva et al. 2023, https://arxiv.org/abs/2304.14767, section 5: the attention scores of the barred
 pairs are minus infinity before the softmax, so the other weights of each row still sum to one. The
-change of the prediction shows how much it depends on what passes between these tokens there. The
-model is not changed: the mask is an argument of the pass.
+change of the prediction shows how much it depends on the information that passes between these
+tokens. The model is not changed: the mask is an argument of the pass.
 
 Letters: B batch, L layers, N tokens, D width, C classes. Layers count from 0.
 
@@ -24,10 +24,10 @@ def bar_attention(model: nn.Module, images: Tensor, barred: Tensor) -> Tensor:
 
     `barred` is a bool tensor (L, N, N), or (L, B, N, N) with a mask for each image: where it is
     True, the row's token cannot attend to the column's token in that layer, in any head. Without a
-    True the logits equal those of the plain forward pass.
+    True, the logits equal the logits of the plain forward pass.
 
-    Raises `ValueError` for another shape, or where a token could attend to no token at all, and
-    `TypeError` for a model that `trace` refuses.
+    Raises `ValueError` for another shape, or if a token could attend to no token at all, and
+    `TypeError` for a model that `trace` rejects.
     """
     for x, _ in _layers(model, _embed(model, images), barred):
         last = x  # (B, N, D)
@@ -35,7 +35,7 @@ def bar_attention(model: nn.Module, images: Tensor, barred: Tensor) -> Tensor:
 
 
 def trace_barred(model: nn.Module, images: Tensor, barred: Tensor) -> Trace:
-    """Run `model` as `bar_attention` does, and keep tokens and attention as `trace` does."""
+    """Run `model` as `bar_attention` does, and return tokens and attention as `trace` does."""
     tokens, attention = [_embed(model, images)], []
     for x, weights in _layers(model, tokens[0], barred):
         tokens.append(x)

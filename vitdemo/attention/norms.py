@@ -1,13 +1,13 @@
-"""Norm-weighted attention: the length of what a token receives from each token.
+"""Norm-weighted attention: the norm of the vector that a token receives from each other token.
 
 Kobayashi et al. 2020, https://arxiv.org/abs/2004.10102, equations 3 to 5. A token i receives
-alpha_ij * f(x_j) from the token j, where f(x) = (x W_V + b_V) W_O. An attention weight alpha_ij
-close to 1 passes on little where f(x_j) is short. Here x_j is the normed token that enters the
-attention, and f includes LayerScale where the model has it, so that the vectors are those that are
-added to the residual stream; the bias of the output projection belongs to no token and is left out.
+alpha_ij * f(x_j) from the token j, where f(x) = (x W_V + b_V) W_O. A large attention weight
+alpha_ij passes on little if the norm of f(x_j) is small. Here x_j is the normalised token that
+enters the attention. f includes LayerScale if the model has it, so the vectors are those that are
+added to the residual stream. The bias of the output projection belongs to no token and is left out.
 
-Everything follows from the attention and from the inner products of the heads' f_h(x_j), so no
-tensor of N * N vectors of width D is built.
+All norms are computed from the attention and from the inner products of the heads' f_h(x_j). This
+avoids a tensor of N * N vectors of width D.
 
     found = trace(model, images)
     products = value_products(model, found.tokens)  # (L, B, N, H, H)
@@ -28,8 +28,8 @@ def value_products(model: nn.Module, tokens: Tensor) -> Tensor:
     """Compute the inner products of the heads' transformed values f_h(x_j), (L, B, N, H, H).
 
     `tokens` (L+1, B, N, D) are those of `trace`. Raises `TypeError` for a model that `trace`
-    refuses, or one that normalises the joined heads before the output projection: its update is no
-    sum over tokens and heads.
+    rejects, or that normalises the joined heads before the output projection, because its update is
+    not a sum over tokens and heads.
     """
     check_model(model)
     layers = [_layer_products(model, layer, x) for layer, x in enumerate(tokens[:-1])]
@@ -37,7 +37,7 @@ def value_products(model: nn.Module, tokens: Tensor) -> Tensor:
 
 
 def head_norms(attention: Tensor, products: Tensor) -> Tensor:
-    """Compute the norm of alpha * f_h(x_j) of each head, `attention` (..., H, N, N) to the same.
+    """Compute the norm of alpha * f_h(x_j) for each head, (..., H, N, N), from `attention`.
 
     `products` (..., N, H, H) are those of `value_products`.
     """
@@ -50,7 +50,7 @@ def layer_norms(attention: Tensor, products: Tensor) -> Tensor:
     pairs = attention.movedim(-3, -1)  # (..., N, N, H): receiver, sender, head
     # |sum_h a_h f_h|^2 = sum_hk a_h a_k <f_h, f_k>, for each sender j.
     squares = torch.einsum("...ijh,...jhk,...ijk->...ij", pairs, products, pairs)
-    return squares.clamp(min=0).sqrt()  # rounding may leave less than 0 where heads cancel
+    return squares.clamp(min=0).sqrt()  # rounding may give negative values
 
 
 def norm_shares(norms: Tensor) -> Tensor:
@@ -61,7 +61,7 @@ def norm_shares(norms: Tensor) -> Tensor:
 
 
 def _layer_products(model: nn.Module, layer: int, x: Tensor) -> Tensor:
-    """Tokens (B, N, D) that enter `layer` -> products (B, N, H, H)."""
+    """Compute the products (B, N, H, H) of `layer` from its input tokens (B, N, D)."""
     block = model.blocks[layer]
     _check_linear(model, block.attn)
     _, _, values = queries_keys_values(model, x, layer)  # (B, H, N, D/H)
@@ -79,5 +79,5 @@ def _check_linear(model: nn.Module, attn: nn.Module) -> None:
     if norm is not None and not isinstance(norm, nn.Identity):
         raise TypeError(
             f"{type(model).__name__} normalises its joined heads before the output projection: "
-            "what a token receives is no sum over heads."
+            "the update of a token is not a sum over heads."
         )

@@ -1,4 +1,4 @@
-"""What the heads of one layer compute with: the query, key and value of each token.
+"""Queries, keys and values of one layer.
 
     q, k, v = queries_keys_values(model, trace(model, images).tokens[0], layer=0)
     (head_scale(model, 0) * q @ k.mT).softmax(-1)  # (B, H, N, N): the attention of the first layer
@@ -14,9 +14,10 @@ from vitdemo.attention import _queries_keys_values, widen
 def queries_keys_values(
     model: nn.Module, tokens: Tensor, layer: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Each (B, H, N, D/H), from the `tokens` (B, N, D) that enter block `layer` (from 0).
+    """Compute queries, keys and values, each (B, H, N, D/H), of block `layer` (from 0).
 
-    Queries and keys are those behind their own norms, where the model has them.
+    `tokens` (B, N, D) are the input of the block. Queries and keys are normalised if the model
+    normalises them.
     """
     block = model.blocks[layer]
     found = _queries_keys_values(block.attn, block.norm1(tokens))
@@ -24,5 +25,5 @@ def queries_keys_values(
 
 
 def head_scale(model: nn.Module, layer: int) -> float:
-    """What dot products are multiplied by before the softmax: 1 / sqrt(D/H)."""
+    """Return the factor of dot products before the softmax, 1 / sqrt(D/H)."""
     return float(model.blocks[layer].attn.scale)

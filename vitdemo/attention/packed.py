@@ -1,9 +1,9 @@
-"""Matrices as a small binary file that a browser reads without a library.
+"""Matrices in a small binary file that a browser can read without a library.
 
     b"vdm1", then layers, maps, rows and columns as little-endian uint32, then all values as
-    little-endian float16, the last dimension fastest; or b"vdf1", and float32.
+    little-endian float16 in C order; or b"vdf1", then the same with float32.
 
-float16 keeps 11 bits: a share of attention is off by less than 0.0003.
+float16 has 11 bits of precision, so the error of an attention weight is below 0.0003.
 """
 
 import struct
@@ -16,7 +16,7 @@ _HEADER = struct.Struct("<4s4I")
 
 
 def pack(matrices: Tensor, *, exact: bool = False) -> bytes:
-    """(L, M, R, C) -> the file, `exact` in float32.
+    """Encode `matrices` (L, M, R, C) as float16, or as float32 if `exact`.
 
     Raises `ValueError` for another number of dimensions.
     """
@@ -29,13 +29,13 @@ def pack(matrices: Tensor, *, exact: bool = False) -> bytes:
 
 
 def unpack(content: bytes) -> np.ndarray:
-    """The file -> (L, M, R, C) float32. Raises `ValueError` for what is no such file."""
+    """Decode a file to (L, M, R, C) float32. Raises `ValueError` for other content."""
     if len(content) < _HEADER.size:
-        raise ValueError("The file is too short to hold matrices.")
+        raise ValueError("The file is too short to contain matrices.")
     magic, *shape = _HEADER.unpack_from(content)
     if magic not in TYPES:
-        raise ValueError("The file does not begin as matrices do.")
+        raise ValueError("The file does not start like a file of matrices.")
     values = np.frombuffer(content, TYPES[magic], offset=_HEADER.size)
     if values.size != np.prod(shape, dtype=np.int64):
-        raise ValueError("The file does not hold the matrices that its header promises.")
+        raise ValueError("The file's size does not match its header.")
     return values.reshape(shape).astype(np.float32)

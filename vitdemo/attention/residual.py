@@ -1,12 +1,13 @@
-"""The residual stream: what each attention head and each MLP adds to a class's logit.
+"""Direct logit attribution: the contribution of each attention head and MLP to a class's logit.
 
-Direct logit attribution (Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits"):
-every block adds to the tokens, and the head reads their sum, so a logit is a sum of what each part
-wrote. Between stands the last norm, whose scale (the standard deviation that it divides by) depends
-on all of them; it is held fixed at what it was. A part's number is its direct effect alone: what
-later blocks make of what it wrote counts as theirs.
+Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits". Every block adds to the
+residual stream and the classifier head reads the sum, so a logit is a sum of contributions. The
+scale of the final norm (the standard deviation that it divides by) depends on all parts and is held
+fixed. A contribution is only the direct effect of a part. Its effect through later blocks counts as
+their contribution.
 
-Letters: L layers, H heads, N tokens, D width, C classes, R answer tokens, K chosen classes.
+Letters: L layers, H heads, N tokens, D width, C classes, R tokens read by the classifier,
+K chosen classes.
 
     found = contributions(model, trace(model, images).tokens[:, 0], classes=[3, 5])
     found.total  # (K,): the logits of the classes 3 and 5
@@ -24,11 +25,11 @@ from vitdemo.attention import _heads, _part, answer_rows, widen
 
 @dataclass(frozen=True, eq=False)
 class Contributions:
-    """Parts of the logits of K classes, which they add up to.
+    """Contributions of the parts of a model, which add up to the logits of K classes.
 
-    `embedding` (K,): the tokens as they enter the first block; `heads` (K, L, H); `attention_bias`
-    (K, L): of the projections behind the heads; `mlps` (K, L); `constant` (K,): the biases of the
-    last norm and of the classifier.
+    `embedding` (K,) is the contribution of the tokens that enter the first block. `heads` are
+    (K, L, H), `mlps` are (K, L). `attention_bias` (K, L) are contributions of the biases of the
+    output projections. `constant` (K,) are those of the biases of final norm and classifier.
     """
 
     embedding: Tensor
@@ -45,11 +46,11 @@ class Contributions:
 
 
 def contributions(model: nn.Module, tokens: Tensor, classes: Sequence[int]) -> Contributions:
-    """Of `classes` (K), from the `tokens` (L+1, N, D) of one picture's `trace`.
+    """Compute the contributions to the logits of K `classes` for one image.
 
-    For the answer read from the class token, from two of them (their logits are averaged), or from
-    the mean of the patches. Raises `TypeError` where a norm or classifier is not of the kind that
-    is linear with its scale held fixed.
+    `tokens` (L+1, N, D) are those of its `trace`. The classifier may read the class token, class
+    and distillation token (averaged logits), or the mean of the patch tokens. Raises `TypeError` if
+    a norm or the classifier is not linear with a fixed scale.
     """
     rows = answer_rows(model)
     reading, constant = _reading(model, tokens[-1, rows], classes)  # (K, R, D), (K,)
@@ -65,15 +66,17 @@ def contributions(model: nn.Module, tokens: Tensor, classes: Sequence[int]) -> C
 
 
 def lengths(tokens: Tensor, rows: slice) -> Tensor:
-    """L2 norm of the tokens in `rows` of (L+1, N, D), their mean, before and after each layer."""
+    """Compute the mean L2 norm (L+1,) of the tokens in `rows` before and after each layer."""
     return widen(tokens[:, rows]).norm(dim=-1).mean(dim=-1)  # (L+1,)
 
 
 def _attention(
     block: nn.Module, x: Tensor, rows: slice, reading: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Tokens (N, D) that enter a block -> what its heads (K, H) and its projection's bias (K,) add
-    to the logits, and the tokens of `rows` (R, D) between attention and MLP."""
+    """Compute a block's contributions of heads (K, H) and output bias (K,) from its input (N, D).
+
+    Also returns the tokens of `rows` (R, D) between attention and MLP.
+    """
     attn = block.attn
     handed, _ = _heads(attn, block.norm1(x[None]))  # (1, H, N, D/H)
     joined = handed[0, :, rows].transpose(0, 1).flatten(1)  # (R, D)
@@ -88,14 +91,16 @@ def _attention(
 
 
 def _reading(model: nn.Module, x: Tensor, classes: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """How the logits of K `classes` read the answer tokens (R, D) that leave the last block.
+    """Return the linear function from the tokens (R, D) after the last block to K logits.
 
-    Directions (K, R, D) whose products with the tokens, summed, and the constant (K,) are the
-    logits.
+    It consists of directions (K, R, D) and a constant (K,). The logits are the constant plus the
+    sum of the products of directions and tokens.
     """
     heads = [model.head, *([model.head_dist] if hasattr(model, "head_dist") else [])]
     if not all(isinstance(head, nn.Linear) for head in heads):
-        raise TypeError(f"Cannot take apart {type(model).__name__}: its head is not one layer.")
+        raise TypeError(
+            f"Cannot decompose {type(model).__name__}: its classifier head is not a single layer."
+        )
     chosen = torch.as_tensor(list(classes), device=x.device)
     weight = torch.stack([widen(head.weight[chosen]) for head in heads], dim=1) / len(heads)
     constant = sum(widen(head.bias[chosen]) for head in heads if head.bias is not None) / len(heads)
@@ -108,24 +113,26 @@ def _reading(model: nn.Module, x: Tensor, classes: Sequence[int]) -> tuple[Tenso
 
 
 def _through(norm: nn.Module | None, x: Tensor, reading: Tensor) -> tuple[Tensor, Tensor]:
-    """Directions (K, R, D) behind `norm`, to those before it at the tokens (R, D), and what the
-    norm's bias adds (K,)."""
+    """Convert directions (K, R, D) after `norm` to directions before it, at the tokens (R, D).
+
+    Also returns the contribution (K,) of the norm's bias.
+    """
     if norm is None or isinstance(norm, nn.Identity):
         return reading, reading.new_zeros(len(reading))
     if not isinstance(norm, (nn.LayerNorm, RmsNorm)):
         raise TypeError(
-            f"Cannot take apart a {type(norm).__name__}: it is neither a LayerNorm nor an RMSNorm."
+            f"Cannot decompose a {type(norm).__name__}: it is neither a LayerNorm nor an RMSNorm."
         )
     shift = reading.new_zeros(len(reading))
     if getattr(norm, "bias", None) is not None:
         shift = (reading * norm.bias).sum((1, 2))
     scaled = reading if norm.weight is None else reading * norm.weight
-    if isinstance(norm, RmsNorm):  # it takes no mean away
+    if isinstance(norm, RmsNorm):  # does not subtract the mean
         return scaled / (widen(x).square().mean(-1, keepdim=True) + norm.eps).sqrt(), shift
     deviation = (widen(x).var(-1, correction=0, keepdim=True) + norm.eps).sqrt()  # (R, 1)
     return (scaled - scaled.mean(-1, keepdim=True)) / deviation, shift
 
 
 def _read(reading: Tensor, x: Tensor) -> Tensor:
-    """(K, R, D), (R, D) -> (K,)."""
+    """Compute the sum (K,) of products of directions (K, R, D) and tokens (R, D)."""
     return (reading * widen(x)).sum((1, 2))

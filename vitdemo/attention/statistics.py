@@ -1,6 +1,6 @@
-"""How far each head looks, how evenly it spreads what it looks at, and how alike tokens are.
+"""Statistics of attention heads (distance, entropy) and cosine similarity of tokens.
 
-All are of one picture and say nothing of a class. Letters as in `vitdemo.attention`.
+All are computed for one image and do not depend on a class. Letters are as in `vitdemo.attention`.
 """
 
 import math
@@ -13,18 +13,19 @@ from vitdemo.attention import widen
 
 
 def distance(attention: Tensor, grid_size: tuple[int, int], num_prefix_tokens: int) -> Tensor:
-    """Mean attention distance of each head in patches: `attention` (..., H, N, N) to (..., H).
+    """Compute the mean attention distance (..., H) of each head in patches.
 
     Dosovitskiy et al. 2021, https://arxiv.org/abs/2010.11929, appendix D.7: the distance between
-    the middles of the patch that looks and of the patch looked at, weighted by the attention, then
-    the mean over all patches that look. Only patches count, on both sides: a row's weights are
-    divided by what it gives to patches; a row that gives them nothing stays where it is (0).
+    the centres of query and key patch, weighted by the attention, averaged over query patches. Only
+    patch tokens are used. The weights of a row are divided by their sum over the patches; if this
+    sum is 0, the distance is 0.
 
     Args:
+        attention: (..., H, N, N).
         grid_size: rows and columns of the patches.
         num_prefix_tokens: tokens before the patches: class, distillation, registers.
 
-    Raises `ValueError` where grid and prefix do not add up to N tokens.
+    Raises `ValueError` if grid and prefix do not add up to N tokens.
     """
     p, N = num_prefix_tokens, attention.shape[-1]
     if p < 0 or p + math.prod(grid_size) != N:
@@ -39,36 +40,36 @@ def distance(attention: Tensor, grid_size: tuple[int, int], num_prefix_tokens: i
 
 
 def entropy(attention: Tensor) -> Tensor:
-    """Mean entropy of each head's rows in bits: `attention` (..., H, N, N) to (..., H).
+    """Compute the mean entropy (..., H) of each head's rows in bits.
 
-    0 where every token looks at one token alone, log2(N) where all look at all alike; all tokens
-    count, prefix tokens too, and 0 log 0 is 0.
+    `attention` is (..., H, N, N). The entropy is 0 if every token attends to a single token, and
+    log2(N) if attention is uniform. Prefix tokens are included, and 0 log 0 is 0.
     """
     return torch.special.entr(widen(attention)).sum(dim=-1).mean(dim=-1) / math.log(2)  # (..., H)
 
 
 def largest_weight(attention: Tensor) -> Tensor:
-    """Mean of the largest weight of each row: `attention` (..., H, N, N) to (..., H)."""
+    """Compute the mean over rows of the largest weight, from (..., H, N, N) to (..., H)."""
     return attention.amax(dim=-1).mean(dim=-1)  # (..., H)
 
 
 def unscaled(attention: Tensor, scale: float) -> Tensor:
-    """Weights (..., N, N) that the same queries and keys would give without their `scale`.
+    """Compute the weights (..., N, N) of the same queries and keys without the factor `scale`.
 
-    `attention` is softmax(scale * q k). Its logarithm divided by `scale` is q k plus a constant of
-    each row, which the softmax ignores. A weight that is 0 in `attention` stays 0.
+    `attention` is softmax(scale * q k). Its logarithm divided by `scale` is q k plus a constant per
+    row, which does not change the softmax. A weight of 0 in `attention` stays 0.
     """
     return (attention.log() / scale).softmax(dim=-1)  # (..., N, N)
 
 
 def token_similarity(tokens: Tensor) -> Tensor:
-    """Cosine of every two tokens of a layer, `tokens` (..., N, D) to (..., N, N) in -1..1."""
+    """Compute the cosine similarity (..., N, N) of all pairs of `tokens` (..., N, D)."""
     directions = F.normalize(widen(tokens), dim=-1)
     return (directions @ directions.mT).clamp(-1, 1)
 
 
 def _distances(grid_size: tuple[int, int], like: Tensor) -> Tensor:
-    """Euclidean distance between every two patches of the grid, (P, P), in `like`'s type."""
+    """Compute the Euclidean distances (P, P) of all pairs of patches, in the type of `like`."""
     rows, columns = (torch.arange(n, dtype=like.dtype, device=like.device) for n in grid_size)
     places = torch.cartesian_prod(rows, columns)  # (P, 2), in the order of the tokens
     return (places[:, None] - places[None]).square().sum(dim=-1).sqrt()  # (P, P)

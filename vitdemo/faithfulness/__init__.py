@@ -1,18 +1,18 @@
-"""Is a map true to its model? Deletion and insertion curves, after Petsiuk et al. 2018 (RISE).
+"""Faithfulness test of a map: deletion and insertion curves, after Petsiuk et al. 2018 (RISE).
 
-https://arxiv.org/abs/1806.07421, section 4.2. Deletion takes the patches away, what a map calls
-most important first, and follows the probability of the class: a map that is true makes it fall at
-once, so a small area is good. Insertion brings them back in the same order: a large area is good.
-The score is insertion minus deletion: by how much the answer is higher, on average over the curve,
-with what a map calls important than with the rest. It says something only beside maps that know
-nothing (`nulls`), and beside an order from the centre out.
+https://arxiv.org/abs/1806.07421, section 4.2. Deletion removes the patches, those with the highest
+map values first, and measures the probability of the class. If the map is faithful, the probability
+falls early and the area under the curve is small. Insertion restores the patches in the same order;
+here a large area is good. The score is the insertion area minus the deletion area. It must be
+compared with baselines: random orders and transformed copies of the map (`nulls`), the centre-first
+order and the edge map.
 
 Letters: P patches (rows x columns), M orders, K steps, R random orders, n sets of patches, S side.
 
     found = measure(model, image, 3, {"relevance": values}, fill="drop")
     score = found.scores["relevance"]
     rank_p(score, found.random_scores)  # against random orders
-    rank_p(score, shape_scores(model, image, 3, values, fill="drop"))  # against its own shape
+    rank_p(score, shape_scores(model, image, 3, values, fill="drop"))  # against transformed copies
 """
 
 import math
@@ -56,35 +56,35 @@ __all__ = [
     "staged_p",
 ]
 
-CENTRE, EDGES = "centre first", "edge map"  # the baselines that are one order per image
-# Of a curve that is compared with baselines. Against one step per patch, the standard deviation of
-# a score's error is 0.055 with 4 steps, 0.031 with 8 and 0.016 with 16 (`benchmarks/LOG.md`).
+CENTRE, EDGES = "centre first", "edge map"  # the baselines with one order per image
+# Steps per curve. Compared with one step per patch, the standard deviation of a score's error is
+# 0.016 with 16 steps and 0.031 with 8 (`benchmarks/LOG.md`).
 STEPS = 16
 
 
 class Truth(NamedTuple):
-    """Curves over the share of patches that is gone (deletion) or back (insertion), on the CPU."""
+    """Curves over the fraction of patches removed (deletion) or restored (insertion), on CPU."""
 
     shares: Tensor  # (K+1,), from 0 to 1
-    deletion: dict[str, Tensor]  # name of the order -> (K+1,) probabilities
+    deletion: dict[str, Tensor]  # probabilities (K+1,) by the name of the order
     insertion: dict[str, Tensor]
-    random_deletion: Tensor  # (R, K+1), a curve for each random order
-    random_insertion: Tensor  # (R, K+1), of the same orders
+    random_deletion: Tensor  # (R, K+1), one curve for each random order
+    random_insertion: Tensor  # (R, K+1), for the same orders
 
     @property
     def scores(self) -> dict[str, float]:
-        """Insertion minus deletion area of each order, -1 to 1."""
+        """The insertion area minus the deletion area of each order, -1 to 1."""
         pairs = {name: (self.insertion[name], curve) for name, curve in self.deletion.items()}
         return {name: float(area(self.shares, up - down)) for name, (up, down) in pairs.items()}
 
     @property
     def random_scores(self) -> Tensor:
-        """(R,): each order's own insertion minus deletion, as a map's is."""
+        """The scores (R,) of the random orders."""
         return area(self.shares, self.random_insertion - self.random_deletion)
 
 
 class Band(NamedTuple):
-    """Curves (R, K+1) as one: at each step their mean, and what nine of ten lie between."""
+    """Mean, 5th and 95th percentile of curves (R, K+1) at each step."""
 
     mean: Tensor  # (K+1,)
     low: Tensor  # 5th percentile
@@ -104,20 +104,23 @@ def measure(
     seed: int = 0,
     on_step: OnStep | None = None,
 ) -> Truth:
-    """Deletion and insertion curves of every map of one picture, of random orders and `CENTRE`.
+    """Measure deletion and insertion curves of all maps of one image and of the baselines.
+
+    The baselines are `CENTRE` and random orders.
 
     Args:
         image: normalised, (1, 3, S, S), so that zero is the mean colour.
-        target: the class whose probability is followed; with `against`, its probability when only
-            these two classes are to choose from.
-        maps: name -> (rows, columns), all on one grid; for `fill="drop"` on that of the patches.
-        fill: "mean", "blur", "road" or "drop" (a ViT's tokens; all that stays sees only what stays,
-            so it is refused where a convolutional stem mixes patches before they are tokens).
-        steps: K, at most one for each patch, which is the default.
-        on_step: called as (done, total); it may raise to end the work.
+        target: the class whose probability is measured. With `against`, the probability is
+            normalised over these two classes only.
+        maps: maps (rows, columns) by name, all on the same grid. For `fill="drop"`, this must be
+            the patch grid.
+        fill: "mean", "blur", "road", or "drop" to remove a ViT's tokens. "drop" is not supported
+            with a convolutional stem, because it mixes patches before they become tokens.
+        steps: K, at most one step per patch, which is the default.
+        on_step: called as (done, total). An exception in it stops the measurement.
 
-    Raises `ValueError` for a bad value. Each set of patches passes the model once, however many
-    orders share it.
+    Raises `ValueError` for an invalid value. Each set of patches needs one forward pass, even if
+    several orders share it.
     """
     grid = _check(model, maps, fill)
     P = math.prod(grid)
@@ -143,10 +146,10 @@ def shape_scores(
     seed: int = 0,
     on_step: OnStep | None = None,
 ) -> Tensor:
-    """Insertion minus deletion, (count,), of the map `values` (rows, columns) laid elsewhere.
+    """Measure the scores (count,) of transformed copies of the map `values` (rows, columns).
 
-    The null of `nulls.same_shape`; all else as in `measure`, whose `scores` are comparable where
-    `steps` are the same.
+    The copies come from `nulls.same_shape`. Other arguments are as in `measure`. Scores of both
+    functions are comparable if `steps` is the same.
     """
     grid = _check(model, {"": values}, fill)
     laid = same_shape(values.cpu(), count, seed)
@@ -168,8 +171,10 @@ def _curves(
     fill: str,
     on_step: OnStep | None,
 ) -> Tensor:
-    """(2, M, K+1): deletion and insertion curves of `orders` (M, P) when `moved` (K+1,) patches are
-    gone, or back."""
+    """Measure deletion and insertion curves (2, M, K+1) of `orders` (M, P).
+
+    `moved` (K+1,) are the numbers of patches that are removed or restored.
+    """
     count = class_count(model)
     pair = [t for t in classes if t is not None]
     pair = [int(attention.check_target(t, 1, count, torch.device("cpu"))) for t in pair]
@@ -181,42 +186,46 @@ def _curves(
 
 
 def probability(logits: Tensor, target: int, against: int | None = None) -> Tensor:
-    """Of `target` among all classes of `logits` (n, C), or among itself and `against`: (n,)."""
+    """Compute the probability (n,) of `target` among all classes, or only against `against`."""
     if against is None:
         return logits.softmax(dim=1)[:, target]
     return (logits[:, target] - logits[:, against]).sigmoid()
 
 
 def resampled(maps: Tensor, grid: tuple[int, int]) -> Tensor:
-    """Maps (B, rows, columns) on another `grid`, between the cells by straight lines, as is usual
-    for Grad-CAM: for orders alone, a picture shows the map's own cells."""
+    """Interpolate maps (B, rows, columns) bilinearly to another `grid`, as usual for Grad-CAM.
+
+    Only the order of patches uses the result. The page shows the original map.
+    """
     if maps.shape[1:] == grid:
         return maps
     return F.interpolate(maps[:, None], grid, mode="bilinear", align_corners=False)[:, 0]
 
 
 def area(shares: Tensor, curves: Tensor) -> Tensor:
-    """Area under curves (..., K+1) over `shares` (K+1,), by trapezoids: the mean height, 0 to 1."""
+    """Compute the area under curves (..., K+1) over `shares` (K+1,) by the trapezoidal rule."""
     return torch.trapezoid(curves, shares)
 
 
 def band(curves: Tensor) -> Band:
-    """Mean and 5th and 95th percentile of curves (R, ...) over the first dimension."""
+    """Compute mean, 5th and 95th percentile of curves (R, ...) over the first dimension."""
     low, high = curves.quantile(torch.tensor([0.05, 0.95], dtype=curves.dtype), dim=0)
     return Band(curves.mean(dim=0), low, high)
 
 
 def _check(model: nn.Module, maps: Mapping[str, Tensor], fill: str) -> tuple[int, int]:
-    """The grid that all maps are on."""
+    """Return the common grid of all maps. Raises `ValueError` if there is none."""
     check_fill(model, fill)
     grids = {tuple(values.shape) for values in maps.values()}
     if len(grids) != 1 or len(grid := grids.pop()) != 2:
-        raise ValueError("Give at least one map, all of them (rows, columns) on one grid.")
+        raise ValueError(
+            "maps must contain at least one map, and all maps must have one shape (rows, columns)."
+        )
     return grid
 
 
 def _step_counts(patches: int, steps: int | None) -> Tensor:
     if steps is not None and steps < 1:
-        raise ValueError(f"steps {steps} is not positive.")
+        raise ValueError(f"steps is {steps}, but must be at least 1.")
     steps = patches if steps is None else min(steps, patches)
     return torch.linspace(0, patches, steps + 1).round().long()  # (K+1,)

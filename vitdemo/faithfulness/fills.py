@@ -1,7 +1,7 @@
-"""What stands for a patch that is gone, and what a model answers to what is left.
+"""Replacements for removed patches, and predictions for images with removed patches.
 
-Painted in the mean colour, in its blurred surroundings or in what its neighbours foretell (ROAD);
-or, for a ViT, dropped from the tokens, so that no colour has to stand for "nothing".
+A removed patch is replaced by the mean colour, by the blurred image or by an interpolation of its
+neighbours (ROAD). A ViT can instead drop the token, so that no replacement is needed.
 
 Letters: P patches (rows x columns), n sets of patches, S side, C classes.
 """
@@ -20,9 +20,9 @@ FILLS = ("drop", "mean", "blur", "road")
 
 
 def fills(model: nn.Module) -> tuple[str, ...]:
-    """What can stand for a patch that is gone, of `FILLS`.
+    """Return the entries of `FILLS` that `model` supports.
 
-    Only a ViT can do without its token, and only where that is made of this patch and no other.
+    Only a ViT can drop a token, and only if each token is computed from a single patch.
     """
     can_drop = is_vision_transformer(model) and patches_stand_alone(model)
     return tuple(fill for fill in FILLS if fill != "drop" or can_drop)
@@ -38,10 +38,10 @@ def answers(
     *,
     on_step: OnStep | None = None,
 ) -> Tensor:
-    """Logits (n, C), on the CPU, of one picture (1, 3, S, S) with only the patches of each set.
+    """Compute logits (n, C), on the CPU, of one image (1, 3, S, S) for each set of patches.
 
-    `sets` (n, P) says which patches of `grid` stay; `fill` is one of `fills(model)`. `on_step` is
-    called as (done, total) and may raise to end the work.
+    `sets` (n, P) is True for the patches of `grid` that remain. `fill` is one of `fills(model)`.
+    `on_step` is called as (done, total). An exception in it stops the computation.
     """
     passed = _dropped if fill == "drop" else _painted
     logits, done = torch.empty(len(sets), class_count(model), dtype=image.dtype), 0
@@ -54,19 +54,20 @@ def answers(
 
 
 def check_fill(model: nn.Module, fill: str) -> None:
-    """Raises `ValueError` for a fill that there is not, or that `model` cannot do."""
+    """Raise `ValueError` for a replacement that is unknown or that `model` does not support."""
     if fill not in FILLS:
         raise ValueError(f"Unknown fill '{fill}': choose one of {', '.join(FILLS)}.")
     if fill not in fills(model):
         raise ValueError(
-            f"{type(model).__name__} has no token for each patch alone: fill by mean or blur."
+            f"{type(model).__name__} does not compute each token from a single patch: use mean or "
+            "blur instead of drop."
         )
 
 
 def _painted(
     model: nn.Module, image: Tensor, sets: Tensor, grid: tuple[int, int], fill: str
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """(numbers of sets, their logits), `CHUNK` pictures at a time."""
+    """Yield indices of sets and their logits, `CHUNK` images at a time."""
     hidden = blur(image) if fill == "blur" else torch.zeros_like(image)
     cell = cells(*image.shape[-2:], grid, image.device)  # (S, S)
     for which in torch.arange(len(sets), device=image.device).split(CHUNK):
@@ -80,9 +81,9 @@ def _painted(
 def _dropped(
     model: nn.Module, image: Tensor, sets: Tensor, grid: tuple[int, int], fill: str
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """As `_painted`, with sequences that are really shorter: sets of equal size go together."""
+    """Yield the same as `_painted`, with shorter token sequences; equal sizes share a batch."""
     attention.check_model(model)
-    x = model._pos_embed(model.patch_embed(image))  # (1, N, D): each token keeps its position
+    x = model._pos_embed(model.patch_embed(image))  # (1, N, D), with position embeddings
     x = model.norm_pre(x) if hasattr(model, "norm_pre") else x
     prefix, patches = x.split([model.num_prefix_tokens, sets.shape[1]], dim=1)
     sizes = sets.sum(dim=1)
@@ -94,9 +95,9 @@ def _dropped(
 
 
 def _answer(model: nn.Module, x: Tensor) -> Tensor:
-    """Tokens (n, prefix + any number of patches, D) -> logits (n, C)."""
+    """Compute logits (n, C) from the special tokens and any number of patch tokens."""
     if not attention.reads_class_token(model) and x.shape[1] == model.num_prefix_tokens:
-        # The mean of no patch: taken as zero, which leaves the head's own leaning.
+        # The mean over no patch is undefined. Zeros give the prediction of the head's bias.
         return model.forward_head(x.new_zeros(len(x), x.shape[1] + 1, x.shape[2]))
     for block in model.blocks:
         x = block(x)
@@ -104,13 +105,13 @@ def _answer(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def blur(image: Tensor) -> Tensor:
-    """`image` (1, 3, S, S) under a Gaussian of an eighth of its side: shapes go, colours stay."""
+    """Blur `image` (1, 3, S, S) by a Gaussian with a standard deviation of S / 8."""
     rows, columns = (_gaussian(size).to(image) for size in image.shape[-2:])
     return rows @ image @ columns.mT
 
 
 def _gaussian(size: int) -> Tensor:
-    """(size, size): row i has the weights of all places around place i, which sum to one."""
+    """Return Gaussian weights (size, size): row i is centred on i and sums to one."""
     place = torch.arange(size, dtype=torch.float64)
     weights = torch.exp(-0.5 * ((place[:, None] - place) / (size / 8)) ** 2)
     return weights / weights.sum(dim=1, keepdim=True)

@@ -1,9 +1,9 @@
-"""Noisy linear imputation: pixels that are gone are foretold by those around them.
+"""Noisy linear imputation: missing pixels are interpolated from their neighbours.
 
-ROAD, Rong et al. 2022, https://arxiv.org/abs/2202.00449, section 4: each missing pixel is the
-weighted mean of its eight neighbours (1/6 beside it, 1/12 across its corners), some of which may be
-missing too, so all are found together from one sparse linear system; then a little noise. A hole's
-shape, which gives away what a map calls important, is far harder to see in the result.
+ROAD, Rong et al. 2022, https://arxiv.org/abs/2202.00449, section 4. Each missing pixel is the
+weighted mean of its eight neighbours: 1/6 for direct and 1/12 for diagonal ones. Neighbours may
+also be missing, so one sparse linear system gives all missing pixels. Then noise is added. The
+shape of the removed region, which could reveal the map, is much less visible in the result.
 
 Letters: P patches (rows x columns), n sets of patches, S side, s the side that is solved at.
 """
@@ -15,9 +15,8 @@ from torch import Tensor
 
 from vitdemo.attributions import cells
 
-NOISE = 0.01  # standard deviation, in units of the normalised picture; the paper's
-# Pixels along a patch and along the picture, at least, at which the system is solved.
-FINE, SMALLEST = 2, 28
+NOISE = 0.01  # standard deviation in units of the normalised image, as in the paper
+FINE, SMALLEST = 2, 28  # minimum side of a patch and of the image in the system, in pixels
 NEIGHBOURS = [
     (dy, dx, 1 / 6 if 0 in (dy, dx) else 1 / 12)
     for dy in (-1, 0, 1)
@@ -27,10 +26,10 @@ NEIGHBOURS = [
 
 
 def imputed(image: Tensor, sets: Tensor, grid: tuple[int, int], seed: int = 0) -> Tensor:
-    """(n, 3, S, S): `image` (1, 3, S, S) with only the patches of each set (n, P) of `grid`.
+    """Impute all patches of `image` (1, 3, S, S) outside each set (n, P) of `grid`, (n, 3, S, S).
 
-    Large pictures are solved at a fraction of their side and what was found is enlarged: it is
-    smooth, and what stays is not touched.
+    For large images, the system is solved at a lower resolution and the result is enlarged. It is
+    smooth, so little is lost. Remaining patches are unchanged.
     """
     height, width = image.shape[-2:]
     factor = _factor(height, width, grid)
@@ -45,7 +44,7 @@ def imputed(image: Tensor, sets: Tensor, grid: tuple[int, int], seed: int = 0) -
 
 
 def _factor(height: int, width: int, grid: tuple[int, int]) -> int:
-    """The largest power of two that leaves that many pixels and divides the patches."""
+    """Return the largest power of two that divides the patches and respects both minima."""
     factor = 1
     while all(
         side % (2 * factor * patches) == 0 and side // (2 * factor) >= max(SMALLEST, FINE * patches)
@@ -55,18 +54,18 @@ def _factor(height: int, width: int, grid: tuple[int, int]) -> int:
     return factor
 
 
-def _solved(picture: Tensor, stays: Tensor) -> Tensor:
-    """`picture` (3, s, s) where it `stays` (s, s) bool, and what solves the system elsewhere.
+def _solved(image: Tensor, stays: Tensor) -> Tensor:
+    """Replace pixels of `image` (3, s, s) that are False in `stays` (s, s) by the solution.
 
-    Where nothing stays there is nothing to go by, and the mean colour is all that is left.
+    If no pixel remains, the result has the mean colour.
     """
-    from scipy.sparse import coo_matrix  # slow to import, and few ask for it
+    from scipy.sparse import coo_matrix  # imported here, because it is slow and rarely needed
     from scipy.sparse.linalg import splu
 
     kept = stays.cpu().numpy()
     if kept.all() or not kept.any():
-        return picture if kept.all() else torch.zeros_like(picture)
-    pixels = picture.double().cpu().numpy()  # (3, s, s)
+        return image if kept.all() else torch.zeros_like(image)
+    pixels = image.double().cpu().numpy()  # (3, s, s)
     ys, xs = np.nonzero(~kept)
     number = np.full(kept.shape, -1)
     number[ys, xs] = np.arange(len(ys))
@@ -90,4 +89,4 @@ def _solved(picture: Tensor, stays: Tensor) -> Tensor:
         )
     ).tocsc()
     pixels[:, ys, xs] = splu(system).solve(known).T
-    return torch.from_numpy(pixels).to(picture)
+    return torch.from_numpy(pixels).to(image)

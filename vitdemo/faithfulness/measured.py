@@ -1,9 +1,9 @@
 """Faithfulness scores of a model's maps over many images, as a file in its run folder.
 
-`benchmarks/faithfulness.py` writes `faithfulness.json`: for each replacement of removed patches the
-mean score of each map and the names of the best ones, for a model with attention also the score of
-each layer's mean attention, and which images and how many steps were used. The file belongs to one
-set of weights and is ignored for others.
+`benchmarks/faithfulness.py` writes `faithfulness.json`. For each replacement of removed patches,
+the file contains the mean score of each map, the names of the best maps, and for a model with
+attention the score of each layer's mean attention. It also states the images and the number of
+steps. The file belongs to one set of weights and is ignored for other weights.
 
 Letters: N images, L layers.
 """
@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import scipy  # its parts are imported where they are first used
+import scipy  # loads its submodules when they are first used
 
 from vitdemo.faithfulness import CENTRE, EDGES, LEVEL
 from vitdemo.metrics.paired import holm
@@ -23,16 +23,16 @@ from vitdemo.runs import FAITHFULNESS as FILE
 from vitdemo.runs import WEIGHTS
 
 BASELINES = (CENTRE, EDGES)
-DEFAULT_PART = "test"  # of a file that does not say from which part of the data its images are
+DEFAULT_PART = "test"  # for files that do not state the part of the dataset
 
 
 @dataclass(frozen=True)
 class Measured:
     """Mean scores under one replacement, by the map's name, and the `best` maps (see `best_of`).
 
-    `layers` (L,) are the scores of each layer's mean attention; () where there are none. `steps` is
-    the number of steps of each curve (None: not stated) and `part` the part of the dataset that the
-    images are from, "validation" or "test".
+    `layers` (L,) are the scores of each layer's mean attention, or (). `steps` is the number of
+    steps of each curve, None if it is not stated. `part` is the part of the dataset that the images
+    come from: "validation" or "test".
     """
 
     pictures: int
@@ -46,10 +46,11 @@ class Measured:
 def best_of(scores: Mapping[str, np.ndarray]) -> tuple[str, ...]:
     """Return the maps that may be called among the best, from scores (N,) on the same images.
 
-    A map is among the best if no map has a significantly higher mean score, and if its own is
-    significantly higher than that of each baseline (`BASELINES`). Significant means p < 0.05 in a
-    two-sided paired t-test, after Holm's correction over all comparisons that are made here: the
-    leading map with each other map, and each map with each baseline. The highest mean comes first.
+    A map is among the best if its mean score is significantly higher than the mean score of each
+    baseline (`BASELINES`), and no map has a significantly higher mean score. Significant means
+    p < 0.05 in a two-sided paired t-test with Holm's correction. The correction covers all
+    comparisons: the leading map with each other map, and each map with each baseline. The highest
+    mean comes first.
     """
     maps = sorted(scores.keys() - set(BASELINES), key=lambda name: -scores[name].mean())
     pairs = [(maps[0], name) for name in maps[1:]]
@@ -68,9 +69,9 @@ def best_of(scores: Mapping[str, np.ndarray]) -> tuple[str, ...]:
 
 
 def _paired_p(differences: np.ndarray) -> float:
-    """p of the mean of the paired `differences` (N,) by Student's t, two-sided."""
+    """Compute the p-value of a two-sided paired t-test of `differences` (N,)."""
     mean, error = abs(differences.mean()), differences.std(ddof=1) / len(differences) ** 0.5
-    if not error:  # without a spread there is no t
+    if not error:  # t is undefined without variance
         return 0.0 if mean else 1.0
     return float(2 * scipy.stats.t.sf(mean / error, len(differences) - 1))
 
@@ -81,14 +82,14 @@ def summed_up(
     steps: int | None = None,
     part: str = DEFAULT_PART,
 ) -> Measured:
-    """`scores` hold (N,) for each map and baseline; `layers` are (N, L), L perhaps 0."""
+    """Summarise `scores`, (N,) for each map and baseline, and `layers` (N, L); L may be 0."""
     means = {name: round(float(own.mean()), 4) for name, own in scores.items()}
     by_layer = tuple(round(float(score), 4) for score in layers.mean(0))
     return Measured(len(scores[CENTRE]), means, best_of(scores), by_layer, steps, part)
 
 
 def write_measured(folder: Path, by_fill: Mapping[str, Measured], **words: object) -> None:
-    """Write the file into the run folder `folder`; `words` say how it was measured."""
+    """Write the file to the run folder `folder`; `words` describe the measurement."""
     by_replacement = {fill: asdict(found) for fill, found in by_fill.items()}
     content = {"weights": fingerprint(folder), **words, "fills": by_replacement}
     beside = folder / f".{FILE}"
@@ -99,8 +100,8 @@ def write_measured(folder: Path, by_fill: Mapping[str, Measured], **words: objec
 def read_measured(folder: Path) -> dict[str, Measured]:
     """Read the file of a run folder, by replacement.
 
-    {} where there is none, where it is of other weights, and where it is damaged. A file that was
-    written before the edge map was a baseline names no best map: it did not test for it.
+    Returns {} if there is no file, if it is damaged, and if it belongs to other weights. Older
+    files do not contain the edge map as a baseline; their best maps are ignored.
     """
     try:
         content = json.loads((folder / FILE).read_text(encoding="utf-8-sig"))
@@ -122,5 +123,5 @@ def read_measured(folder: Path) -> dict[str, Measured]:
 
 
 def fingerprint(folder: Path) -> str:
-    """Of the weights in use. Raises `OSError` where there are none."""
+    """Return a hash of the run's weights. Raises `OSError` if there are none."""
     return hashlib.blake2b((folder / WEIGHTS).read_bytes(), digest_size=16).hexdigest()

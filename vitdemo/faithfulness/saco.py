@@ -1,10 +1,10 @@
-"""SaCo: do patches that a map calls more important matter more? From -1 to 1, 0 by chance.
+"""SaCo: the salience-guided faithfulness coefficient of a map, -1 to 1, with 0 for a random map.
 
-Salience-guided faithfulness coefficient, Wu et al. 2024, https://arxiv.org/abs/2404.01415,
-algorithm 1. The patches are cut into groups of falling salience, each group is taken away alone,
-and every pair of groups votes with the difference of its salience: for the map where the more
-salient one costs the class more of its probability, else against it. Unlike the areas under
-deletion and insertion curves it reads how much salience a map gives, not the order alone.
+Wu et al. 2024, https://arxiv.org/abs/2404.01415, algorithm 1. The patches are split into groups of
+falling salience, and each group is removed separately. Each pair of groups has the difference of
+their salience as its weight. The weight counts as positive if removing the more salient group
+lowers the probability of the class more, and as negative otherwise. Unlike the areas under deletion
+and insertion curves, the coefficient uses the map values and not only their order.
 
 Letters: P patches, M maps, G groups.
 """
@@ -31,9 +31,10 @@ def saco(
     groups: int = GROUPS,
     seed: int = 0,
 ) -> dict[str, float]:
-    """The coefficient of each map (rows, columns), all on one grid, of a picture (1, 3, S, S).
+    """Compute the coefficient of each map (rows, columns) of an image (1, 3, S, S).
 
-    NaN for a map that gives all groups the same. Raises `ValueError` for a bad fill.
+    All maps must be on the same grid. The coefficient is NaN if all groups of a map have the same
+    salience. Raises `ValueError` for an unsupported replacement `fill`.
     """
     check_fill(model, fill)
     grid = next(iter(maps.values())).shape
@@ -51,12 +52,15 @@ def saco(
 
 
 def group_of(values: Tensor, groups: int, seed: int = 0) -> Tensor:
-    """The group 0..G-1 of each patch, of nearly equal size, the most salient first: (P,)."""
+    """Return the group (P,) of each patch: 0 to G-1, of nearly equal size, by falling salience."""
     return ranking(values, seed) * groups // len(values)
 
 
 def coefficient(salience: Tensor, cost: Tensor) -> float:
-    """From the salience (G,) of the groups, falling, and what each costs the class (G,)."""
+    """Compute the coefficient from the falling salience (G,) of groups and their cost (G,).
+
+    The cost of a group is the decrease of the class's probability when the group is removed.
+    """
     first, second = torch.triu_indices(len(cost), len(cost), offset=1)
     weight = salience[first] - salience[second]
     agrees = cost[first] >= cost[second]

@@ -1,11 +1,11 @@
-"""What a map depends on: does it change with the class, and with the classifier head?
+"""Sanity checks of a map: its dependence on the class and on the classifier head.
 
 A map that hardly changes with the class cannot say why this class and not another one. A map that
-hardly changes when the classifier head is randomised shows the image or the layers before the head,
-not what the head reads from them (sanity checks for saliency maps, Adebayo et al. 2018,
-https://arxiv.org/abs/1810.03292). One randomised head is one draw: its correlation with the map can
-be anything from strongly negative to strongly positive. So there are `RANDOM_HEADS` of them, and
-the baseline is the correlation of their maps with each other, which differs between methods.
+hardly changes when the classifier head is randomised depends only on the image and on the layers
+before the head (sanity checks for saliency maps, Adebayo et al. 2018,
+https://arxiv.org/abs/1810.03292). The correlation with a single randomised head can be anything
+from strongly negative to strongly positive. So `RANDOM_HEADS` of them are used. The baseline is the
+correlation of their maps with each other, which differs between methods.
 
 Letters: B batch, R randomised heads, P patches (rows x columns), D width, C classes.
 """
@@ -23,25 +23,24 @@ from vitdemo import attributions
 from vitdemo.attributions import OnStep
 from vitdemo.faithfulness.nulls import LEVEL, rank_p
 
-HEADS = ("head", "head_dist", "fc")  # our ViT's and timm's, and torchvision's ResNet's
-RANDOM_HEADS = 19  # the fewest whose rank test can reach p = 0.05
-# Of Integrated Gradients of a randomised head: its rank correlation with a map needs no sum that
-# adds up to 1%, see `benchmarks/LOG.md`.
+HEADS = ("head", "head_dist", "fc")  # names in vitdemo's and timm's ViTs, and in a ResNet
+RANDOM_HEADS = 19  # the minimum for a rank p-value of 0.05
+# Steps of Integrated Gradients for randomised heads. A rank correlation does not need a
+# completeness gap below 1% (`benchmarks/LOG.md`).
 PATH_STEPS = (16,)
 
 
 @dataclass(frozen=True)
 class HeadCheck:
-    """Spearman correlations of a map with those of R randomised heads, and among these.
+    """Spearman correlations of a map with the maps of R randomised heads, and among these maps.
 
-    `p` is the rank of the map's mean correlation with the randomised heads among the mean
-    correlations of each of them with the others: how often a randomised head's map would be as
-    similar to the rest as this map is, if it were one of them.
+    `p` is a rank p-value. It compares the map's mean correlation with the randomised heads' maps to
+    the mean correlation of each of these maps with the others.
     """
 
-    own: np.ndarray  # (R,), NaN where a map is uniform
-    between: np.ndarray  # (R * (R - 1) / 2,), each pair of randomised heads
-    p: float  # NaN where the map is uniform
+    own: np.ndarray  # (R,), NaN if a map is uniform
+    between: np.ndarray  # (R * (R - 1) / 2,), one value for each pair of randomised heads
+    p: float  # NaN if the map is uniform
 
     @property
     def is_defined(self) -> bool:
@@ -54,23 +53,25 @@ class HeadCheck:
 
 
 def randomised_head(model: nn.Module, seed: int = 0) -> nn.Module:
-    """Return `model` with the weights of its classifier head drawn anew, of equal spread, no bias.
+    """Return `model` with a random classifier head: weights of the same spread, and no bias.
 
-    All else is shared, not copied, and the model itself is unchanged. Raises `TypeError` where the
-    last layer is not a linear one of a known name.
+    All other parts are shared, not copied, and `model` is unchanged. Raises `TypeError` if the
+    classifier head is not a linear layer with a name in `HEADS`.
     """
     return _with_head(model, _draw_head(model, seed))
 
 
 def randomised_heads(model: nn.Module, seeds: Sequence[int]) -> nn.Module:
-    """Return `model` with several randomised heads at once, as one head of R * C classes.
+    """Return `model` with several randomised heads, joined to one head of R * C classes.
 
-    Class c of the head of `seeds[r]` is class r * C + c. All else is as in `randomised_head`.
+    Class c of the head of `seeds[r]` is class r * C + c. Errors are as in `randomised_head`.
     """
     drawn = [_draw_head(model, seed) for seed in seeds]
     other = _with_head(model, {name: torch.cat([own[name] for own in drawn]) for name in drawn[0]})
     if hasattr(other, "num_classes"):
-        other.num_classes = len(seeds) * model.num_classes  # of the copy only
+        other.num_classes = (
+            len(seeds) * model.num_classes
+        )  # `other` is a copy, so `model` is unchanged
     return other
 
 
@@ -88,8 +89,8 @@ def random_head_maps(
 
     `image` is (1, 3, S, S), `count` is R. All heads share the forward passes of the fast methods
     and of occlusion; the fast methods take one backward pass for each head. Integrated Gradients
-    takes `PATH_STEPS` passes for each head. `on_step` is called as (done, total) while a long
-    method works; it may raise to end it.
+    takes `PATH_STEPS` passes for each head. `on_step` is called as (done, total) during a long
+    method. An exception in it stops the method.
     """
     long = [name for name in methods if attributions.METHODS[name].long]
     found = _fast_maps(model, image, [n for n in methods if n not in long], target, count)
@@ -101,7 +102,7 @@ def random_head_maps(
 
 
 def check_heads(own: Tensor, random: Tensor) -> HeadCheck:
-    """Compare the map `own` (rows, columns) with those of randomised heads (R, rows, columns)."""
+    """Compare the map `own` (rows, columns) with maps of randomised heads (R, rows, columns)."""
     maps = torch.cat([own[None], random]).flatten(1).cpu()  # (R+1, P)
     with np.errstate(invalid="ignore"):
         correlations = np.corrcoef(torch.stack([_ranks(values) for values in maps]).numpy())
@@ -111,9 +112,9 @@ def check_heads(own: Tensor, random: Tensor) -> HeadCheck:
 
 
 def rank_correlation(first: Tensor, second: Tensor) -> float:
-    """Spearman's, of two maps of one shape: 1 for the same order of the patches, 0 for none.
+    """Compute Spearman's rank correlation of two maps of the same shape.
 
-    NaN where a map is the same everywhere.
+    1 means that both maps order the patches in the same way. NaN if a map is uniform.
     """
     ranks = torch.stack([_ranks(first.flatten()), _ranks(second.flatten())])
     return float(torch.corrcoef(ranks)[0, 1])
@@ -121,10 +122,12 @@ def rank_correlation(first: Tensor, second: Tensor) -> float:
 
 @torch.inference_mode(False)  # so that gradients can pass through it
 def _draw_head(model: nn.Module, seed: int) -> dict[str, Tensor]:
-    """Random weights (C, D) of each of the model's last layers, by name."""
+    """Draw random weights (C, D) for each classifier head of the model, by name."""
     found = [name for name in HEADS if isinstance(model._modules.get(name), nn.Linear)]
     if not found:
-        raise TypeError(f"{type(model).__name__} has no linear last layer of a known name.")
+        raise TypeError(
+            f"{type(model).__name__} has no linear classifier head named {' or '.join(HEADS)}."
+        )
     generator, weights = torch.Generator().manual_seed(seed), {}
     for name in found:
         own = model._modules[name].weight.detach()
@@ -161,7 +164,7 @@ def _occlusion_maps(
     several = randomised_heads(model, range(count))
 
     def score(images: Tensor, _: Tensor) -> Tensor:
-        """Log-probability (n, R) of the target, under each head."""
+        """Compute the log-probability (n, R) of the target for each head."""
         logits = several(images).unflatten(1, (count, -1))  # (n, R, C)
         return logits.log_softmax(dim=-1)[..., target]
 
@@ -182,12 +185,12 @@ def _one_head_at_a_time(name: str):
 
 
 def _part_of(on_step: OnStep | None, index: int, parts: int) -> OnStep | None:
-    """`on_step` for one of several equal parts of the work."""
+    """Return `on_step` for one of several equal parts of the computation."""
     return on_step and (lambda done, total: on_step(index * total + done, parts * total))
 
 
 def _rank_of_first(correlations: np.ndarray) -> float:
-    """p of the first map's mean correlation with the others among those of the others, (M, M)."""
+    """Compute the rank p-value of the first map's mean correlation, from a matrix (M, M)."""
     defined = ~np.isnan(correlations).all(axis=1)
     if not defined[0] or defined.sum() < 2:
         return math.nan
@@ -196,6 +199,6 @@ def _rank_of_first(correlations: np.ndarray) -> float:
 
 
 def _ranks(values: Tensor) -> Tensor:
-    """Places of `values` (P,) from the smallest on; equal ones share their mean place."""
+    """Return the ranks of `values` (P,), the smallest first; ties get their mean rank."""
     _, which, counts = values.unique(return_inverse=True, return_counts=True)
     return (counts.cumsum(0) - (counts - 1) / 2).double()[which]

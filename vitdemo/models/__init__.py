@@ -1,4 +1,4 @@
-"""The models by family: ours from scratch, two convolutional ones, and timm's pretrained ones."""
+"""Models by family: vitdemo's ViT, two convolutional models, and timm's pretrained models."""
 
 import threading
 from collections.abc import Mapping
@@ -20,16 +20,16 @@ from vitdemo.models.vit import VisionTransformer
 
 CONVOLUTIONAL = ("convnet", "resnet18")  # the families without attention
 FAMILIES = ("vit", *CONVOLUTIONAL, "timm")
-# `sdpa_kernel` sets the kernels of the whole process, and puts back those that it found.
+# `sdpa_kernel` changes and restores a setting of the whole process, so threads must not overlap.
 _KERNELS = threading.Lock()
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """What it takes to build a model again; stands in `config.json`.
+    """Specification from which a model can be rebuilt; it is saved in `config.json`.
 
-    `image_size` is the side of the input in pixels, `name` timm's name for the family "timm",
-    `options` goes to the constructor.
+    `image_size` is the side of the input in pixels. `name` is timm's name of the model for the
+    family "timm". `options` are arguments of the constructor.
     """
 
     family: str
@@ -49,25 +49,27 @@ def build_model(
     """Build `spec` for `num_classes` classes: images (B, 3, S, S) -> logits (B, C).
 
     Args:
-        pretrained: start from trained weights: timm's own, or those in `weights`.
-        weights: a file to start from. All of the model but its head must be in it (see
-            `weights.find_tensors` for the layouts).
-        keep_head: for the family "vit", the head of `weights` is kept too. Otherwise it is new.
+        pretrained: start from trained weights: timm's, or those in `weights`.
+        weights: file with the initial weights. It must contain all of the model except its
+            classifier head (see `weights.find_tensors` for the layouts).
+        keep_head: for the family "vit", also load the classifier head. Otherwise it is new.
 
-    Raises `ModelError` where the family or timm's name is unknown, our own model's options do not
-    fit each other, or the weights cannot be had or are of another model.
+    Raises `ModelError` for an unknown family or name, for options that contradict each other, and
+    for weights that are not available or belong to another model.
     """
     if spec.family == "vit":
         try:
             model = VisionTransformer(
                 image_size=spec.image_size, num_classes=num_classes, **spec.options
             )
-        except ValueError as error:  # sizes that do not divide
+        except (
+            ValueError
+        ) as error:  # for example, an image size that is not a multiple of the patch size
             raise ModelError(str(error)) from error
         return start_from(model, weights, keep_head) if pretrained or weights else model
     if spec.family in CONVOLUTIONAL:
         if weights is not None:
-            raise ModelError(f"{spec.family} is trained from scratch: leave out --weights.")
+            raise ModelError(f"{spec.family} is always trained from scratch: remove --weights.")
         if spec.family == "resnet18":
             return build_resnet18(num_classes)
         return ConvNet(num_classes=num_classes, **spec.options)
@@ -84,41 +86,41 @@ def build_model(
 
 
 def is_vision_transformer(model: nn.Module) -> bool:
-    """Whether the model has tokens and attention to look into."""
+    """Return whether the model has tokens and attention."""
     return hasattr(model, "blocks") and hasattr(model, "patch_embed")
 
 
 def patches_stand_alone(model: nn.Module) -> bool:
-    """Whether each token of a Vision Transformer is made of its own patch, by one projection.
+    """Return whether each token of a Vision Transformer is a projection of a single patch.
 
-    A convolutional stem mixes in what lies beside the patch.
+    A convolutional stem also uses pixels around the patch.
     """
     embed = model.patch_embed
     proj = getattr(embed, "proj", None)
     one_step = isinstance(proj, nn.Conv2d) and proj.kernel_size == proj.stride
-    return one_step and not hasattr(embed, "backbone")  # timm's hybrids project a ResNet's features
+    return one_step and not hasattr(embed, "backbone")  # timm's hybrids project ResNet features
 
 
 def add_patch_dropout(model: nn.Module) -> PatchDropout:
-    """A layer of `model` that takes patches from each picture while it trains (Liu et al. 2022).
+    """Add a layer to `model` that drops random patches during training (Liu et al. 2022).
 
-    None until its `prob` is set. The blocks work on the rest alone: with half of the patches,
-    training is about 1.8 times as fast (benchmarks/LOG.md). Raises `ModelError` where the model has
-    no patches to drop.
+    It drops no patches until its `prob` is set. The blocks process only the remaining patches: with
+    half of them, training is about 1.8 times as fast (benchmarks/LOG.md). Raises `ModelError` if
+    the model has no patches.
     """
     if not hasattr(model, "patch_drop"):
-        raise ModelError("patch_dropout needs a Vision Transformer, ours or timm's.")
+        raise ModelError("patch_dropout needs a Vision Transformer (vitdemo's or timm's).")
     model.patch_drop = PatchDropout(0.0, num_prefix_tokens=model.num_prefix_tokens)
     return model.patch_drop
 
 
 def patch_side(model: nn.Module) -> int:
-    """Pixels a side that one patch token of a Vision Transformer stands for."""
+    """Return the side, in pixels, of the patches of a Vision Transformer."""
     return patch_sides(model.patch_embed)[0]
 
 
 def prefix_token_names(model: nn.Module) -> tuple[str, ...]:
-    """The tokens before the patches, in their order: "class token", "register 1", ..."""
+    """Return the names of the tokens before the patches: "class token", "register 1", ..."""
     names = {"cls_token": "class token", "dist_token": "distillation token"}
     found = [name for part, name in names.items() if getattr(model, part, None) is not None]
     registers = getattr(model, "reg_token", None)  # (1, number, D)
@@ -127,19 +129,19 @@ def prefix_token_names(model: nn.Module) -> tuple[str, ...]:
 
 
 def classifier(model: nn.Module) -> nn.Module:
-    """The last layer, which fine-tuning trains first: timm's name for it, else torchvision's."""
+    """Return the classifier head of a model by timm's name, or else by torchvision's name."""
     return model.get_classifier() if hasattr(model, "get_classifier") else model.fc
 
 
 def features(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
-    """What the last layer answers from, (B, D), for normalised `images` (B, 3, S, S).
+    """Compute the input (B, D) of the classifier head for normalised `images` (B, 3, S, S).
 
-    The class token after the norm, or the pooled patches; a convolutional model's channels after
-    its pooling.
+    This is the class token after the final norm, or the mean of the patch tokens. For a
+    convolutional model, these are the channels after pooling.
     """
     if hasattr(model, "forward_head"):
         return model.forward_head(model.forward_features(images), pre_logits=True)
-    *body, _ = model.children()  # torchvision's ResNet: all but `fc`, in the order of its pass
+    *body, _ = model.children()  # a ResNet's layers, registered in the order of the forward pass
     return nn.Sequential(*body)(images).flatten(1)
 
 
@@ -155,27 +157,28 @@ def features_and_logits(
 
 
 def count_parameters(model: nn.Module) -> int:
+    """Return the number of parameters of `model`."""
     return sum(p.numel() for p in model.parameters())
 
 
 def count_macs(model: nn.Module, image_size: int) -> int:
-    """Multiply-adds of one forward pass on one picture (matrix products and convolutions)."""
+    """Count the multiply-adds of one forward pass (matrix products and convolutions)."""
     return macs_by_part(model, image_size)[""]
 
 
 def macs_by_part(model: nn.Module, image_size: int) -> dict[str, int]:
-    """`count_macs` of each module that has some, by its name; "" is the whole model."""
+    """Count the multiply-adds of each module with any, by its name; "" is the whole model."""
     device = next(model.parameters()).device
     was_training = model.training
     model.eval()
-    # Attention written out: some versions of torch (2.11) do not count the CPU's fused kernel.
+    # Explicit attention, because torch 2.11 does not count the fused CPU kernel.
     written_out, counted = sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False)
     with _KERNELS, written_out, counted as counter, torch.no_grad():
         model(torch.zeros(1, 3, image_size, image_size, device=device))
     model.train(was_training)
     found = {"": counter.get_total_flops() // 2}
     for name, kinds in counter.get_flop_counts().items():
-        _, _, inside = name.partition(".")  # behind the name of the model's class
+        _, _, inside = name.partition(".")  # the first part is the name of the model's class
         if inside:
             found[inside] = sum(kinds.values()) // 2
     return found

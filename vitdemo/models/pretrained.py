@@ -1,4 +1,4 @@
-"""Models that start from trained weights: timm's, and our own."""
+"""Models with initial weights from training: timm's models and vitdemo's ViT."""
 
 import inspect
 import sys
@@ -26,8 +26,8 @@ from vitdemo.models.weights import (
     without_extras,
 )
 
-MAX_TAGS = 8  # of an architecture, named in a message
-OTHER_HEAD = -1  # a number of classes that no model has: timm then drops a file's classifier
+MAX_TAGS = 8  # maximum number of tags that an error message lists
+OTHER_HEAD = -1  # an impossible number of classes, for which timm drops the file's classifier
 
 
 def build_timm(
@@ -44,15 +44,15 @@ def build_timm(
     """Build timm's model `name` for images (B, 3, S, S), S = `image_size`.
 
     Args:
-        pretrained: start from timm's weights, which it downloads; position embeddings are
-            interpolated to the new grid, and the head is new unless `num_classes` is timm's own.
-        weights: start from this file instead, in any layout that `find_tensors` knows. All of the
-            model but its head must be in it, and nothing else.
-        downloaded: timm's own file of these weights, already on this machine.
-        keep_head: the head of `weights` must be there and have `num_classes`.
+        pretrained: download timm's weights. Position embeddings are interpolated to the new grid.
+            The classifier head is new unless `num_classes` equals timm's number of classes.
+        weights: start from this file instead, in any layout that `find_tensors` supports. It must
+            contain all of the model except its head, and nothing else.
+        downloaded: local copy of timm's file of these weights.
+        keep_head: `weights` must contain a classifier head for `num_classes`.
 
-    Raises `ModelError` where the name is unknown, where the weights cannot be had or are of another
-    model, or where the patches of a Vision Transformer would leave a part of the image out.
+    Raises `ModelError` for an unknown name, for weights that are not available or belong to another
+    model, and for an image size that is not a multiple of the patch size.
     """
     check_name(name)
     plan = {"num_classes": num_classes, "img_size": image_size, **options}
@@ -67,16 +67,16 @@ def build_timm(
     overlay = {"file": str(downloaded)} if downloaded else None
     try:
         return timm.create_model(name, pretrained=True, pretrained_cfg_overlay=overlay, **plan)
-    except Exception as error:  # hub, network and safetensors errors share no base
+    except Exception as error:  # hub, network and safetensors errors have no common base class
         raise ModelError(
-            f"The pretrained weights of '{name}' could not be loaded ({_reason(error)}): check the "
-            "network, or give a local file of them (train.py --weights FILE, app.py --model "
+            f"The pretrained weights of '{name}' could not be loaded ({_reason(error)}). Check the "
+            "network, or use a local weights file (train.py --weights FILE, app.py --model "
             "timm:NAME=FILE)."
         ) from error
 
 
 def check_name(name: str) -> None:
-    """Raise `ModelError` unless timm has the model `name`, and the weights behind its dot."""
+    """Raise `ModelError` unless timm has the model `name` and the weights after its dot."""
     architecture, _, tag = name.partition(".")
     if not timm.is_model(name):
         raise ModelError(f"timm has no model '{name}': see timm.list_models('*vit*').")
@@ -87,33 +87,33 @@ def check_name(name: str) -> None:
         tags = [known.partition(".")[2] for known in timm.list_models(pattern, pretrained=True)]
         few = ", ".join(tags[:MAX_TAGS]) + (", ..." if len(tags) > MAX_TAGS else "")
         choices = f"choose one of {few}" if tags else "it has none"
-        raise ModelError(f"timm has no weights '{tag}' of '{architecture}': {choices}.") from error
+        raise ModelError(f"timm has no weights '{tag}' for '{architecture}': {choices}.") from error
 
 
 def check_has_weights(name: str) -> None:
-    """Raise `ModelError` where timm has the model `name` but no weights of it."""
+    """Raise `ModelError` if timm has no weights for the model `name`."""
     if not get_pretrained_cfg(name).has_weights:
         raise ModelError(
-            f"timm has no pretrained weights of '{name}': choose another model, or give a local "
-            "file of them (train.py --weights FILE, app.py --model timm:NAME=FILE)."
+            f"timm has no pretrained weights for '{name}': choose another model, or use a local "
+            "weights file (train.py --weights FILE, app.py --model timm:NAME=FILE)."
         )
 
 
 def check_patches(name: str, image_size: int, model: nn.Module) -> None:
-    """Raise `ModelError` where `image_size` is no multiple of the patches of `model`."""
+    """Raise `ModelError` unless `image_size` is a multiple of the patch size of `model`."""
     patch_embed = getattr(model, "patch_embed", None)
     sides = patch_sides(patch_embed) if hasattr(patch_embed, "patch_size") else (1,)
     if any(image_size % side for side in sides):
         raise ModelError(
-            f"'{name}' cannot cut {image_size} pixels into patches of {sides[0]}: choose a "
-            f"multiple of {sides[0]} as image size."
+            f"'{name}' cannot divide {image_size} pixels into patches of {sides[0]} pixels: use "
+            f"an image size that is a multiple of {sides[0]}."
         )
 
 
 def patch_sides(patch_embed: nn.Module) -> tuple[int, int]:
-    """Height and width in pixels of the part of an image that one token stands for.
+    """Return height and width, in pixels, of the part of an image that a token represents.
 
-    A hybrid's patches are of features: its convolutional stem has scaled the image down before.
+    The patches of a hybrid are patches of features, whose resolution is lower than the image's.
     """
     if hasattr(patch_embed, "feat_ratio"):
         return tuple(patch_embed.feat_ratio(as_scalar=False))
@@ -121,7 +121,7 @@ def patch_sides(patch_embed: nn.Module) -> tuple[int, int]:
 
 
 def _without_memory(name: str, plan: dict) -> nn.Module:
-    """The model's parts and shapes, without values."""
+    """Build the model on the meta device, with shapes but without values."""
     with torch.device("meta"):
         return timm.create_model(name, pretrained=False, **plan)
 
@@ -132,21 +132,21 @@ def _from_file(name: str, file: Path, plan: dict, keep_head: bool) -> nn.Module:
     classes = plan["num_classes"]
     same = head_size(tensors) == classes > 0
     keeps = same and (keep_head or classes == get_pretrained_cfg(name).num_classes)
-    # timm takes the head where this number is the model's, and drops it elsewhere.
+    # timm keeps the head if this number equals the model's number of classes, or else drops it.
     overlay = {"num_classes": classes if keeps else OTHER_HEAD, "classifier": HEADS}
     overlay |= {"state_dict": tensors, "label_offset": 0}
     try:
         model = timm.create_model(name, pretrained=True, pretrained_cfg_overlay=overlay, **plan)
-    except (RuntimeError, ValueError, KeyError) as error:  # of timm's filter or load_state_dict
+    except (RuntimeError, ValueError, KeyError) as error:  # from timm's filter or load_state_dict
         raise misfit_error(file, _reason(error)) from error
     model.pretrained_cfg.pop("state_dict", None)  # it would keep a second copy of the weights
     return model
 
 
 def _fitting(name: str, file: Path, content: Mapping, model: nn.Module, keep_head: bool) -> Tensors:
-    """Find the tensors of `model` in `content`, as they are named there or as timm renames them.
+    """Find the tensors of `model` in `content`, by their names or as renamed by timm.
 
-    Raises `ModelError` where neither fits.
+    Raises `ModelError` if neither fits.
     """
     asked = {"with_head": keep_head, "resize": True}
     tensors = without_extras(find_tensors(content, model), model)
@@ -154,7 +154,7 @@ def _fitting(name: str, file: Path, content: Mapping, model: nn.Module, keep_hea
     if not misfit:
         return tensors
     renamed = _renamed(name, content, model)
-    # With the same names timm has only scaled the patches, which are then those of another model.
+    # With the same names, timm has only resized patches, so the weights are of another model.
     if set(renamed) == set(tensors) or describe_misfit(renamed, model, **asked):
         raise misfit_error(file, misfit)
     return renamed
@@ -163,7 +163,7 @@ def _fitting(name: str, file: Path, content: Mapping, model: nn.Module, keep_hea
 def _renamed(name: str, content: Mapping, model: nn.Module) -> Tensors:
     """Rename the tensors of `content` as timm's filter of checkpoints does (CLIP, DINOv2, I-JEPA).
 
-    {} where it has none, or where it cannot read them.
+    Returns {} if timm has no filter, or if the filter fails.
     """
     module = sys.modules[timm.model_entrypoint(name.partition(".")[0]).__module__]
     rename = getattr(module, "checkpoint_filter_fn", None)
@@ -174,19 +174,19 @@ def _renamed(name: str, content: Mapping, model: nn.Module) -> Tensors:
     try:
         renamed = rename(dict(content), model, **options)
         return without_extras(widened(renamed), model)
-    except Exception:  # a filter meets any kind of file here: it has no errors of its own
+    except Exception:  # any error can occur, because the file may be of any kind
         return {}
 
 
 def start_from(model: nn.Module, weights: Path | str | None, keep_head: bool = False) -> nn.Module:
-    """Load all of the file `weights` into `model`, except the head unless it is kept; float32.
+    """Load the file `weights` into `model` in float32; load the head only if `keep_head`.
 
-    Raises `ModelError` where there is no such file, or it is of another model.
+    Raises `ModelError` if the file does not exist or belongs to another model.
     """
     if weights is None:
         raise ModelError(
-            "This recipe starts from a training without labels: pass --weights its "
-            "model.safetensors."
+            "This recipe starts from a self-supervised training run: pass its model.safetensors "
+            "as --weights."
         )
     tensors = without_extras(find_tensors(read_content(Path(weights)), model), model)
     check_fit(tensors, model, file=weights, with_head=keep_head)
@@ -197,10 +197,10 @@ def start_from(model: nn.Module, weights: Path | str | None, keep_head: bool = F
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Read a run's safetensors file: floats in float32, integers as they are."""
+    """Read a run's safetensors file, and convert floating-point tensors to float32."""
     return widened(load_file(path))
 
 
 def _reason(error: Exception) -> str:
-    reason = next(iter(str(error).splitlines()), "")[:200]  # a timeout may say nothing
+    reason = next(iter(str(error).splitlines()), "")[:200]  # a timeout has no message
     return f"{type(error).__name__}: {reason}"

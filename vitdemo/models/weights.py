@@ -1,11 +1,11 @@
-"""Read a file of weights, find a model's tensors in it, and name what does not fit.
+"""Files of weights: read a file, find a model's tensors in it, and describe mismatches.
 
-Public code saves the same tensors in many layouts: below "state_dict", "model" or "teacher", with
-"module." or "backbone." before each name. `find_tensors` finds them by their own names:
+Public code saves the same tensors in many layouts: under "state_dict", "model" or "teacher", with
+"module." or "backbone." before each name. `find_tensors` finds them by the model's names:
 
     content = read_content(Path("dino.pth"))  # {"student": {...}, "teacher": {"backbone....": ...}}
     tensors = find_tensors(content, model)  # {"cls_token": ..., "blocks.0.norm1.weight": ...}
-    check_fit(tensors, model, file="dino.pth")  # raises ModelError with what disagrees
+    check_fit(tensors, model, file="dino.pth")  # raises ModelError if they differ
 """
 
 import argparse
@@ -25,27 +25,27 @@ from vitdemo.errors import ModelError
 
 Tensors = dict[str, Tensor]
 
-HEADS = ("head", "head_dist")  # of a Vision Transformer, as timm names them
-# Parts of a training that the model itself does not have: classifiers of other code, a decoder.
+HEADS = ("head", "head_dist")  # timm's names of a Vision Transformer's classifier heads
+# Parts of a file that the model does not have: classifiers of other code, a decoder.
 IGNORED = (*HEADS, "fc", "classifier", "mask_token", "attn_pool", "pre_logits")
 IGNORED_STARTS = ("decoder",)
-# Wrappers that stand inside a name, too: torch.compile, FSDP, activation checkpoints.
+# torch.compile, FSDP and activation checkpoints can add these wrappers anywhere in a name.
 WRAPPERS = re.compile(r"(_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
-# Of several copies of a model the averaged one is used, as timm does: DINO's teacher is one.
+# If a file has several copies of a model, averaged weights are used, as in timm (DINO's teacher).
 AVERAGED, LEARNER = ("ema", "teacher", "momentum", "averaged"), ("student", "optimizer")
 CLASSES, IMAGE_SIZE = "{} classes", "an image size of {} px"
 MAX_NESTING = 4  # {"teacher": {"backbone": {...}}} has 2
-MAX_NAMED = 2  # keys of a kind in a message
+MAX_NAMED = 2  # maximum number of keys of each kind in a message
 
 _LFS = b"version https://git-lfs"
-_ZIP, _PICKLE = b"PK\x03\x04", b"\x80"  # how torch.save begins a file, now and before 1.6
+_ZIP, _PICKLE = b"PK\x03\x04", b"\x80"  # first bytes of torch.save files, since and before 1.6
 
 
 def read_content(path: Path) -> Mapping[str, Any]:
-    """What the file `path` holds, by its content and not by its name: safetensors, or torch.save.
+    """Read the file `path`, either safetensors or torch.save; its content decides which.
 
-    Files of torch are read with `weights_only=True`: no code of theirs runs. Raises `ModelError`
-    for a missing file, another kind of file, a damaged one, and one that holds Python objects.
+    Files of torch are read with `weights_only=True`, so they cannot run code. Raises `ModelError`
+    for a missing or damaged file, another kind of file, and a file with Python objects.
     """
     existing(path)
     try:
@@ -56,26 +56,28 @@ def read_content(path: Path) -> Mapping[str, Any]:
         elif start[8:9] == b"{":
             content = load_file(path)
         else:
-            raise ModelError(f"{_kind(path, start)} Give a safetensors or torch file of weights.")
+            raise ModelError(
+                f"{_kind(path, start)} Use a safetensors file or a file of torch.save."
+            )
     except OSError as error:
         raise ModelError(f"The weights file '{path}' cannot be read: {error.strerror}.") from error
     except SafetensorError as error:
         raise ModelError(
-            f"The weights file '{path}' is damaged or incomplete ({error}): copy it again."
+            f"The weights file '{path}' is damaged or incomplete ({error}): download it again."
         ) from error
     if not isinstance(content, Mapping):
         raise ModelError(
-            f"The weights file '{path}' holds a {type(content).__name__} and no named tensors: "
+            f"The weights file '{path}' contains a {type(content).__name__}, not named tensors: "
             "save the model's state_dict()."
         )
     return content
 
 
 def existing(weights: Path | str) -> Path:
-    """Return `weights` as a path. Raises `ModelError` where it is no file."""
+    """Return `weights` as a path. Raises `ModelError` if it is not a file."""
     path = Path(weights)
     if not path.is_file():
-        inside = " It is a folder: name the file in it." if path.is_dir() else ""
+        inside = " It is a folder: specify a file in it." if path.is_dir() else ""
         raise ModelError(f"The weights file '{weights}' does not exist.{inside}")
     return path
 
@@ -85,8 +87,8 @@ def _kind(path: Path, start: bytes) -> str:
         return f"The weights file '{path}' is empty."
     if start.startswith(_LFS):
         return (
-            f"The file '{path}' is a Git LFS pointer and holds no weights: fetch the file itself "
-            "with `git lfs pull`."
+            f"The file '{path}' is a Git LFS pointer, not the weights: download the file with "
+            "`git lfs pull`."
         )
     return f"The file '{path}' is neither a safetensors file nor one of torch.save."
 
@@ -94,26 +96,26 @@ def _kind(path: Path, start: bytes) -> str:
 def _load_torch(path: Path) -> Any:
     try:
         # timm and DINO save their options next to the weights, as an argparse.Namespace.
-        # A file object, because torch reads a path by the ending of its name.
+        # A file object, because torch would choose the format by the file's extension.
         with torch.serialization.safe_globals([argparse.Namespace]), open(path, "rb") as file:
             return torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ModelError(
-            f"The weights file '{path}' holds Python objects, which could run code when they are "
-            "read: save the model's state_dict() alone, or use safetensors."
+            f"The weights file '{path}' contains Python objects, which could run code when "
+            "loaded: save only the model's state_dict(), or use safetensors."
         ) from error
-    except Exception as error:  # torch.load raises whatever pickle and zip do
+    except Exception as error:  # pickle and zip can raise any kind of error
         raise ModelError(
-            f"The weights file '{path}' is damaged, or was not written by torch.save."
+            f"The weights file '{path}' is damaged or was not written by torch.save."
         ) from error
 
 
 def find_tensors(content: Mapping[str, Any], model: nn.Module) -> Tensors:
-    """Find the tensors of `model` in `content`, by its own names and in float32.
+    """Find the tensors of `model` in `content`; return them by the model's names, in float32.
 
-    `content` may nest them and put prefixes before the names. Of several copies the one that fits
-    is taken, and of those that fit an averaged one. Where none fits, it is the one with most of the
-    model's names. Tensors outside a prefix are left out.
+    `content` may be nested and have prefixes before the names. If it contains several copies, a
+    copy that fits is used, preferably one with averaged weights. If none fits, the copy with most
+    of the model's names is used. Tensors without the prefix of the copy are left out.
     """
     wanted = model.state_dict()
     found = list(_layouts(content, wanted))
@@ -124,29 +126,30 @@ def find_tensors(content: Mapping[str, Any], model: nn.Module) -> Tensors:
 
 
 def widened(tensors: Mapping[str, Tensor]) -> Tensors:
-    """Floats in float32, integers as they are."""
+    """Convert floating-point tensors to float32."""
     return {name: t.float() if t.is_floating_point() else t for name, t in tensors.items()}
 
 
 def check_fit(
     tensors: Mapping[str, Tensor], model: nn.Module, *, file: Path | str, with_head: bool
 ) -> None:
-    """Raise `ModelError` naming `file` and what `describe_misfit` finds, unless it all fits."""
+    """Raise `ModelError` with the result of `describe_misfit`, unless all tensors fit."""
     if misfit := describe_misfit(tensors, model, with_head=with_head):
         raise misfit_error(file, misfit)
 
 
 def misfit_error(file: Path | str, misfit: str) -> ModelError:
+    """Return the error for a `file` whose tensors do not fit the model."""
     return ModelError(f"The weights in '{file}' are not of this model: {misfit}.")
 
 
 def describe_misfit(
     tensors: Mapping[str, Tensor], model: nn.Module, *, with_head: bool, resize: bool = False
 ) -> str:
-    """Say in which sizes and first names `tensors` and `model` disagree; "" where they agree.
+    """Describe the differences of `tensors` and `model` in sizes and names; "" if they agree.
 
     Args:
-        with_head: the classifier must be there and fit; otherwise it may be any, or none.
+        with_head: the classifier must exist and fit. Otherwise it is ignored.
         resize: accept position embeddings of another square grid.
     """
     faults = _faults(tensors, model, with_head, resize)
@@ -154,18 +157,18 @@ def describe_misfit(
         return ""
     own = {name for name in model.state_dict() if not _is_head(name)}
     if not own & set(tensors):
-        return "; ".join(["none of its tensors has a name of this model", *faults])
+        return "; ".join(["no tensor has a name of this model", *faults])
     return "; ".join([*_sizes(tensors, model, with_head, resize), *faults])
 
 
 def head_size(tensors: Mapping[str, Tensor]) -> int:
-    """The number of classes of the classifier in `tensors`; 0 without one."""
+    """Return the number of classes of the classifier in `tensors`; 0 without a classifier."""
     weight = tensors.get("head.weight")
     return len(weight) if weight is not None and weight.ndim == 2 else 0
 
 
 def without_extras(tensors: Mapping[str, Tensor], model: nn.Module) -> Tensors:
-    """`tensors` without the parts of a training that `model` does not have."""
+    """Remove known extra parts, such as a decoder, that `model` does not have."""
     wanted = model.state_dict()
     return {name: t for name, t in tensors.items() if name in wanted or not _is_ignored(name)}
 
@@ -182,7 +185,7 @@ def _is_head(name: str) -> bool:
 def _faults(
     tensors: Mapping[str, Tensor], model: nn.Module, with_head: bool, resize: bool
 ) -> list[str]:
-    """The first tensors of another shape, missing and unexpected ones, each kind in one phrase."""
+    """Describe tensors of another shape, missing tensors and unexpected tensors."""
     known = model.state_dict()
     wanted = {name: t for name, t in known.items() if with_head or not _is_head(name)}
     shapes = [
@@ -207,14 +210,14 @@ def _shape(tensor: Tensor) -> str:
 
 
 def _can_resize(positions: Tensor, model: nn.Module) -> bool:
-    """Whether `positions` (1, N, D) are of a square grid and of the model's width."""
+    """Return whether `positions` (1, N, D) have a square grid and the model's width."""
     if _side(positions, model) is None:
         return False
     return positions.shape[-1] == model.pos_embed.shape[-1]
 
 
 def _side(positions: Tensor, model: nn.Module) -> int | None:
-    """Patches a side of a square grid that `positions` (1, N, D) are of; None for another grid."""
+    """Return the patches per side of the square grid of `positions` (1, N, D), or None."""
     own = getattr(model, "pos_embed", None)
     if positions.ndim != 3 or own is None or own.ndim != 3:
         return None
@@ -227,7 +230,7 @@ def _side(positions: Tensor, model: nn.Module) -> int | None:
 def _sizes(
     tensors: Mapping[str, Tensor], model: nn.Module, with_head: bool, resize: bool
 ) -> list[str]:
-    """The sizes that differ, in words: "a depth of 3, not 12"."""
+    """Describe the sizes that differ: "a depth of 3, not 12"."""
     ours, theirs = _measure(model.state_dict(), model), _measure(tensors, model)
     positions = tensors.get("pos_embed")
     if positions is not None and resize and _can_resize(positions, model):
@@ -242,7 +245,7 @@ def _sizes(
 
 
 def _measure(tensors: Mapping[str, Tensor], model: nn.Module) -> dict[str, int]:
-    """What shapes and names tell of a Vision Transformer's sizes, by how each is said."""
+    """Determine the sizes of a Vision Transformer from tensors, by the text of a message."""
     found = {}
     if classes := head_size(tensors):
         found[CLASSES] = classes
@@ -253,7 +256,7 @@ def _measure(tensors: Mapping[str, Tensor], model: nn.Module) -> dict[str, int]:
     if norm is not None:
         found["a width of {}"] = norm.shape[0]
     proj, positions = tensors.get("patch_embed.proj.weight"), tensors.get("pos_embed")
-    reads_pixels = proj is not None and proj.ndim == 4 and proj.shape[1] == 3  # no stem before it
+    reads_pixels = proj is not None and proj.ndim == 4 and proj.shape[1] == 3  # without a stem
     if reads_pixels and hasattr(model, "patch_embed"):
         found["a patch size of {} px"] = proj.shape[-1]
         if positions is not None and (side := _side(positions, model)):
@@ -264,12 +267,14 @@ def _measure(tensors: Mapping[str, Tensor], model: nn.Module) -> dict[str, int]:
 def _layouts(
     content: Mapping[str, Any], wanted: Mapping[str, Tensor]
 ) -> Iterator[tuple[int, Tensors]]:
-    """Each copy of the model that `content` may hold, with its rank: an averaged one comes first.
+    """Yield each possible copy of the model in `content` with its rank; averaged weights have 0.
 
-    A copy is where a name of the model stands, as it is or behind a prefix.
+    A copy is a group of tensors that contains a name of the model, with or without a prefix.
     """
     anchors = [name for name in wanted if not _is_head(name)]
-    anchors = sorted(anchors, key=lambda name: "." not in name)[:8]  # with several parts: rarer
+    anchors = sorted(anchors, key=lambda name: "." not in name)[
+        :8
+    ]  # names with dots are more specific
     for path, tensors in _nested(content):
         tensors = _clean(tensors)
         prefixes = dict.fromkeys(
@@ -291,7 +296,7 @@ def _rank(path: str) -> int:
 
 
 def _distance(tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> int:
-    """The number of the model's tensors that are not there, or of another shape."""
+    """Count the model's tensors that are missing or have another shape."""
     needed = {name: tensor for name, tensor in wanted.items() if not _is_head(name)}
     return sum(
         name not in tensors or (name != "pos_embed" and tensors[name].shape != tensor.shape)
@@ -302,7 +307,7 @@ def _distance(tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> in
 def _nested(
     content: Mapping[str, Any], path: str = "", level: int = 0
 ) -> Iterator[tuple[str, Tensors]]:
-    """Every group of named tensors in `content`, with the names that lead to it."""
+    """Yield every group of named tensors in `content`, with its path of keys."""
     if tensors := _flat(content):
         yield path, tensors
     if level < MAX_NESTING:

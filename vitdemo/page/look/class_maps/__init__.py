@@ -1,4 +1,4 @@
-"""The section "Why this class?": maps of a class side by side, and the faithfulness test."""
+"""The section "Why this class?": attribution maps side by side, and the faithfulness test."""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,43 +27,48 @@ from vitdemo.page.look.picture import TRUE_CLASS
 from vitdemo.page.look.tab import Look
 from vitdemo.page.sections import Section
 
-PROGRESS = gr.Progress()  # only a mark of where gradio puts the one of each call
-PREDICTED, NOTHING = "", ""  # as class: the predicted one; as the other class: none
+PROGRESS = gr.Progress()  # a placeholder: gradio passes its own object in each call
+PREDICTED, NOTHING = "", ""  # values of the two class lists: the predicted class, no second class
 INTRO = (
-    "Each map shows by its own method which patches support a class, and the maps disagree. Choose "
-    "a second class to ask why the one **and not** the other. The **faithfulness test** removes "
-    "patches in each map's order and follows the probability of the class: a map that looks "
-    "plausible may still fail it."
+    "Each map shows which patches support a class, according to one attribution method. The "
+    "methods often disagree. Choose a second class to compare the reasons for the two classes. The "
+    "**faithfulness test** removes patches in the order of each map and measures how the "
+    "probability of the class changes. A plausible map may still fail this test."
 )
 METER = (
-    "**Faithfulness test.** *Deletion* removes patches, the most important of a map first. "
-    "*Insertion* restores them in the same order. The score is the insertion area minus the "
-    "deletion area, in percentage points. It says how well a map's order predicts the response of "
-    "**this model**. It does not say whether the model is right or where a person would look.\n\n"
-    "A score means something only next to baselines:\n"
+    "**Faithfulness test.** *Deletion* removes patches, those with the highest map values first. "
+    "*Insertion* restores them in the same order. The score is the area under the insertion curve "
+    "minus the area under the deletion curve, in percentage points. It measures how well the map "
+    "predicts the response of **this model** to removed patches. It does not measure whether the "
+    "prediction is correct, or which patches a human would use.\n\n"
+    "Compare each score with four baselines:\n"
     "- **Random orders** use neither the image nor the model. "
     f"A map is tested against {RANDOM_ORDERS} of them.\n"
-    "- **Transformed copies** of the map (rotated, flipped, shifted) use its shape but not its "
-    f"position: smooth maps score high anywhere. A map is tested against up to {SHAPES} of them.\n"
-    "- **Centre first** uses only that photos have their subject in the middle.\n"
+    "- **Transformed copies** are the same map, rotated, flipped or shifted. They are needed "
+    "because smooth maps score high at any position. "
+    f"A map is tested against up to {SHAPES} of them.\n"
+    "- **Centre first** ranks patches by their distance to the centre, because most photos show "
+    "their subject there.\n"
     "- The **edge map** (Sobel gradient, mean per patch) uses the image but no model.\n\n"
-    "The tests against random orders and transformed copies have p-values; *not significantly "
-    "better* means p > 0.05. Centre first and the edge map have one score per image, so a map is "
-    "only above or below it on this image. The 5% false alarms hold for each map by itself, "
-    "and only for maps that use nothing of the image. With vit-scratch, an edge map passes both "
-    "tests on 10 of 40 validation images, and the mean relevance of other images on 8.\n\n"
-    "Do not compare scores between models: the confidence of a model changes the score of the "
+    "The tests against random orders and transformed copies have p-values. *Not significantly "
+    "better* means p > 0.05. Centre first and the edge map have only one score per image, so this "
+    "comparison has no p-value. The false-positive rate of 5% applies to each map separately, and "
+    "only to maps that do not use the image. With vit-scratch, an edge map passes both tests on "
+    "10 of 40 validation images. The mean relevance of other images passes both tests on 8 of "
+    "40.\n\n"
+    "Do not compare scores between models, because a model's confidence changes the score of the "
     "same order. If the logits of vit-scratch are halved, the mean score of relevance falls from "
-    "36 to 19 points. Do not compare them between replacements either. The included Vision "
-    "Transformers were trained with half of the patches dropped (PatchDropout), the included "
-    "convolutional model with a square cut out (Cutout). Other models may never have seen a "
-    "removed patch.\n\n"
-    "**Does the map depend on this class and this model?** Below each map is its rank correlation "
-    "with the same map for the runner-up class. Then come the correlations with its maps under "
-    f"{RANDOM_HEADS} randomised classifier heads (Adebayo et al. 2018): mean, lowest and highest. "
-    "Their baseline is the correlation of these maps with each other, which is not 0. A map that "
-    "is no more similar to them than that passes the check, unless both are near 1: then it shows "
-    "the image and the layers before the head."
+    "36 to 19 points. Do not compare scores between replacements either. The included Vision "
+    "Transformers were trained with half of the patches dropped (PatchDropout). The included "
+    "convolutional model was trained with a square removed from each image (Cutout). Other models "
+    "may never have seen a removed patch.\n\n"
+    "**Does the map depend on the class and on the classifier head?** Below each map is its rank "
+    "correlation with the map for the runner-up class. The next line gives its rank correlations "
+    f"with the maps of {RANDOM_HEADS} models with a randomised classifier head (Adebayo et al. "
+    "2018): mean, minimum and maximum. The baseline is the correlation of these maps with each "
+    "other, which is not 0. A map passes the check if it is not more similar to them than they are "
+    "to each other. If both correlations are near 1, the map depends only on the image and on the "
+    "layers before the classifier head."
 )
 
 
@@ -80,9 +85,9 @@ def build(look: Look) -> None:
             min_width=220,
         )
         against = FreeDropdown(
-            [("no other class", NOTHING)],
+            [("none", NOTHING)],
             value=NOTHING,
-            label="and not",
+            label="Second class",
             elem_id="why-against",
             min_width=220,
         )
@@ -95,8 +100,8 @@ def build(look: Look) -> None:
         )
     shown = Maps(elem_id="why-maps")
     with gr.Row():
-        slow = gr.Button("Draw the slow maps", elem_id="why-slow")
-        measure = gr.Button("Run the faithfulness test", elem_id="why-measure")
+        slow = gr.Button("Compute slow maps", elem_id="why-slow")
+        measure = gr.Button("Test faithfulness", elem_id="why-measure")
         cancel = gr.Button("Cancel", elem_id="why-cancel", variant="stop", visible=False)
     gr.Markdown(METER)
     meter = Article(elem_id="why-meter")
@@ -113,20 +118,22 @@ def build(look: Look) -> None:
         return drawn(ask(image, name, target, against, slow=False), fill)
 
     def draw(image, name, target, against, fill):
-        """As `redraw`, with the choices of a picture and model that may be new."""
+        """Redraw, and update the choices for an image and a model that may be new."""
         stops.stop_others(image, name, target, against, fill)
         try:
             found = ask(image, name, target, against, slow=False)
-        except VitdemoError as error:  # a class that this model does not have
+        except VitdemoError as error:  # the model does not have this class
             found = ask(image, name, PREDICTED, NOTHING, slow=False)
-            target, against = None, None  # no choice of any model: the first ones hold
+            target, against = None, None  # `choices` then selects the first entries
             gr.Info(escape(str(error)))
         *updates, fill = choices(found, target, against, fill, image.info.get(TRUE_CLASS))
         return *drawn(found, fill), *updates
 
     def at_length(work: Callable[..., ClassMaps], words: str) -> Callable:
-        """A handler that does `work` with a progress bar until it is stopped, or asked for another
-        picture or class."""
+        """Return a handler that runs `work` with a progress bar.
+
+        It stops when the user cancels, or chooses another image or class.
+        """
 
         @for_people
         def handler(image, name, target, against, fill, progress=PROGRESS):
@@ -155,7 +162,7 @@ def build(look: Look) -> None:
     def measured(image, name, target, against, fill, on_step) -> ClassMaps:
         found = ask(image, name, target, against, slow=False)
         truth(workbench, found, image, fill=fill, on_step=on_step)
-        return ask(image, name, target, against, slow=False)  # which knows it now
+        return ask(image, name, target, against, slow=False)  # with the cached result
 
     def start(image, name, *choices):
         if image is None or name is None:
@@ -175,7 +182,10 @@ def build(look: Look) -> None:
     look.add("why", draw, asked, [shown, meter, *asked], by=[])
     changed = Section(["why"], redraw, asked, [shown, meter])
     look.draw_on(partial(gr.on, [choice.input for choice in asked]), [changed])
-    slowly = [(slow_maps, "Drawing the slow maps"), (checked_maps, "Testing what they depend on")]
+    slowly = [
+        (slow_maps, "Computing slow maps"),
+        (checked_maps, "Testing dependence on class and head"),
+    ]
     truly = [(measured, "Running the faithfulness test")]
     for button, works in ((slow, slowly), (measure, truly)):
         question = [*look.always, *asked]
@@ -194,7 +204,7 @@ def build(look: Look) -> None:
 
 
 def drawn(found: ClassMaps, fill: str) -> tuple[MapRow, list[Piece]]:
-    """The maps, and the meter where it was measured before."""
+    """Return the maps, and the results of the faithfulness test if they are cached."""
     known = found.truths.get(fill)
     return drawing.maps_row(found, known, fill), drawing.meter(found, known)
 
@@ -202,15 +212,15 @@ def drawn(found: ClassMaps, fill: str) -> tuple[MapRow, list[Piece]]:
 def choices(
     found: ClassMaps, target: str | None, against: str | None, fill: str, true: str | None = None
 ) -> tuple[dict, dict, dict, str]:
-    """Updates of the three controls for this model and picture, and the fill that then holds.
+    """Return updates of the three controls for this model and image, and the new replacement.
 
-    The class `true` of a test picture comes first of all, marked.
+    The true class of a test image, `true`, is marked and comes first.
     """
     ordered = sorted(dict.fromkeys(found.run.classes), key=lambda name: name != true)
     names = [(f"{name} (the true class)" if name == true else name, name) for name in ordered]
     predicted = found.run.classes[int(found.probabilities.argmax())]
     fills = [(words, name) for name, words in drawing.FILLS.items() if name in found.fills]
     targets, _ = renewed([(f"the predicted class ({predicted})", PREDICTED), *names], target)
-    others, _ = renewed([("no other class", NOTHING), *names], against)
+    others, _ = renewed([("none", NOTHING), *names], against)
     update, fill = renewed(fills, fill)
     return targets, others, update, fill

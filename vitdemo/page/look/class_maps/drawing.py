@@ -1,4 +1,4 @@
-"""Maps of a class with their sentences and numbers, and the faithfulness test."""
+"""Payloads of the section "Why this class?": maps with captions, and the faithfulness test."""
 
 import numpy as np
 
@@ -23,31 +23,32 @@ from vitdemo.page.components.maps import MapRow, Panel, peak
 from vitdemo.page.components.table import Column, Table
 
 BEST = (
-    "On {count} {part} images, no map of this model scored significantly higher. This map "
+    "On {count} {part} images, no other map of this model scored significantly higher. This map "
     "scored significantly higher than the centre-first order and the edge map (paired t-tests with "
     "Holm's correction, p < 0.05; replacement: {fill}; {steps} steps)"
 )
 FILLS = {"drop": "Token dropped (ViT only)", "mean": "Mean colour", "blur": "Blurred image"}
 DRAWN = ("relevance", "gradient_rollout", "grad_cam", "integrated_gradients", "occlusion")
 COLOURS = dict(zip((*DRAWN, "attention"), HUES, strict=True))
-COLOURS |= {"rollout": "#d0576b", CENTRE: "#8a98ac", EDGES: "#a58a6f"}  # 2.9 : 1 or more, as those
+COLOURS |= {"rollout": "#d0576b", CENTRE: "#8a98ac", EDGES: "#a58a6f"}  # contrast of at least 2.9:1
 BASELINES = {CENTRE: "Centre first", EDGES: "Edge map"}
-KNOWLEDGE = {  # what the orders of a baseline are made from
+KNOWLEDGE = {  # the information that each baseline uses
     CENTRE: "baseline: uses the distance to the centre only",
     EDGES: "baseline: uses the image, but no model",
     "random": "baseline: uses neither image nor model; 5th to 95th percentile",
 }
 UNMEASURED = (
-    "Not measured yet for this image, these maps and this replacement: press the button above."
+    "Not measured yet for this image, these classes and this replacement. "
+    'Press "Test faithfulness".'
 )
 
 
 def maps_row(answer: ClassMaps, known: Reading | None, fill: str) -> MapRow:
-    """All maps side by side, each with its caption, its limit, its checks, and its score where
-    `known`; badges are those of the fill."""
+    """Return all maps side by side, with captions, checks, scores (if `known`) and badges."""
     classes, chance = answer.run.classes, answer.probabilities
     asked = (
-        f"Why {answer.named}? {answer.run.name} gives {chance_of(classes, chance, answer.target)}"
+        f"Why {answer.named}? {answer.run.name} predicts "
+        f"{chance_of(classes, chance, answer.target)}"
     )
     if answer.against is not None:
         asked += f" and {chance_of(classes, chance, answer.against)}"
@@ -57,11 +58,11 @@ def maps_row(answer: ClassMaps, known: Reading | None, fill: str) -> MapRow:
 
 
 def ends(answer: ClassMaps) -> tuple[str, str]:
-    """What the two colours of a signed map speak for."""
+    """Return the labels of the negative and the positive colour of a signed map."""
     name = answer.run.classes[answer.target]
     if answer.against is None:
-        return f"against {name}", f"for {name}"
-    return f"for {answer.run.classes[answer.against]}", f"for {name}"
+        return f"opposes {name}", f"supports {name}"
+    return f"supports {answer.run.classes[answer.against]}", f"supports {name}"
 
 
 def chance_of(classes: tuple[str, ...], probabilities: np.ndarray, index: int) -> str:
@@ -72,11 +73,11 @@ def panel(answer: ClassMaps, found: ClassMap, known: Reading | None, fill: str) 
     values, method = found.values, found.method
     strongest = f"strongest in {peak(values)}"
     if found.signed:
-        against = values.flat[np.abs(values).argmax()] < 0
-        strongest += ", against it" if against else ", for it"
+        opposes = values.flat[np.abs(values).argmax()] < 0
+        strongest += ", opposes the class" if opposes else ", supports the class"
     if not np.ptp(values):
-        strongest = "the same everywhere"
-    asked = answer.named if method.class_specific else "every class alike"
+        strongest = "uniform"
+    asked = answer.named if method.class_specific else "every class (the map is the same)"
     badge = method.name in answer.best(fill)
     return Panel(
         method.title,
@@ -93,7 +94,7 @@ def panel(answer: ClassMaps, found: ClassMap, known: Reading | None, fill: str) 
 
 
 def badge_words(answer: ClassMaps, fill: str) -> str:
-    """What "among the best" claims, and on which images."""
+    """Return the explanation of the badge, with the images that it is based on."""
     measured = answer.measured[fill]
     words = {"count": measured.pictures, "part": measured.part, "steps": measured.steps}
     return BEST.format(fill=FILLS[fill].lower(), **words)
@@ -107,50 +108,53 @@ def score_words(name: str, known: Reading | None) -> list[str]:
 
 
 def chances(score: Score) -> str:
-    """Both rank p-values, as far as they were computed."""
+    """Return the rank p-values that were computed, in words."""
     copies = "" if score.p_shape is None else f"; transformed copies p = {score.p_shape:.2f}"
     return f"random orders p = {score.p_orders:.2f}{copies}"
 
 
 def checks(answer: ClassMaps, found: ClassMap) -> list[str]:
-    """How far the map depends on the class and on the classifier head, and whether it adds up."""
+    """Describe the map's dependence on class and classifier head, and its completeness gap."""
     words = []
     if found.other_class is not None:
         words.append(
-            f"Rank correlation with its own map for {answer.runner_up}, the runner-up: "
+            f"Rank correlation with the map for {answer.runner_up}, the runner-up class: "
             f"{correlation(found.other_class)}."
         )
     if found.random_heads is not None:
         words.append(head_words(found.random_heads))
     if found.gap is not None:
-        words.append(f"Adds up to the change of the log-probability, less {found.gap:.2%}.")
+        words.append(
+            "The values add up to the change of the log-probability, with an error of "
+            f"{found.gap:.2%}."
+        )
     return words
 
 
 def head_words(check: HeadCheck) -> str:
-    """The comparison with randomised classifier heads, and with these among each other."""
+    """Describe the comparison of a map with the maps of randomised classifier heads."""
     if not check.is_defined:
-        return "With randomised classifier heads: no correlation, since the maps are uniform."
+        return "Randomised classifier heads: correlation undefined, because the maps are uniform."
     means = [signed(float(np.nanmean(values)), 2) for values in (check.own, check.between)]
     low, high = (signed(end, 2) for end in (np.nanmin(check.own), np.nanmax(check.own)))
     more = "more" if check.more_similar else "not significantly more"
     return (
-        f"With {len(check.own)} randomised classifier heads: mean {means[0]} ({low} to {high}); "
-        f"these with each other: mean {means[1]}. It is {more} similar to them than they are to "
-        f"each other (p = {check.p:.2f})."
+        f"Rank correlation with {len(check.own)} randomised classifier heads: mean {means[0]} "
+        f"({low} to {high}); between these heads: mean {means[1]}. The map is {more} similar to "
+        f"their maps than these are to each other (p = {check.p:.2f})."
     )
 
 
 def correlation(value: float) -> str:
     is_flat = value != value  # NaN
-    return "none, since one of the two is uniform" if is_flat else signed(value, 2)
+    return "undefined, because one map is uniform" if is_flat else signed(value, 2)
 
 
 def meter(answer: ClassMaps, known: Reading | None) -> list[Piece]:
-    """Both kinds of curves with their legend, a table of their mean heights, and all as CSV."""
+    """Return both plots with their legend, a table of the areas, and downloads as CSV."""
     if known is None:
         return [Text(UNMEASURED, quiet=True)]
-    value = "probability, %" if answer.against is None else "probability of the two, %"
+    value = "probability, %" if answer.against is None else "probability among two classes, %"
     plots = (
         ("Deletion: lower is more faithful", known.deletion, 0, "patches removed, %"),
         ("Insertion: higher is more faithful", known.insertion, 1, "patches restored, %"),
@@ -172,13 +176,13 @@ def legend(answer: ClassMaps, known: Reading) -> Legend:
 
 
 def words(answer: ClassMaps, known: Reading, kind: int) -> str:
-    """The mean heights of one kind in a sentence, for those who do not see the curves."""
+    """Describe the areas under the curves of one plot in a sentence, for screen readers."""
     heights = ", ".join(
         f"{title(answer, name)} {100 * (score.deletion, score.insertion)[kind]:.1f}"
         for name, score in known.scores.items()
     )
     chance = 100 * known.random_areas[kind].mean()
-    return f"Mean heights in percent: {heights}; random orders {chance:.1f}."
+    return f"Area under the curve, %: {heights}; random orders {chance:.1f}."
 
 
 def plot(known: Reading, curves: dict, kind: int, x_label: str, y_label: str):
@@ -196,11 +200,11 @@ def title(answer: ClassMaps, name: str) -> str:
 
 
 def table(answer: ClassMaps, known: Reading) -> Table:
-    """Mean heights of the curves, the best score first, each with its two p-values and verdict."""
+    """Return the areas, score, p-values and verdict of each order, the highest score first."""
     head = (
         "order",
-        "deletion, % (low is faithful)",
-        "insertion, % (high is faithful)",
+        "deletion area, % (lower is better)",
+        "insertion area, % (higher is better)",
         "score, points",
         "p, random orders",
         "p, transformed copies",
