@@ -253,9 +253,8 @@ def _remove_empty(*folders: Path) -> None:
         if folder.is_dir() and not any(
             file.is_file() and file.stat().st_size for file in folder.rglob("*")
         ):
-            shutil.rmtree(
-                folder, ignore_errors=True
-            )  # On Windows, the open lock file in it cannot be removed.
+            # On Windows, the open lock file in it cannot be removed.
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _load_cifar10(root: Path, part: str) -> Pictures:
@@ -409,11 +408,9 @@ def _scikit_learn_split(
     """Return scikit-learn's split (kept, held out), or None if it raises an error.
 
     Existing runs use scikit-learn's splits. It rejects a part that is smaller than the number of
-    classes, and the smaller part may not contain every small class.
+    classes, and the smaller part can lack small classes.
     """
-    from sklearn.model_selection import (
-        train_test_split,
-    )  # takes 1.5 s, which would delay the start of the page
+    from sklearn.model_selection import train_test_split  # takes 1.5 s, not needed by the page
 
     try:
         parts = train_test_split(

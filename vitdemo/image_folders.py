@@ -144,9 +144,8 @@ def _walk(
         if not _is_folder(entry):
             yield folder, entry.name
         elif entry.is_symlink():
-            linked.append(
-                entry.path
-            )  # last, so that a folder is listed under its real path if it has one here
+            # Links come last, so that a folder is listed under its real path if it has one here.
+            linked.append(entry.path)
         else:
             yield from _walk(entry.path, above | {identity}, seen)
     for path in linked:

@@ -169,9 +169,7 @@ def _decode(data: bytes, name: str) -> Image.Image:
         _check_decoder(image, len(data))
         meter.reads_left = 300_000  # a large PNG has about 7,000 chunks with three reads each
         image.load()
-        method = _UPRIGHT.get(
-            _orientation(image)
-        )  # after load, because load() already rotates TIFF
+        method = _UPRIGHT.get(_orientation(image))  # after load(), which already rotates TIFF
         rgb = _to_rgb(image)
     rgb = rgb if method is None else rgb.transpose(method)
     rgb.info = {}  # removes place and date, and an orientation that would be applied twice
@@ -296,9 +294,7 @@ def _to_grey(image: Image.Image) -> np.ndarray:
     black, white = _tonal_range(image, values)
     low, high = min(black, white), max(black, white)
     grey = np.empty(values.shape, np.uint8)
-    step = (
-        1 + 1_000_000 // values.shape[1]
-    )  # rows per block, because float64 needs 8 bytes per pixel
+    step = 1 + 1_000_000 // values.shape[1]  # rows per block, to limit the float64 copy
     with np.errstate(invalid="ignore"):  # signalling NaNs raise a warning
         for row in range(0, len(values), step):
             block = values[row : row + step].astype(np.float64)

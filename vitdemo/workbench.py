@@ -31,9 +31,7 @@ from vitdemo.timm_models import TimmRun, load_timm_model
 from vitdemo.traced import Traced
 from vitdemo.training import Preprocessing
 
-ANSWER_BYTES = (
-    512 * 2**20
-)  # a trace takes 30 MB for ViT-B/16 at 224 px, and less than 1 MB for vitdemo's ViT
+ANSWER_BYTES = 512 * 2**20  # a trace of ViT-B/16 takes 30 MB, one of vitdemo's ViT under 1 MB
 MODEL_BYTES = 4 * 2**30  # ViT-L takes 1.2 GB; the least recently used models are removed first
 
 

@@ -139,7 +139,7 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
             return kept, drawn(kept, str(error)), []
         return kept, drawn(kept, summary(kept.collection), problems), []
 
-    def train_them(kept: Kept, name, progress=gr.Progress()):  # noqa: B008, gradio's way
+    def train_them(kept: Kept, name, progress=gr.Progress()):  # noqa: B008, required by gradio
         raise_if_stopped = stops.watch()
 
         def report(share, words):
