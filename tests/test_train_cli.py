@@ -311,7 +311,7 @@ def spoil(folder):
     [
         (spoil, "test/ant/3.png' cannot be used"),
         (lambda folder: shutil.rmtree(folder / "test" / "bee"), ""),  # evaluated without it
-        (lambda folder: (folder / "test" / "fly").mkdir(), "train/ does not: 'fly'"),
+        (lambda folder: (folder / "test" / "fly").mkdir(), "contains the class 'fly'"),
         (lambda folder: shutil.rmtree(folder / "test"), "test' cannot be read"),
     ],
     ids=["image", "class less", "class more", "all"],
