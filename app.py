@@ -1,7 +1,7 @@
-"""Start the page: run `python app.py`, then open the printed address.
+"""Start the web page: run `python app.py`, then open the printed address.
 
-Without arguments, the page shows the included models and all runs in `runs/`, on CUDA, MPS or the
-CPU. gradio's environment variables (GRADIO_SERVER_PORT, GRADIO_SERVER_NAME, ...) work too.
+Without arguments, the page shows the included models and all runs in `runs/`. It uses CUDA, MPS or
+the CPU. Gradio's environment variables (GRADIO_SERVER_PORT, GRADIO_SERVER_NAME, ...) also work.
 """
 
 import argparse
@@ -11,7 +11,7 @@ from pathlib import Path
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before gradio is imported
 if os.environ.get("SPACES_ZERO_GPU"):
-    import spaces  # noqa: F401 - of a Space alone; it must come before torch
+    import spaces  # noqa: F401 - installed only in a Space; must be imported before torch
 
 from vitdemo import console
 from vitdemo.errors import VitdemoError
@@ -24,7 +24,7 @@ from vitdemo.training import pick_device
 from vitdemo.training.devices import give_back_memory
 from vitdemo.workbench import Workbench
 
-MOST_WAITING = 500  # questions; a Space on ZeroGPU would take one at a time
+MOST_WAITING = 500  # requests in the queue
 SHIPPED = Path(__file__).parent / "assets" / "runs"
 
 
@@ -48,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
     give_back_memory()
     workbench = Workbench(roots, args.data, device, timm_models, visitor=visitor)
     page = build_page(workbench, jobs, [FOLDER / LANGUAGE, *args.lessons], alone=alone)
-    page.queue(max_size=MOST_WAITING, api_open=False)  # nothing passes the queue by
+    page.queue(max_size=MOST_WAITING, api_open=False)  # no request can bypass the queue
     try:
         page.launch(
             theme=THEME,
@@ -62,16 +62,16 @@ def main(argv: list[str] | None = None) -> int:
             footer_links=["api", "settings"],
             run_history=False,
             ssr_mode=False,
-            _frontend=False,  # gradio else ends a page that a busy machine serves after 3 s
+            _frontend=False,  # otherwise gradio stops if a busy machine needs over 3 s to respond
         )
-    except OSError as error:  # the port is taken
+    except OSError as error:  # the port is already in use
         print(f"app.py: {error}", file=sys.stderr)
         return 2
     return 0
 
 
 def serves_this_machine_alone(args: argparse.Namespace) -> bool:
-    """Whether nobody else can open the page, as far as its arguments and variables tell."""
+    """Return whether arguments and environment bind the page to this computer only."""
     host = args.host or os.environ.get("GRADIO_SERVER_NAME") or "127.0.0.1"
     shared = args.share or os.environ.get("GRADIO_SHARE", "").lower() in ("true", "1")
     passed_on = os.environ.get("GRADIO_ROOT_PATH") or "SPACE_ID" in os.environ
@@ -101,7 +101,7 @@ def build_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="DIR",
-        help="folder with lessons of your own (see docs/teaching.md); repeatable",
+        help="folder that contains your own lessons (see docs/teaching.md); repeatable",
     )
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="folder of the dataset (default: data)"

@@ -94,7 +94,7 @@ def test_nothing_passes_the_queue_by(client, page_url):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("vit", 9, "mean", 0.0), "choose 1 to 3"),
+        (("vit", 9, "mean", 0.0), "Choose 1 to 3"),
         (("nope", 1, "mean", 0.0), "There is no run 'nope'"),
     ],
 )
@@ -106,7 +106,7 @@ def test_bad_requests_are_told_in_words(client, photo, arguments, words):
 @pytest.mark.parametrize("name", ["text.png", "moving.gif", "page.svg"])
 def test_what_is_no_picture_is_refused_in_a_sentence(client, tmp_path, name):
     (tmp_path / name).write_text("hello")
-    with pytest.raises(AppError, match=f"'{name}' is not a picture"):
+    with pytest.raises(AppError, match=f"'{name}' is not an image"):
         client.predict(handle_file(tmp_path / name), api_name="/classify")
     with pytest.raises(AppError, match="No image was sent"):
         client.predict(None, api_name="/classify")
@@ -121,7 +121,7 @@ def test_a_data_url_passes_the_same_check(client, tmp_path):
     Image.new("RGB", (8, 8), "red").save(tmp_path / "red.png")
     good = (tmp_path / "red.png").read_bytes()
     assert set(classified(good)) == {"vit", "timm", "resnet"}
-    with pytest.raises(AppError, match="is not a picture"):
+    with pytest.raises(AppError, match="is not an image"):
         classified(good[:16] + struct.pack(">II", 100_000, 100_000) + good[24:])
 
 

@@ -55,7 +55,7 @@ def test_a_folder_is_read_as_the_page_would_show_it(put_pictures):
         (
             {"train/ant": 1, "train/bee": 1, "test": 0},
             "test",
-            "no images: put them into .*/test/<class>/",
+            "no images. Put them into .*/test/<class>/",
         ),
         (THREE | {"train/dodo": 0}, "train", r"The class 'dodo' has no images in '.*/train/dodo'"),
         (THREE | {"test/bee": 0}, "test", r"The class 'bee' has no images in '.*/test/bee'"),
@@ -195,7 +195,7 @@ def test_a_subset_has_its_number_of_images_and_every_class(count, seed):
     assert len(set(chosen.tolist())) == count
     assert labels[chosen].bincount(minlength=20).min() >= 1
     with pytest.raises(
-        DataError, match="19, fewer than the 20 classes: choose --train-pictures 20"
+        DataError, match=r"19, fewer than the 20 classes\. Choose --train-pictures 20"
     ):
         data.stratified_subset(labels, 19, seed)
 

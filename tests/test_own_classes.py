@@ -1,4 +1,4 @@
-"""Classes of one's own: what may be collected, and what is learnt of it."""
+"""Custom classes: limits of the collection, and the classifier trained on it."""
 
 import asyncio
 import io
@@ -62,7 +62,7 @@ def png(image):
 
 @pytest.fixture(scope="module")
 def digits():
-    """Three digits, twelve pictures each, as grey squares of 64 pixels."""
+    """Return a collection of three digits, twelve images each, as grey squares of 64 pixels."""
     found, data = Collection(), load_digits()
     for i, digit in enumerate((1, 4, 7)):
         found = found.with_class(f"digit {digit}")
@@ -97,27 +97,29 @@ def learnt(shipped, digits):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("", "needs a name"),
-        (None, "needs a name"),
-        ("a\0b", "needs a name"),
+        ("", "has no name"),
+        (None, "has no name"),
+        ("a\0b", "has no name"),
         ("x" * 41, "40 letters"),
-        (" MUG ", "a class 'MUG' already"),
+        (" MUG ", "'MUG' already exists"),
     ],
 )
-def test_names_that_cannot_be_are_refused(name, words):
+def test_invalid_class_names_are_rejected(name, words):
     with pytest.raises(DataError, match=words):
         Collection().with_class("mug").with_class(name)
-    assert Collection().with_class("<b>x</b>").classes[0].name == "<b>x</b>"  # stays words
+    assert (
+        Collection().with_class("<b>x</b>").classes[0].name == "<b>x</b>"
+    )  # not interpreted as HTML
 
 
 def test_limits_are_told_and_lose_nothing():
     full = filled(*map(str, range(20)), each=0)
-    with pytest.raises(DataError, match="20 classes"):
+    with pytest.raises(DataError, match="limit of 20 classes"):
         full.with_class("one more")
     many = full
     for i in range(500):
         many = many.with_picture(i % 20, Image.new("RGB", (8, 8), (i % 256, i // 256, 7)))
-    with pytest.raises(DataError, match="500 pictures"):
+    with pytest.raises(DataError, match="500 images"):
         many.with_picture(0, noise(0), "late.png")
     assert len(many) == 500 and len(full) == 0
 
@@ -129,12 +131,14 @@ def test_files_that_are_no_pictures_are_named_and_the_rest_is_taken(tmp_path):
     noise(1).save(paths[2])
     found, problems = Collection().with_class("a").with_files(0, paths)
     assert len(found) == 1
-    assert "bad.png" in problems[0] and "again.png' is in 'a' already" in problems[1]
+    assert (
+        "bad.png" in problems[0] and "again.png' was skipped: 'a' already contains" in problems[1]
+    )
 
 
 def test_a_picture_is_in_one_class_and_it_or_a_class_is_taken_away():
     found = filled("a", "b")
-    with pytest.raises(DataError, match="in 'a' already"):
+    with pytest.raises(DataError, match="'a' already contains"):
         found.with_picture(1, noise(0), "x")
     less = found.without(0, 1)
     kept = [picture.key for picture in found.classes[0].pictures]
@@ -196,7 +200,7 @@ def test_an_image_outside_of_all_folders_is_named_and_the_others_are_taken(tmp_p
     entries = {"cover.png": png(noise(9)), "a/0.png": png(noise(0))}
     found, problems = Collection().with_zip(zipped(tmp_path / "z.zip", entries))
     assert len(found) == 1
-    assert problems == ["Skipped images that lie in no folder: cover.png."]
+    assert problems == ["Skipped images outside class folders: cover.png."]
     found, problems = Collection().with_zip(zipped(tmp_path / "y.zip", {"README": b"x"}))
     assert len(found) == 0
     assert problems == ["Skipped 1 file without an image suffix: README.", "No image was found."]
@@ -216,7 +220,7 @@ def test_every_kind_of_image_is_taken_from_a_zip_and_one_that_is_damaged_is_name
 
 
 def without_utf8_flag(path, names):
-    """A zip with the `names` in these bytes, and no flag that says which encoding they are in."""
+    """Return a zip with the entry `names` as raw bytes, without the flag for their encoding."""
     stand_ins = {f"{i}".encode() * len(name): name for i, name in enumerate(names)}
     entries = {f"set/{mark.decode()}/x.png": png(noise(i)) for i, mark in enumerate(stand_ins)}
     content = zipped(path, entries).read_bytes()
@@ -237,13 +241,13 @@ def test_names_of_a_zip_are_utf8_with_or_without_the_flag_and_else_code_page_437
     entries = {f"{unicodedata.normalize('NFD', name)}/x.png": png(noise(0)) for name in names[:1]}
     again, problems = found.with_zip(zipped(tmp_path / "flag.zip", entries))
     assert [each.name for each in again.classes] == [*names, "Öl"]  # the same class
-    assert problems == ["'x.png' is in 'größe' already: it was not taken twice."]
+    assert problems == ["'x.png' was skipped: 'größe' already contains this image."]
 
 
 def test_a_class_has_one_name_in_either_unicode_form():
     composed, decomposed = (unicodedata.normalize(form, "größe") for form in ("NFC", "NFD"))
     assert Collection().with_class(decomposed).classes[0].name == composed
-    with pytest.raises(DataError, match="a class 'größe' already"):
+    with pytest.raises(DataError, match="'größe' already exists"):
         Collection().with_class(composed).with_class(decomposed)
 
 
@@ -282,52 +286,52 @@ def test_a_folder_named_with_odd_spaces_is_one_class(tmp_path):
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
-def test_a_damaged_zip_is_refused_however_it_is_packed(tmp_path, method):
+def test_a_damaged_zip_is_rejected_for_every_compression(tmp_path, method):
     path = tmp_path / "z.zip"
     with zipfile.ZipFile(path, "w", method) as file:
         file.writestr("a/x.png", png(noise(0)))
     content = bytearray(path.read_bytes())
-    start = 30 + len("a/x.png")  # of what is packed, after the entry's own header
+    start = 30 + len("a/x.png")  # first compressed byte, after the header of the entry
     content[start : start + 16] = b"\xff" * 16
     path.write_bytes(content)
-    with pytest.raises(DataError, match="no zip file"):
+    with pytest.raises(DataError, match="cannot be read"):
         Collection().with_zip(path)
 
 
 @pytest.mark.parametrize(
     ("entries", "words"),
     [
-        ({"../../a/x.png": b"x"}, "leads out"),
-        ({"a/..\\x.png": b"x"}, "leads out"),
-        ({"/a/x.png": b"x"}, "leads out"),
-        ({"x.png": b"x"}, "in no folder"),
-        ({f"a/{i}.png": b"" for i in range(1001)}, "more than a collection"),
+        ({"../../a/x.png": b"x"}, "leads outside"),
+        ({"a/..\\x.png": b"x"}, "leads outside"),
+        ({"/a/x.png": b"x"}, "leads outside"),
+        ({"x.png": b"x"}, "not in a folder"),
+        ({f"a/{i}.png": b"" for i in range(1001)}, "too large"),
     ],
 )
-def test_zips_that_want_something_else_are_refused(tmp_path, entries, words):
+def test_zips_with_unsafe_paths_or_too_many_files_are_rejected(tmp_path, entries, words):
     with pytest.raises(DataError, match=words):
         Collection().with_zip(zipped(tmp_path / "z.zip", entries))
 
 
-def test_what_is_too_many_for_a_collection_is_not_even_decoded(tmp_path, monkeypatch):
+def test_images_above_the_limit_are_not_decoded(tmp_path, monkeypatch):
     monkeypatch.setattr("vitdemo.own_classes.MOST_PICTURES", 3)
     read, load = [], inputs.load_image
     monkeypatch.setattr(inputs, "load_image", lambda path: read.append(path) or load(path))
     entries = {f"a/{i}.png": png(noise(i)) for i in range(9)}
     found, problems = Collection().with_zip(zipped(tmp_path / "z.zip", entries))
     assert len(found) == len(read) == 3
-    assert problems == ["3 pictures are the most: the others were left out."]
+    assert problems == ["The limit is 3 images. The other images were skipped."]
 
 
-def test_a_zip_bomb_is_refused_before_it_is_unpacked_and_what_is_no_zip_too(tmp_path, monkeypatch):
+def test_zip_bombs_and_other_files_are_rejected_before_unpacking(tmp_path, monkeypatch):
     path = zipped(tmp_path / "z.zip", {f"a/{i}.png": bytes(10**6) for i in range(5)})
     assert path.stat().st_size < 10**5
     monkeypatch.setattr("vitdemo.own_classes.MOST_UNPACKED", 4 * 10**6)
     monkeypatch.setattr(zipfile.ZipFile, "open", None)
-    with pytest.raises(DataError, match="more than a collection"):
+    with pytest.raises(DataError, match="too large"):
         Collection().with_zip(path)
     path.write_bytes(b"PK\x03\x04 and no more")
-    with pytest.raises(DataError, match="no zip file"):
+    with pytest.raises(DataError, match="cannot be read"):
         Collection().with_zip(path)
 
 
@@ -345,7 +349,7 @@ def test_digits_that_no_model_here_was_trained_on_are_learnt(learnt, digits):
 
 @pytest.fixture(scope="module")
 def lot(shipped):
-    """Ten images dealt into two classes by lot, twelve near-identical frames of each."""
+    """Split ten images randomly into two classes, with twelve near-identical frames each."""
     order = np.random.default_rng(1).permutation(10)
     found = Collection().with_class("a").with_class("b")
     for i, seed in enumerate(order):
@@ -380,7 +384,7 @@ def test_a_class_of_a_single_burst_is_learnt_but_not_tested(shipped, tmp_path):
     mine = learn(shipped, shipped.run("vit-scratch"), found)
     assert not mine.is_tested and mine.folds == 0
     words = tab.pieces(mine)[0].text
-    assert "accuracy was not measured" in words and "to test on: 'mug', 'cup'." in words
+    assert "accuracy was not measured" in words and "within the classes 'mug', 'cup', so" in words
     run = write(shipped, mine, tmp_path / "own")
     assert run.has_weights and not run.has_evaluation
     opened = Workbench([tmp_path], None, torch.device("cpu"))
@@ -413,12 +417,12 @@ def test_the_run_answers_as_its_regression(shipped, workbench, digits, learnt, t
 
 
 def test_too_little_to_learn_from_is_said(workbench):
-    with pytest.raises(DataError, match="Two classes"):
+    with pytest.raises(DataError, match="too few classes"):
         check(filled("a"))
     one = filled("a").with_class("b").with_picture(1, noise(7))
-    with pytest.raises(DataError, match="'b' has 1 pictures"):
+    with pytest.raises(DataError, match="'b' has too few images"):
         learn(workbench, workbench.run("vit"), one)
-    with pytest.raises(RunError, match="two last layers"):
+    with pytest.raises(RunError, match="cannot be used as a backbone"):
         learn(workbench, workbench.run("distilled"), filled("a", "b"))
 
 
@@ -450,17 +454,17 @@ def test_what_a_browser_asks_is_followed_and_taken_back(workbench):
     assert names == ["mug"]
     ask(kept, what="class", name="cup")
     ask(kept, what="remove", name="mug")
-    with pytest.raises(DataError, match="taken away meanwhile"):  # not into the cups
+    with pytest.raises(DataError, match="already removed"):  # not into the cups
         ask(kept, what="pictures", name="mug", paths=[])
     ask(kept, what="undo")
     ask(kept, what="remove", name="cup")
     kept.before = None
-    with pytest.raises(DataError, match="nothing to take back"):
+    with pytest.raises(DataError, match="no step to undo"):
         ask(kept, what="undo")
 
 
 def test_what_is_done_meanwhile_is_not_lost(workbench, monkeypatch, tmp_path):
-    """Of one visit: a class is added while others are, and while a model learns."""
+    """In one session, add a class while other classes are added and a classifier is trained."""
     learnt = learn(workbench, workbench.run("vit"), filled("a", "b"))
     monkeypatch.setattr(workbench, "_visitor", lambda: "me")
     monkeypatch.setattr(tab, "check_who", lambda *_: None)
@@ -520,15 +524,15 @@ def test_what_is_done_meanwhile_is_not_lost(workbench, monkeypatch, tmp_path):
             "own-a-b-1"
         )  # as in "Train a model"; another user publishes a model of that name
         jobs.keep("own-a-b", lambda folder: None)
-        assert "in place of" not in told(await do("share", None))
+        assert "It replaces" not in told(await do("share", None))
         assert shown() == ["own-a-b-1", "own-a-b-2"]
         jobs.limits = replace(jobs.limits, kept=2)
-        assert "It is there in place of" in told(await do("share", None))
+        assert "It replaces" in told(await do("share", None))
         assert shown() == ["own-a-b-1", "own-a-b-3"]
         jobs.discard("own-a-b-3")
         jobs.keep("own-a-b", lambda folder: None)
-        assert "had been discarded in Train here" in told(await do("take_back", None))
-        assert "None of your models" in told(await do("take_back", None))
+        assert "was already deleted in Training progress" in told(await do("take_back", None))
+        assert "have not published a model" in told(await do("take_back", None))
         assert shown() == ["own-a-b-1", "own-a-b-2"]
 
     with ThreadPoolExecutor(1) as thread:  # this one may have a loop, of tests in a browser
@@ -563,7 +567,7 @@ def test_what_no_button_sends_is_refused(data, tmp_path, monkeypatch):
 def test_figures_say_how_little_they_say(learnt):
     words = [piece.text for piece in tab.pieces(learnt) if hasattr(piece, "text")]
     assert re.search(r"\*\*\d+\.\d%\*\* on 36 images", words[0]) and "5-fold" in words[0]
-    assert "images are few" in words[1] or "groups of near-identical" in words[1]
+    assert "There are only" in words[1] or "groups of near-identical" in words[1]
     (table,) = [p for p in tab.pieces(learnt) if getattr(p, "file", "") == "own-confusion"]
     assert sum(int(cell.text) for row in table.rows for cell in row[1:]) == 36
 
@@ -627,5 +631,5 @@ def test_a_whole_model_is_tested_on_other_bursts_than_it_is_trained_on(shipped):
 
 
 def test_too_few_for_all_of_a_model_is_said(workbench):
-    with pytest.raises(DataError, match="10 pictures or more: 'one' has fewer"):
+    with pytest.raises(DataError, match="'one' has too few images"):
         choose_test_images(workbench, workbench.run("vit"), filled("one", "two", each=9))

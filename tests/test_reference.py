@@ -91,7 +91,7 @@ def test_features_of_nan_are_refused(tmp_path):
     weights = runs.load_model(run).state_dict()
     weights["norm.weight"][:] = float("nan")
     runs.write_weights(run.path, weights)
-    with pytest.raises(RunError, match="features of NaN"):
+    with pytest.raises(RunError, match="are NaN"):
         compute_reference(runs.read_run(run.path), images(60), images(150), CPU)
 
 

@@ -363,7 +363,7 @@ def test_a_model_is_added_for_all_or_for_one_visit():
     who[0] = None  # nobody in particular: neither all, nor anybody
     assert not workbench.is_removable(two.name, for_all=False)
     for change in (workbench.add, workbench.remove):
-        with pytest.raises(RunError, match="Nobody is here"):
+        with pytest.raises(RunError, match="needs a browser session"):
             change(two if change == workbench.add else two.name, for_all=False)
     assert workbench.timm_models == (two,)
 

@@ -115,7 +115,7 @@ def test_the_recipes_are_listed(cli, arguments):
         ("evaluate {run} --data {none}", ["'{none}' does not exist"]),
         ("tiny --data {hollow} --out {none}", ["The class 'dog' has no images in", "train/dog"]),
         ("tiny --data {single} --out {none}", ["single image: dog"]),
-        ("tiny --data {stranger} --out {none}", ["{stranger}/test", "train/ does not: 'bee'"]),
+        ("tiny --data {stranger} --out {none}", ["{stranger}/test", "contains the class 'bee'"]),
         ("tiny --data {damaged} --out {none}", ["{damaged}/test/cat/0.png' cannot be used"]),
         ("tiny --data {untested} --out {none}", ["The class 'cat' has no images in", "test/cat"]),
         ("tiny --data {three} --out {tiny}", ["already contains a run", "--resume"]),
@@ -311,7 +311,7 @@ def spoil(folder):
     [
         (spoil, "test/ant/3.png' cannot be used"),
         (lambda folder: shutil.rmtree(folder / "test" / "bee"), ""),  # evaluated without it
-        (lambda folder: (folder / "test" / "fly").mkdir(), "train/ does not: 'fly'"),
+        (lambda folder: (folder / "test" / "fly").mkdir(), "contains the class 'fly'"),
         (lambda folder: shutil.rmtree(folder / "test"), "test' cannot be read"),
     ],
     ids=["image", "class less", "class more", "all"],
@@ -472,7 +472,7 @@ def test_a_training_without_labels_can_be_gone_on_with_and_started_from(cli, tmp
         head = [load_file(path)["head.weight"] for path in (source, tmp_path / name / runs.WEIGHTS)]
         assert head[0].equal(head[1]) == (name == "same")
     told = cli("tiny", "--smoke", "--out", tmp_path / "told", "--weights", still[1], "--seed", 1)
-    assert_refused(told, "with seed 0, not 1", "validates on")
+    assert_refused(told, "with seed 0, not 1", "validation images of this run")
     hub = tmp_path / "hub"  # a model of the hub's: the names of the files are those of a run
     hub.mkdir()
     (hub / runs.CONFIG).write_text('{"architecture": "vit"}')
@@ -497,9 +497,9 @@ def test_a_teacher_is_a_run_of_the_same_pictures(cli, tiny_run, three_run, tmp_p
     assert taught(tiny_run, "--epochs", 3)[0] == 0
     assert runs.read_config(out)["recipe"]["teacher"] == str(tiny_run)
     assert losses(out) != losses(tiny_run)
-    assert_refused(taught(tmp_path), f"no teacher in '{tmp_path}'", "--teacher")
+    assert_refused(taught(tmp_path), f"no teacher model in '{tmp_path}'", "--teacher")
     assert_refused(taught(three_run), "other classes (ant, bee, cow")
-    assert_refused(taught(tiny_run, "--seed", 1), "seed 0, not 1", "validates on")
+    assert_refused(taught(tiny_run, "--seed", 1), "seed 0, not 1", "validation images of this run")
 
 
 def test_a_compiler_that_fails_is_not_said_to_have_compiled(smoke, monkeypatch, tmp_path):

@@ -32,7 +32,7 @@ def test_every_trained_model_answers_to_what_it_saw(shown):
 def test_transformers_come_first_where_attention_is_explained(shown):
     found = {run.name: shown.layers(run) for run in shown.explained_runs()}
     assert list(found.items()) == [("timm", 2), ("vit", 3), ("resnet", 0)]
-    with pytest.raises(RunError, match="'resnet' is no Vision Transformer"):
+    with pytest.raises(RunError, match="'resnet' is not a Vision Transformer"):
         shown.look(shown.run("resnet"), noise(0))
 
 
@@ -154,7 +154,7 @@ def test_what_is_damaged_is_named_and_the_others_answer(tmp_path):
     answers, problems = workbench.answers(noise(6))
     assert [answer.run.name for answer in answers] == ["good"]
     assert len(problems) == 2
-    assert "cut" in problems[0] and "'diverged' answers with NaN" in problems[1]
+    assert "cut" in problems[0] and "'diverged' predicts NaN" in problems[1]
     found, problems = workbench.runs()
     assert [run.name for run in found] == ["cut", "diverged", "good"]
     for name, problem in zip(sorted(["empty", *SPOILT]), problems, strict=True):
@@ -251,7 +251,7 @@ def test_a_run_of_ones_own_is_seen_by_its_maker_alone(tmp_path):
     assert workbench.run("mine").name == "mine"
     for asking[0] in ("bob", None):
         assert [run.name for run in workbench.trained_runs()] == ["vit"]
-        with pytest.raises(RunError, match="There is no run 'mine': there are vit"):
+        with pytest.raises(RunError, match=r"There is no run 'mine'\. Choose one of: vit"):
             workbench.run("mine")
-    with pytest.raises(RunError, match="Nobody is here"):
+    with pytest.raises(RunError, match="needs a browser session"):
         workbench.own_root()

@@ -1,14 +1,16 @@
-"""Printing on any console."""
+"""Console output in any encoding."""
 
 import sys
 
 
 def escape_unprintable() -> None:
-    """Let stdout and stderr write what their encoding lacks as an escape: "\\u732b".
+    """Make stdout and stderr escape characters that their encoding lacks, such as "\\u732b".
 
-    Windows gives a program whose output goes to a file the encoding of its code page. Without this,
-    printing a path outside of it would end the program with a traceback.
+    On Windows, output to a file uses the system code page. Without this function, printing a path
+    with other characters would end the program with a traceback.
     """
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # None without a console; a notebook has its own stream
+        if hasattr(
+            stream, "reconfigure"
+        ):  # False for None (no console) and the streams of notebooks
             stream.reconfigure(errors="backslashreplace")

@@ -1,7 +1,7 @@
-"""The data set as uint8 tensors: CIFAR-10 or any folder of pictures, its split and normalisation.
+"""Datasets as uint8 tensors: CIFAR-10 or a folder of images, with splits and normalisation.
 
-Shapes: B pictures of a batch, N pictures of a set, S their side in pixels. A set is small enough
-to be one (N, 3, S, S) uint8 tensor in memory (CIFAR-10: 184 MB), so no loader, no workers.
+Shapes: B images of a batch, N images of a set, S image width in pixels. A set is stored in memory
+as one (N, 3, S, S) uint8 tensor (CIFAR-10: 184 MB), so data loaders and workers are not needed.
 """
 
 import hashlib
@@ -40,16 +40,16 @@ from vitdemo.image_folders import (
 )
 from vitdemo.inputs import load_image, square_crop, to_uint8, visible_square
 
-# Over all pixels of the 50,000 training pictures. The std (0.2023, 0.1994, 0.2010) that many
-# repositories carry is the mean of the per-picture stds, which is smaller.
+# Over all pixels of the 50,000 training images. Many repositories use the std (0.2023, 0.1994,
+# 0.2010), which is the mean of the stds of single images and therefore smaller.
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
-LOCK = ".cifar10.lock"  # below the root: who has it downloads
+LOCK = ".cifar10.lock"  # file in the root; only the process that holds it downloads
 PARTS = ("train", "test")
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """Pictures and their classes: `images` (N, 3, S, S) uint8, `labels` (N,) int64."""
+    """Images (N, 3, S, S) uint8 and their class indices `labels` (N,) int64."""
 
     images: Tensor
     labels: Tensor
@@ -66,7 +66,7 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a data set lies, and what can be said of it before a picture is read."""
+    """Location and classes of a dataset, known before any image is read."""
 
     name: str
     root: Path
@@ -74,20 +74,20 @@ class Source:
     is_cifar10: bool = False
 
     def load(self, part: str, size: int = 32) -> Pictures:
-        """Read `part` ("train" or "test"); a folder's pictures become size x size squares.
+        """Read `part` ("train" or "test"); images of a folder become size x size squares.
 
-        Raises `DataError` naming the part or the picture that cannot be read.
+        Raises `DataError` with the name of an unknown part or an unreadable image.
         """
         if part not in PARTS:
-            raise DataError(f"Unknown part '{part}' of a data set: choose 'train' or 'test'.")
+            raise DataError(f"Unknown part '{part}' of a dataset. Choose 'train' or 'test'.")
         if self.is_cifar10:
             return _load_cifar10(self.root, part)
         return _load_files(self.files(part), size)
 
     def check(self, part: str) -> None:
-        """Read every image of `part` and keep none of them.
+        """Check that every image of `part` can be read, without storing the images.
 
-        Raises `DataError` as `load` does: a class or an image that cannot be used is named.
+        Raises the same `DataError` as `load`, with the name of the invalid class or image.
         """
         if self.is_cifar10:
             self.load(part)
@@ -97,7 +97,7 @@ class Source:
                 pass  # the images of a large folder would not fit into memory
 
     def notes(self) -> list[str]:
-        """Return a sentence for each kind of file or class that `load` leaves out of a folder."""
+        """Return messages about skipped files and about classes without test images."""
         if self.is_cifar10:
             return []
         parts = {part: _list_folder(self.root / part, self.classes) for part in PARTS}
@@ -116,36 +116,36 @@ class Source:
         return [note for note in notes if note]
 
     def labels(self, part: str) -> Tensor:
-        """Class of each picture of `part`, (N,) int64; a folder's pictures are not read for it."""
+        """Return the class indices of `part`, (N,) int64, without reading images of a folder."""
         if self.is_cifar10:
             return self.load(part).labels
         return torch.tensor([label for _, label in self.files(part)])
 
     def load_some(self, part: str, indices: Tensor, size: int = 32) -> Pictures:
-        """The pictures `indices` (M,) of `part` alone, in that order, as `load` gives them."""
+        """Read only the images `indices` (M,) of `part`, in this order, like `load`."""
         if self.is_cifar10:
             return self.load(part).subset(indices)
         files = self.files(part)
         return _load_files([files[i] for i in indices.tolist()], size)
 
     def files(self, part: str) -> list[tuple[str, int]]:
-        """Return (file, class index) of each image of a folder's `part`, none of them read.
+        """Return (file, class index) of each image in a folder's `part`, without reading images.
 
-        Raises `DataError` if a class has a folder without images, or is not in train/.
+        Raises `DataError` if a class folder has no images, or its class is not in train/.
         """
         return _list_folder(self.root / part, self.classes).files
 
 
 def default_root() -> Path:
-    """`VITDEMO_DATA`, or `data` below the current folder."""
+    """Return the folder in `VITDEMO_DATA`, or `data` in the current folder."""
     return Path(os.environ.get("VITDEMO_DATA") or "data")
 
 
 def find_source(root: Path | str | None = None) -> Source:
     """Find the dataset to train or evaluate on.
 
-    Only the default folder `data` gets CIFAR-10 by itself. A folder that somebody named, with
-    `root` or in `VITDEMO_DATA`, has to exist: else a typing error would train on CIFAR-10.
+    CIFAR-10 is downloaded automatically only into the default folder `data`. A folder that is set
+    by `root` or `VITDEMO_DATA` must exist. Otherwise, a typing error would train on CIFAR-10.
     """
     return open_source(root, download=root is None and not os.environ.get("VITDEMO_DATA"))
 
@@ -156,24 +156,24 @@ def open_source(
     download: bool = False,
     on_bytes: OnBytes | None = None,
 ) -> Source:
-    """Find the dataset in `root`; with `download`, an absent or empty `root` gets CIFAR-10.
+    """Find the dataset in `root`; with `download`, fetch CIFAR-10 if it is missing or empty.
 
-    `on_bytes(done, total)` is called during each file's download and may raise `Stopped` to end it;
-    the next download continues there. Raises `DataError` if `root` does not exist or holds
-    something else, or if the download is not possible.
+    `on_bytes(done, total)` is called during each file's download. It may raise `Stopped` to stop
+    the download, which the next call resumes. Raises `DataError` if `root` does not exist or
+    contains something else, or if the download fails.
     """
     root = Path(root) if root is not None else default_root()
     if (root / "train").is_dir():
         if not (root / "test").is_dir():
-            raise DataError(f"'{root}' has train/ but no test/: a data set needs both.")
+            raise DataError(f"'{root}' has train/ but no test/. A dataset needs both folders.")
         return Source(root.resolve().name, root, _folder_classes(root / "train"))
     base = root / CIFAR10.base_folder
     if not base.is_dir():
         other = root.is_file() or (root.is_dir() and _holds_something_else(root))
-        if other and not base.is_dir():  # which another process may just have built
+        if other and not base.is_dir():  # Another process may just have created it.
             raise DataError(
-                f"'{root}' holds neither {CIFAR10.base_folder}/ nor train/<class>/ and "
-                "test/<class>/ folders of pictures: pass --data a folder that does."
+                f"'{root}' contains neither {CIFAR10.base_folder}/ nor image folders "
+                "train/<class>/ and test/<class>/. Set --data to a folder that does."
             )
         if not download:
             raise DataError(_absent(root))
@@ -182,63 +182,64 @@ def open_source(
 
 
 def _absent(root: Path) -> str:
-    """Return the sentence for a `root` that holds nothing yet."""
+    """Return the error message for a missing or empty `root`."""
     state = "is empty" if root.is_dir() else "does not exist"
     named = "" if root == default_root() else f" --data {shlex.quote(str(root))}"
     return (
-        f"There is no dataset: '{root}' {state}. Pass --data a folder of train/<class>/ and "
+        f"There is no dataset: '{root}' {state}. Set --data to a folder with train/<class>/ and "
         f"test/<class>/ images, or download CIFAR-10 with `python train.py download{named}` or in "
         "the page's tab Data."
     )
 
 
 def is_absent(root: Path | str | None = None) -> bool:
-    """Whether `root` holds nothing yet, so that CIFAR-10 can be downloaded into it."""
+    """Return whether `root` is missing or empty, so that CIFAR-10 can be downloaded into it."""
     root = Path(root) if root is not None else default_root()
     return not root.exists() or (root.is_dir() and not _holds_something_else(root))
 
 
 def _holds_something_else(root: Path) -> bool:
-    """Whether more lies there than the parts of a download that broke off, to be gone on with."""
+    """Return whether `root` contains more than an incomplete download of CIFAR-10."""
     parts = (CIFAR10.filename, cifar10.PARTS, LOCK)
     names = (entry.name for entry in root.iterdir())
     return any(name not in parts and not is_system_name(name) for name in names)
 
 
 def _download_cifar10(root: Path, on_bytes: OnBytes | None) -> None:
-    """From the Hub, and where that cannot be reached from CIFAR-10's own site, which is slow."""
+    """Download CIFAR-10 into `root`; only one process at a time does this."""
     try:
         root.mkdir(parents=True, exist_ok=True)
-        # One at a time, of all processes: they would build it in one place.
+        # Concurrent downloads would write the same files, so other processes wait here.
         alone = FileLock(root / LOCK).acquire()
     except OSError as error:
         raise DataError(
-            f"'{root}' cannot be written to ({_one_line(error)}): pass --data another folder."
+            f"'{root}' cannot be written to ({_one_line(error)}). Set --data to another folder."
         ) from error
     with alone:
         if not (root / CIFAR10.base_folder).is_dir():
             _download_alone(root, on_bytes)
-    with suppress(OSError):  # on Windows, of whoever waits for it; they find the data set
+    with suppress(OSError):  # On Windows, a waiting process may still have the file open.
         (root / LOCK).unlink()
 
 
 def _download_alone(root: Path, on_bytes: OnBytes | None) -> None:
+    """Download from the Hugging Face Hub or, if it cannot be reached, from the slow own site."""
     try:
         cifar10.fetch(root, on_bytes)
     except (DataError, Stopped):
         raise
-    except Exception as unreached:  # httpx, huggingface_hub, disk: all end in the same way out
+    except Exception as unreached:  # errors of httpx, huggingface_hub or the disk
         try:
             cifar10.fetch_from_its_site(root, on_bytes)
         except Stopped:
             raise
-        except Exception as error:  # httpx, tarfile, torchvision's own
+        except Exception as error:  # errors of httpx, tarfile or torchvision
             _remove_empty(root / cifar10.PARTS, root)
             raise DataError(
                 f"CIFAR-10 could not be downloaded into '{root}', neither from the Hugging Face "
-                f"Hub ({_one_line(unreached)}) nor from its own site ({_one_line(error)}): check "
-                "the network, or pass --data a folder that holds it or your own train/<class>/ and "
-                "test/<class>/ pictures."
+                f"Hub ({_one_line(unreached)}) nor from its own site ({_one_line(error)}). Check "
+                "the network, or set --data to a folder with CIFAR-10 or with train/<class>/ and "
+                "test/<class>/ images."
             ) from error
 
 
@@ -247,21 +248,22 @@ def _one_line(error: Exception) -> str:
 
 
 def _remove_empty(*folders: Path) -> None:
-    """Leave no folder behind where nothing was fetched."""
+    """Remove the folders that contain no downloaded data."""
     for folder in folders:
         if folder.is_dir() and not any(
             file.is_file() and file.stat().st_size for file in folder.rglob("*")
         ):
-            shutil.rmtree(folder, ignore_errors=True)  # on Windows the lock in it stays
+            # On Windows, the open lock file in it cannot be removed.
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _load_cifar10(root: Path, part: str) -> Pictures:
     try:
         raw = CIFAR10(str(root), train=part == "train", download=False)
-    except Exception as error:  # torchvision raises bare RuntimeError, pickle whatever it likes
+    except Exception as error:  # torchvision raises RuntimeError, and pickle any type
         raise DataError(
-            f"CIFAR-10 in '{root}' is incomplete or damaged: delete "
-            f"'{root / CIFAR10.base_folder}' and let it be downloaded again."
+            f"CIFAR-10 in '{root}' is incomplete or damaged. To download it again, delete "
+            f"'{root / CIFAR10.base_folder}'."
         ) from error
     images = torch.from_numpy(raw.data).permute(0, 3, 1, 2).contiguous()  # (N, 3, 32, 32)
     return Pictures(images, torch.tensor(raw.targets))
@@ -271,15 +273,15 @@ def _folder_classes(folder: Path) -> tuple[str, ...]:
     classes = tuple(class_folders(folder))
     if len(classes) < 2:
         raise DataError(
-            f"'{folder}' holds {len(classes)} class folders, and a classifier needs at least two: "
-            "put the images into one folder for each class."
+            f"'{folder}' contains {len(classes)} class folders, but a classifier needs at least "
+            "two. Put the images into one folder per class."
         )
     return classes
 
 
 @dataclass(frozen=True)
 class _Listing:
-    """(file, class index) of each image of one part, and the files that are not images."""
+    """The (file, class index) pairs of the images of one part, and the skipped files."""
 
     files: list[tuple[str, int]]
     skipped: list[str]
@@ -290,26 +292,29 @@ class _Listing:
 
 
 def _list_folder(folder: Path, classes: tuple[str, ...]) -> _Listing:
-    """List one part. Raises `DataError` if an image has no class or a class has no image."""
+    """List one part. Raises `DataError` for an unknown class or a class without images."""
     found = class_folders(folder)
     strangers = sorted(set(found) - set(classes))
     if strangers:
-        raise DataError(f"'{folder}' holds a class that train/ does not: '{strangers[0]}'.")
+        raise DataError(
+            f"'{folder}' contains the class '{strangers[0]}', which train/ does not. "
+            "Remove it, or add it to train/."
+        )
     if not found:
-        raise DataError(f"'{folder}' holds no images: put them into {folder}/<class>/.")
+        raise DataError(f"'{folder}' contains no images. Put them into {folder}/<class>/.")
     files, skipped, owners = [], [], {}
     for label, name in enumerate(classes):
         content = list_content(found.get(name, ()))
         if name in found and not content.images:
             left_out = describe_skipped(Path(path).name for path in content.skipped)
             raise DataError(
-                f"The class '{name}' has no images in '{found[name][0]}': add some or remove the "
+                f"The class '{name}' has no images in '{found[name][0]}'. Add some or remove the "
                 f"folder. {left_out}".rstrip()
             )
         for identity, place in content.folders.items():
             if owners.setdefault(identity, name) != name:
                 raise DataError(
-                    f"'{place}' belongs to two classes, '{owners[identity]}' and '{name}': remove "
+                    f"'{place}' belongs to two classes, '{owners[identity]}' and '{name}'. Remove "
                     "one of the links to it."
                 )
         files += [(path, label) for path in content.images]
@@ -318,7 +323,7 @@ def _list_folder(folder: Path, classes: tuple[str, ...]) -> _Listing:
 
 
 def _load_files(files: list[tuple[str, int]], size: int) -> Pictures:
-    with ThreadPoolExecutor() as pool:  # decoding releases the interpreter lock
+    with ThreadPoolExecutor() as pool:  # Pillow releases the interpreter lock while decoding.
         images = list(pool.map(lambda file: _read_square(file[0], size), files))
     return Pictures(torch.from_numpy(np.stack(images)), torch.tensor([label for _, label in files]))
 
@@ -337,16 +342,16 @@ def _read_file(path: str) -> Image.Image:
 def stratified_split(
     labels: Tensor, held_out: float | int, seed: int, classes: Sequence[str] = ()
 ) -> tuple[Tensor, Tensor]:
-    """Split N images into (kept, held out) indices, each class in proportion, both sorted.
+    """Split N images into sorted (kept, held out) indices, stratified by class.
 
-    Every class is in both parts. If `held_out` is too small or too large for that, more or fewer
-    images are held out.
+    Every class is in both parts. If this needs more or fewer than `held_out` images, their number
+    is adjusted.
 
     Args:
         labels: (N,) int64.
         held_out: fraction (float) or number (int) of images to hold out.
         seed: the same seed gives the same split on every machine.
-        classes: the names of the labels, for the message of an error.
+        classes: the class names, for error messages.
 
     Raises `DataError` for a class with a single image, which cannot be in both parts.
     """
@@ -355,7 +360,7 @@ def stratified_split(
     wanted = math.ceil(held_out * N) if isinstance(held_out, float) else held_out
     split = _scikit_learn_split(values, held_out, seed)
     if split is not None:
-        missing = [C - len(np.unique(values[part])) for part in split]  # of kept and of held out
+        missing = [C - len(np.unique(values[part])) for part in split]  # in kept and in held out
         if not any(missing):
             return torch.from_numpy(split[0]), torch.from_numpy(split[1])
         wanted += missing[1] - missing[0]
@@ -367,15 +372,15 @@ def stratified_split(
 
 
 def stratified_subset(labels: Tensor, count: int, seed: int) -> Tensor:
-    """Choose `count` of N images, each class in proportion and none left out: sorted indices.
+    """Return the sorted indices of `count` of N images, stratified, with at least one per class.
 
-    Raises `DataError` if there are more classes than that.
+    Raises `DataError` if there are more than `count` classes.
     """
     values = labels.numpy()
     C = len(np.unique(values))
     if count < C:
         raise DataError(
-            f"train_pictures is {count}, fewer than the {C} classes: choose --train-pictures {C} "
+            f"train_pictures is {count}, fewer than the {C} classes. Choose --train-pictures {C} "
             "or more, or 0 for all."
         )
     split = _scikit_learn_split(values, len(values) - count, seed)
@@ -391,8 +396,8 @@ def _check_pairs(labels: np.ndarray, classes: Sequence[str]) -> int:
     single = [str(classes[label] if classes else label) for label in found[counts == 1]]
     if single:
         raise DataError(
-            "Every class needs at least two training images, one of them for validation. Classes "
-            f"with a single image: {name_some(single)}."
+            "Every class needs at least two training images, one of them for validation. Add "
+            f"images to the classes with a single image: {name_some(single)}."
         )
     return len(found)
 
@@ -400,12 +405,12 @@ def _check_pairs(labels: np.ndarray, classes: Sequence[str]) -> int:
 def _scikit_learn_split(
     labels: np.ndarray, held_out: float | int, seed: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return (kept, held out) as scikit-learn draws them; None if it refuses.
+    """Return scikit-learn's split (kept, held out), or None if it raises an error.
 
-    The splits of all runs so far are scikit-learn's. It refuses a part that is smaller than the
-    number of classes, and may leave small classes out of the smaller part.
+    Existing runs use scikit-learn's splits. It rejects a part that is smaller than the number of
+    classes, and the smaller part can lack small classes.
     """
-    from sklearn.model_selection import train_test_split  # 1.5 s that the page need not wait for
+    from sklearn.model_selection import train_test_split  # takes 1.5 s, not needed by the page
 
     try:
         parts = train_test_split(
@@ -419,7 +424,7 @@ def _scikit_learn_split(
 def _with_every_class(
     labels: np.ndarray, place: np.ndarray, *, leave_one: bool = False
 ) -> np.ndarray:
-    """Return `place` with one image of each class moved to the front, and another to the end."""
+    """Move one image of each class to the front of `place`, with `leave_one` another to the end."""
     moved = place.copy()
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
@@ -430,16 +435,16 @@ def _with_every_class(
 
 
 def stratified(labels: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
-    """Indices of `count` of the `labels` (of all where there are fewer), sorted.
+    """Return the sorted indices of `count` labels (or of all, if there are fewer), stratified.
 
-    Each class has its share of all, within one picture; unlike scikit-learn's split this takes
-    classes of any size.
+    The proportion of each class is exact within one image. Unlike scikit-learn's split, this
+    accepts classes of any size.
     """
     return np.sort(np.argsort(_places(labels, seed), kind="stable")[:count])
 
 
 def _places(labels: np.ndarray, seed: int) -> np.ndarray:
-    """Return a place in 0..1 for each of N images: its rank in a random order of its class."""
+    """Return the relative rank, 0 to 1, of each of N images in a random order of its class."""
     random = np.random.default_rng(seed)
     place = np.empty(len(labels))
     for label in np.unique(labels):
@@ -449,7 +454,7 @@ def _places(labels: np.ndarray, seed: int) -> np.ndarray:
 
 
 def fingerprint(pictures: Pictures, classes: tuple[str, ...]) -> str:
-    """16 hexadecimal digits that differ as soon as a pixel, a label, the order or a name does."""
+    """Return a hash of pixels, labels, order and class names as 16 hexadecimal digits."""
     digest = hashlib.blake2b("\0".join(classes).encode(), digest_size=8)
     digest.update(pictures.labels.cpu().numpy().tobytes())
     digest.update(pictures.images.cpu().numpy().tobytes())
@@ -457,7 +462,7 @@ def fingerprint(pictures: Pictures, classes: tuple[str, ...]) -> str:
 
 
 def pixel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each channel over (N, 3, S, S) uint8 pixels, in 0..1."""
+    """Return mean and standard deviation per channel of (N, 3, S, S) uint8 pixels, in 0 to 1."""
     total, square = torch.zeros(2, 3, dtype=torch.float64)
     count = 0
     for part in images.split(1024):
@@ -471,12 +476,12 @@ def pixel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ..
 
 
 def prepare(images: Tensor, size: int, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
-    """uint8 squares -> what the model sees: resized (bicubic, antialiased) and normalised.
+    """Convert image squares to the model input: resized (bicubic, antialiased) and normalised.
 
     Args:
-        images: (B, 3, S, S), uint8 or float in 0..255.
-        size: side of the model's input in pixels.
-        mean, std: of each channel, in 0..1.
+        images: (B, 3, S, S), uint8 or float, 0 to 255.
+        size: width of the model input in pixels.
+        mean, std: values per channel, for pixels in 0 to 1.
 
     Returns (B, 3, size, size) float32. Equals `inputs.square_crop` within one grey level.
     """
@@ -487,14 +492,14 @@ def prepare(images: Tensor, size: int, mean: tuple[float, ...], std: tuple[float
     return (pixels - shift) / scale  # (B, 3, size, size)
 
 
-@lru_cache(maxsize=32)  # a copy to the device makes the host wait for all that runs there
+@lru_cache(maxsize=32)  # A copy to the device blocks until its queued work is done.
 @torch.inference_mode(False)
 def _grey_levels(channels: tuple[float, ...], device: torch.device) -> Tensor:
     return 255 * torch.tensor(channels, device=device).view(3, 1, 1)
 
 
 class SyntheticSource(Source):
-    """Pictures that are drawn, not read: what `--smoke` learns in seconds."""
+    """Synthetic images, which `--smoke` learns in seconds."""
 
     def load(self, part: str, size: int = 32) -> Pictures:
         return synthetic(len(self.classes), seed=int(part == "test"))
@@ -510,7 +515,7 @@ SYNTHETIC = SyntheticSource("synthetic", Path(), ("one", "two", "three", "four")
 
 
 def synthetic(classes: int = 4, each: int = 24, size: int = 32, seed: int = 0) -> Pictures:
-    """Coloured stripes on noise; a class has its angle and colour, and `seed` draws the noise."""
+    """Draw coloured stripes with noise: angle and colour by class, noise by `seed`."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.arange(classes).repeat(each)  # (N,)
     rows, columns = torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")
@@ -526,30 +531,30 @@ def synthetic(classes: int = 4, each: int = 24, size: int = 32, seed: int = 0) -
 
 @dataclass(frozen=True)
 class TestPicture:
-    """One picture of the test set, and its true class."""
+    """One image of the test set, and the name of its true class."""
 
     image: Image.Image
     label: str
 
 
 class TestSet:
-    """The test pictures of `source`, one at a time: a folder's are read when they are asked for."""
+    """The test images of `source`. Images of a folder are read one by one, on request."""
 
     def __init__(self, source: Source):
         self.classes = source.classes
         self._source = source
         self._pictures = source.load("test") if source.is_cifar10 else None
         self._files = [] if source.is_cifar10 else source.files("test")
-        self._squares: dict[int, tuple[Pictures, str]] = {}  # by side, with the fingerprint
+        self._squares: dict[int, tuple[Pictures, str]] = {}  # by image width, with the fingerprint
         self._square_lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._pictures or self._files)
 
     def __getitem__(self, index: int) -> TestPicture:
-        """Raises `DataError` naming the range, `ImageError` for a file that is no picture."""
+        """Return image `index`. Raises `DataError` (out of range) or `ImageError` (bad file)."""
         if not 0 <= index < len(self):
-            raise DataError(f"There is no test picture {index}: choose 0 to {len(self) - 1}.")
+            raise DataError(f"There is no test image {index}. Choose 0 to {len(self) - 1}.")
         if self._pictures:
             pixels = self._pictures.images[index].permute(1, 2, 0).numpy()  # (S, S, 3)
             image, label = Image.fromarray(pixels), int(self._pictures.labels[index])
@@ -559,10 +564,10 @@ class TestSet:
         return TestPicture(image, self.classes[label])
 
     def squares(self, side: int) -> tuple[Pictures, str]:
-        """All pictures as a run of this input size was tested on them, and their fingerprint.
+        """Return all images as squares of width `side`, as in a run's evaluation, and their hash.
 
-        CIFAR-10's keep their own side. Read once: a large folder takes its time, the first time.
-        Raises `DataError` naming a file that is no picture.
+        CIFAR-10 images keep their size. The first call for a large folder is slow, because it
+        reads all images. Raises `DataError` with the name of an invalid image file.
         """
         with self._square_lock:
             side = 0 if self._pictures else side

@@ -1,8 +1,8 @@
-"""Class folders: which of their files are images, and which an operating system left there.
+"""Class folders: listing their images, and ignoring the files of operating systems.
 
 A folder of a dataset, and a zip or a folder of custom classes, follow the same rules: a file is an
 image if it has one of `inputs.image_suffixes`; system files and folders are ignored at any depth;
-class names are compared in Unicode NFC; no folder is read twice through links.
+class names are compared in Unicode NFC; links do not cause a folder to be read twice.
 """
 
 import os
@@ -15,9 +15,9 @@ from pathlib import Path, PurePath
 from vitdemo.errors import DataError
 from vitdemo.inputs import HEIF_SUFFIXES, image_suffixes, printable_name
 
-# Names in lower case. Those that begin with a dot need no entry: they are all ignored.
+# Names in lower case. Names that begin with a dot are always ignored and are not listed here.
 SYSTEM_NAMES = {
-    # macOS; "Icon\r" holds the icon of a folder
+    # macOS; "Icon\r" contains the icon of a folder
     *("__macosx", "icon\r", "network trash folder", "temporary items"),
     *("desktop db", "desktop df", "thevolumesettingsfolder", "thefindbycontentfolder"),
     # Windows
@@ -35,7 +35,7 @@ MAX_NAMED = 3  # file names in one sentence
 
 
 def is_system_name(name: str) -> bool:
-    """Return whether `name` is that of a file or folder which a system left, or is hidden."""
+    """Return whether `name` is the name of a hidden or system file or folder."""
     name = name.lower()
     return (
         name.startswith(".") or name in SYSTEM_NAMES or _SYSTEM_PATTERN.fullmatch(name) is not None
@@ -43,22 +43,22 @@ def is_system_name(name: str) -> bool:
 
 
 def is_system_path(path: PurePath) -> bool:
-    """Return whether `path` or a folder on its way is a system's."""
+    """Return whether the file or any folder in `path` has a system name."""
     return any(is_system_name(part) for part in path.parts)
 
 
 def is_image_name(name: str) -> bool:
-    """Return whether a file of this name is read as an image."""
+    """Return whether the suffix of `name` is one of `image_suffixes`."""
     return os.path.splitext(name)[1].lower() in image_suffixes()
 
 
 def normalize_name(name: str) -> str:
-    """Return `name` in Unicode NFC: macOS writes an "ö" as two code points, others as one."""
+    """Return `name` in Unicode NFC, because macOS stores "ö" as two code points."""
     return unicodedata.normalize("NFC", name)
 
 
 def describe_skipped(names: Iterable[str]) -> str:
-    """Return one sentence that counts and names the skipped files; "" if there are none."""
+    """Return a message with the number and names of skipped files; "" if there are none."""
     names = list(names)
     if not names:
         return ""
@@ -69,7 +69,7 @@ def describe_skipped(names: Iterable[str]) -> str:
 
 
 def name_some(names: Iterable[str]) -> str:
-    """Return the first `MAX_NAMED` of `names`, with the number of the others."""
+    """Return the first `MAX_NAMED` names and the number of further names as text."""
     names = list(names)
     shown = [_printable_path(name) for name in names[:MAX_NAMED]]
     more = len(names) - len(shown)
@@ -81,10 +81,10 @@ def _printable_path(name: str) -> str:
 
 
 def class_folders(parent: Path) -> dict[str, list[Path]]:
-    """Return the folders right below `parent` by class name (NFC), in order of the names.
+    """Return the direct subfolders of `parent` by class name (NFC), sorted by name.
 
-    Two folders whose names are equal in NFC are one class. A link to `parent` or to a folder above
-    it is not a class. Raises `DataError` for a name that is not valid Unicode.
+    Two folders whose names are equal in NFC form one class. A link to `parent` or to a folder
+    above it is not a class. Raises `DataError` for a name that is not valid Unicode.
     """
     above, found = _folders_above(parent) | {_identity(parent)}, {}
     for entry in _entries(parent):
@@ -94,21 +94,21 @@ def class_folders(parent: Path) -> dict[str, list[Path]]:
             entry.name.encode()
         except UnicodeEncodeError as error:
             raise DataError(
-                f"'{parent}' holds a folder whose name is not valid Unicode "
-                f"({os.fsencode(entry.name)!r}): rename it."
+                f"'{parent}' contains a folder whose name is not valid Unicode "
+                f"({os.fsencode(entry.name)!r}). Rename the folder."
             ) from error
         found.setdefault(normalize_name(entry.name), []).append(parent / entry.name)
     return dict(sorted(found.items()))
 
 
 def loose_files(parent: Path) -> list[str]:
-    """Return the names of the files right below `parent`, which belong to no class."""
+    """Return the names of the files directly in `parent`, which belong to no class."""
     return [entry.name for entry in _entries(parent) if not _is_folder(entry)]
 
 
 @dataclass
 class FolderContent:
-    """The paths of `images` and `skipped` files, and an identity of each folder that holds them."""
+    """The paths of `images` and `skipped` files, and their `folders` by (device, inode)."""
 
     images: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
@@ -116,7 +116,7 @@ class FolderContent:
 
 
 def list_content(folders: Iterable[Path]) -> FolderContent:
-    """Return what lies in the `folders` of one class, at any depth, sorted by folder and name.
+    """Return the files in the `folders` of one class, at any depth, sorted by folder and name.
 
     Links to files and folders are followed, but no folder is read twice, and a link to a folder
     above itself is ignored. Raises `DataError` for a folder that cannot be read.
@@ -144,7 +144,8 @@ def _walk(
         if not _is_folder(entry):
             yield folder, entry.name
         elif entry.is_symlink():
-            linked.append(entry.path)  # last: a folder goes by its own path where it has one here
+            # Links come last, so that a folder is listed under its real path if it has one here.
+            linked.append(entry.path)
         else:
             yield from _walk(entry.path, above | {identity}, seen)
     for path in linked:
@@ -152,19 +153,21 @@ def _walk(
 
 
 def _entries(folder: str | Path) -> list[os.DirEntry]:
-    """Return the entries of `folder` by name, without those of systems."""
+    """Return the entries of `folder` sorted by name, without system files."""
     try:
         with os.scandir(folder) as entries:
             kept = [entry for entry in entries if not is_system_name(entry.name)]
     except OSError as error:
-        raise DataError(f"'{folder}' cannot be read: {error.strerror}.") from error
+        raise DataError(
+            f"'{folder}' cannot be read ({error.strerror}). Check that it is readable."
+        ) from error
     return sorted(kept, key=lambda entry: entry.name)
 
 
 def _is_folder(entry: os.DirEntry) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link to itself
+    except OSError:  # a link that points to itself
         return False
 
 
@@ -172,11 +175,13 @@ def _identity(folder: str | Path) -> tuple[int, int]:
     try:
         status = os.stat(folder)
     except OSError as error:
-        raise DataError(f"'{folder}' cannot be read: {error.strerror}.") from error
+        raise DataError(
+            f"'{folder}' cannot be read ({error.strerror}). Check that it is readable."
+        ) from error
     return status.st_dev, status.st_ino
 
 
 def _folders_above(folder: str | Path) -> frozenset[tuple[int, int]]:
-    """Return the identities of all folders on both ways to `folder`: its path, and its real one."""
+    """Return the identities of all parents of `folder`, by its given and its real path."""
     paths = (Path(os.path.abspath(folder)), Path(os.path.realpath(folder)))
     return frozenset(_identity(parent) for path in paths for parent in path.parents)

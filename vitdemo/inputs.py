@@ -1,13 +1,13 @@
-"""An untrusted file -> an RGB picture -> what the model sees.
+"""Reading untrusted image files, and cropping images to the input of a model.
 
-A file here may be anything: a photo held sideways, a 16-bit scan, a text file named `.png`, or a
-few hundred bytes that ask for gigabytes. `load_image` is the only door. It gives a plain 8-bit RGB
-picture or raises `ImageError` with one sentence for people, and it changes none of Pillow's
-globals, because other users decode at the same moment.
+A file may be anything: a rotated photo, a 16-bit scan, a text file named `.png`, or a few hundred
+bytes that allocate gigabytes. All files are read by `load_image`. It returns an 8-bit RGB image or
+raises `ImageError` with a message for the user. It does not change Pillow's global settings,
+because other users decode images at the same time.
 
-Pillow bounds the pixels of a picture, not the work of reading it. `_screen` and `_Meter` bound
-that; the costs in their comments were measured with Pillow 12.3 on two CPU cores, November 2026.
-What stays unbounded is a fault inside a C decoder: only a process of its own would contain it.
+Pillow limits the number of pixels, but not the work of reading a file. `_screen` and `_Meter` limit
+this work. The costs in their comments were measured with Pillow 12.3 on two CPU cores in November
+2026. They do not protect against a fault in a C decoder, which would need a separate process.
 """
 
 import io
@@ -25,11 +25,11 @@ from vitdemo.errors import ImageError
 MAX_BYTES = 60_000_000
 MAX_PIXELS = 40_000_000
 
-# Ordinary pictures only. EPS starts Ghostscript; ICO and ICNS hold a second, unchecked picture.
+# Only common formats: EPS starts Ghostscript, and ICO and ICNS contain a second, unchecked image.
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
-if "avif" in features.modules and features.check("avif"):  # Pillow 11.0 to 11.2 know no AVIF
+if "avif" in features.modules and features.check("avif"):  # Pillow 11.0 to 11.2 cannot read AVIF
     FORMATS += ("AVIF",)
-try:  # what phones take; the bare machine of a training does without
+try:  # the format of phone photos; optional, because training does not need it
     from pillow_heif import register_heif_opener
 except ImportError:
     pass
@@ -37,17 +37,11 @@ else:
     register_heif_opener(thumbnails=False)
     FORMATS += ("HEIF",)
 
-HEIF_SUFFIXES = (".heic", ".heics", ".heif", ".heifs", ".hif")  # these need pillow-heif
-MORE_SUFFIXES = (
-    ".dib",
-    ".jfi",
-    ".jif",
-    ".mpo",
-    ".pjp",
-    ".pjpeg",
-)  # BMP and JPEG; Pillow lacks them
+HEIF_SUFFIXES = (".heic", ".heics", ".heif", ".heifs", ".hif")  # These suffixes need pillow-heif.
+# Suffixes of BMP and JPEG files that Pillow's table does not contain
+MORE_SUFFIXES = (".dib", ".jfi", ".jif", ".mpo", ".pjp", ".pjpeg")
 
-_UPRIGHT = {  # EXIF orientation -> what undoes it
+_UPRIGHT = {  # EXIF orientation -> transposition that makes the image upright
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
     4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -60,24 +54,24 @@ _UPRIGHT = {  # EXIF orientation -> what undoes it
 
 @lru_cache(maxsize=1)
 def image_suffixes() -> frozenset[str]:
-    """Return the suffixes of the files that `load_image` reads, in lower case with their dot.
+    """Return the suffixes of the files that `load_image` reads, in lower case with a dot.
 
-    They follow from `FORMATS` and Pillow's own table, so they depend on the installed packages.
+    They are derived from `FORMATS` and Pillow's table, so they depend on the installed packages.
     """
-    Image.init()  # imports the plugins, which fill the table
+    Image.init()  # imports the plugins, which register their suffixes
     known = (suffix for suffix, kind in Image.EXTENSION.items() if kind in FORMATS)
     return frozenset((*known, *MORE_SUFFIXES))
 
 
 def load_image(path: str | Path) -> Image.Image:
-    """Read the first frame of an untrusted picture file as an upright, opaque RGB picture.
+    """Read the first frame of an untrusted image file as an upright, opaque RGB image.
 
-    Transparency lies over white. 16-bit grey is divided by 257; 32-bit integers and floats are
-    scaled as `_tonal_range` says. Colour profiles are ignored, as they are in training. The
-    result carries no metadata.
+    Transparent pixels are drawn over white. 16-bit grey values are divided by 257. 32-bit integers
+    and floats are scaled as described in `_tonal_range`. Colour profiles are ignored, as in
+    training. The result has no metadata.
 
     Raises:
-        ImageError: one sentence that names the file (never its folder) and the way out.
+        ImageError: the message names the file (without its folder) and what to do.
     """
     name = printable_name(path)
     data = _read(path, name)
@@ -89,23 +83,24 @@ def load_image(path: str | Path) -> Image.Image:
         raise ImageError(_too_many_pixels(name)) from error
     except MemoryError as error:
         raise ImageError(
-            f"'{name}' needs more memory than is free; make it smaller and try again."
+            f"'{name}' needs more memory than is available. Make it smaller and try again."
         ) from error
     except UnidentifiedImageError as error:
         raise ImageError(
-            f"'{name}' is not a picture that we can read; save it as PNG or JPEG and try again."
+            f"'{name}' is not an image in a supported format. Save it as PNG or JPEG and try again."
         ) from error
-    except Exception as error:  # on a damaged file Pillow's plugins raise nearly anything
+    except Exception as error:  # Pillow's plugins raise many types for a damaged file.
         raise ImageError(
-            f"'{name}' is damaged, cut short or built in an unusual way; "
-            "save it again as PNG or JPEG, or try another picture."
+            f"'{name}' is damaged, incomplete or has an unusual structure. "
+            "Save it again as PNG or JPEG, or choose another image."
         ) from error
 
 
 def visible_square(image: Image.Image, most: int = 1024, at: float = 0.5) -> Image.Image:
-    """The square that models see, at most `most` pixels wide: what a page keeps.
+    """Return the largest square of an image, reduced to at most `most` pixels.
 
-    `at` 0..1 is where it stands along the longer side; in the middle by default.
+    `at` is the position of the square along the longer side: 0 is the left or top end, 1 the right
+    or bottom end.
     """
     square = _square(image, at)
     return square_crop(square, most) if square.width > most else square
@@ -118,12 +113,12 @@ def _square(image: Image.Image, at: float = 0.5) -> Image.Image:
 
 
 def square_crop(image: Image.Image, size: int) -> Image.Image:
-    """What a model sees: the centre square of an RGB picture, `size` x `size` pixels.
+    """Return the centre square of an RGB image as `size` x `size` pixels, the model input.
 
-    It must equal training's `vitdemo.data.prepare` (torch, bicubic, antialiased) on the same
-    square within one grey level, which rules out two shorter ways: `resize(box=...)` lets the
-    filter reach beyond the square (up to 11 grey levels at its rim), and resizing 8-bit pixels
-    clips between the horizontal and the vertical pass (up to 20 on an enlarged, noisy picture).
+    The result equals `vitdemo.data.prepare` (torch, bicubic, antialiased) within one grey level.
+    Two simpler ways do not: with `resize(box=...)`, the filter uses pixels outside the square (up
+    to 11 grey levels at the border). Resizing 8-bit pixels clips between the horizontal and the
+    vertical pass (up to 20 grey levels for an enlarged, noisy image).
     """
     channels = [
         band.convert("F").resize((size, size), Image.Resampling.BICUBIC)
@@ -134,34 +129,34 @@ def square_crop(image: Image.Image, size: int) -> Image.Image:
 
 
 def to_uint8(image: Image.Image) -> np.ndarray:
-    """RGB picture -> a writable, contiguous copy, (3, H, W) uint8."""
+    """Return an RGB image as a writable, contiguous array (3, H, W) uint8."""
     return np.asarray(image).transpose(2, 0, 1).copy(order="C")  # (3, H, W)
 
 
 def printable_name(path: str | Path) -> str:
-    """Return the file's own name, shortened and on one line, without its folder."""
+    """Return the file name without its folder, shortened and on one line."""
     name = "".join(letter if letter.isprintable() else "?" for letter in Path(path).name)
     return name if len(name) <= 80 else f"{name[:60]}...{name[-15:]}"
 
 
 def _read(path: str | Path, name: str) -> bytes:
-    """The whole file at once: Pillow would map it, and dies if it shrinks meanwhile."""
+    """Read the whole file: Pillow would memory-map it, and crash if it shrinks meanwhile."""
     file = Path(path)
     try:
         if file.is_dir():
-            raise ImageError(f"'{name}' is a folder; choose a picture inside it.")
-        if not file.is_file():  # nor do we wait on a pipe or a device
-            raise ImageError(f"'{name}' does not exist; choose the picture again.")
+            raise ImageError(f"'{name}' is a folder. Choose an image in it.")
+        if not file.is_file():  # also rejects pipes and devices, which could block
+            raise ImageError(f"'{name}' does not exist. Choose the image again.")
         size = file.stat().st_size
         with file.open("rb") as opened:
             data = opened.read(MAX_BYTES + 1) if size <= MAX_BYTES else b""
     except (OSError, ValueError) as error:
-        raise ImageError(f"'{name}' cannot be opened; choose the picture again.") from error
+        raise ImageError(f"'{name}' cannot be opened. Choose the image again.") from error
     if max(size, len(data)) > MAX_BYTES:
         limit = f"{MAX_BYTES / 1e6:g} MB"
-        raise ImageError(f"'{name}' is larger than {limit}; make it smaller and try again.")
+        raise ImageError(f"'{name}' is larger than {limit}. Make it smaller and try again.")
     if not data:
-        raise ImageError(f"'{name}' is empty; choose another picture.")
+        raise ImageError(f"'{name}' is empty. Choose another image.")
     return data
 
 
@@ -172,30 +167,30 @@ def _decode(data: bytes, name: str) -> Image.Image:
         if width * height > MAX_PIXELS:
             raise ImageError(_too_many_pixels(name, f" ({width} x {height})"))
         _check_decoder(image, len(data))
-        meter.reads_left = 300_000  # a large PNG comes in some 7,000 chunks, three reads each
+        meter.reads_left = 300_000  # a large PNG has about 7,000 chunks with three reads each
         image.load()
-        method = _UPRIGHT.get(_orientation(image))  # after load: TIFF turns itself there
+        method = _UPRIGHT.get(_orientation(image))  # after load(), which already rotates TIFF
         rgb = _to_rgb(image)
     rgb = rgb if method is None else rgb.transpose(method)
-    rgb.info = {}  # no place and date of a photo, no orientation to be applied twice
+    rgb.info = {}  # removes place and date, and an orientation that would be applied twice
     return rgb
 
 
 def _too_many_pixels(name: str, size: str = "") -> str:
     limit = f"{MAX_PIXELS / 1e6:g} megapixels"
-    return f"'{name}' has more than {limit}{size}; make it smaller and try again."
+    return f"'{name}' has more than {limit}{size}. Make it smaller and try again."
 
 
 class _Meter(io.BytesIO):
-    """The file's bytes, with an end to how often and how much a parser may read.
+    """The bytes of a file, with limits on the number of reads and of bytes read.
 
-    Pillow joins the comments of a GIF one by one: 4 MB of them take 44 s, in quadratic time.
-    The tags of a TIFF may all point at the same megabytes, each to be copied.
+    Pillow joins the comments of a GIF one by one, in quadratic time: 4 MB of them take 44 s.
+    All tags of a TIFF may point to the same megabytes, which are copied for each tag.
     """
 
     def __init__(self, data: bytes):
         super().__init__(data)
-        self.reads_left = 20_000  # until the header is read, which takes a photo some hundred
+        self.reads_left = 20_000  # for the header; a photo needs a few hundred
         self.bytes_left = 3 * len(data) + 1_000_000
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -208,12 +203,12 @@ class _Meter(io.BytesIO):
 
 
 def _screen(data: bytes) -> bytes:
-    """Refuse or blunt what costs too much before Pillow lets us look at the header."""
+    """Reject or defuse files that are too expensive before Pillow has read the header."""
     if data.startswith(b"\xff\xd8\xff"):
         return _screen_jpeg(data)
     if data[4:8] == b"ftyp":
-        # Pillow parses the EXIF block of an AVIF of any size, at the cost told in `_screen_jpeg`.
-        # It is not needed: AVIF and HEIC turn their picture by `irot` and `imir`.
+        # Pillow parses an EXIF block of any size in AVIF, at the cost given in `_screen_jpeg`. It
+        # is not needed, because AVIF and HEIC store the orientation in `irot` and `imir`.
         return re.sub(rb"(infe.{8,10})Exif", rb"\1Exix", data, flags=re.DOTALL)
     if data.startswith((b"II", b"MM")):
         _check_tiff(data)
@@ -221,11 +216,12 @@ def _screen(data: bytes) -> bytes:
 
 
 def _screen_jpeg(data: bytes) -> bytes:
-    """Hide all EXIF segments but the first, refuse absurd numbers of scans.
+    """Hide all EXIF segments except the first, and reject more than 1000 scans.
 
-    Pillow joins EXIF segments and copies what each tag points at: four segments, 240 kB, take
-    2.4 GB. A scan may be eleven bytes long and costs 5 ms at 40 megapixels: 60 MB of them take
-    hours. A photo has at most some dozens; video behind it can look like a few hundred.
+    Pillow joins EXIF segments and copies the data of each tag: four segments of 240 kB in total
+    need 2.4 GB. A scan can have only eleven bytes and takes 5 ms at 40 megapixels, so 60 MB of
+    scans take hours. A photo has at most a few dozen scans; an attached video can look like a few
+    hundred.
     """
     if data.count(b"\xff\xda") > 1000:
         raise ValueError("too many scans")
@@ -234,10 +230,10 @@ def _screen_jpeg(data: bytes) -> bytes:
 
 
 def _check_tiff(data: bytes) -> None:
-    """Refuse the TIFFs whose directory lies about the work to come.
+    """Reject TIFF files whose directory hides expensive work.
 
-    A million strips cost Pillow 270 MB and 9 s. BigTIFF (for files over 4 GB) and double tags
-    are read differently by Pillow and libtiff, which would pass by `_check_decoder`.
+    A million strips cost Pillow 270 MB and 9 s. Pillow and libtiff read BigTIFF (for files over
+    4 GB) and duplicate tags differently, which would bypass `_check_decoder`.
     """
     order = {b"II*\0": "<", b"MM\0*": ">"}.get(data[:4])
     if order is None:
@@ -255,21 +251,21 @@ def _check_tiff(data: bytes) -> None:
 
 
 def _check_decoder(image: Image.Image, size: int) -> None:
-    """Refuse, after the header and before the pixels, what its decoder would choke on."""
-    # Pillow decodes plain PPM and run-length BMP in Python; 3 MB of PPM comments take 44 s.
+    """Reject an image by its header if decoding its pixels would take too much time or memory."""
+    # Pillow decodes plain PPM and run-length BMP in Python: 3 MB of PPM comments take 44 s.
     if size > 250_000 and any(tile[0] in Image.DECODERS for tile in image.tile):
         raise ValueError("a slow decoder")
-    # libtiff allocates a whole tile, however small the picture: 1.5 MB of file became 1.5 GB.
+    # libtiff allocates a whole tile even for a small image: a file of 1.5 MB needed 1.5 GB.
     tags = getattr(image, "tag_v2", {})
     width, length = tags.get(322, 0), tags.get(323, 0)
     if not isinstance(width, int) or not isinstance(length, int) or width * length > MAX_PIXELS:
-        raise ValueError("tiles larger than a picture")
+        raise ValueError("tiles larger than an image may be")
 
 
 def _orientation(image: Image.Image) -> int:
-    """EXIF orientation, 1 where there is none: a broken EXIF block does not spoil a picture."""
+    """Return the EXIF orientation, or 1 (upright) if it is missing or damaged."""
     block = image.info.get("exif") or image.info.get("Raw profile type exif") or b""
-    if len(block) > 150_000:  # 64 kB in a camera's file, twice that as hexadecimal text
+    if len(block) > 150_000:  # A camera writes up to 64 kB, or twice that as hexadecimal text.
         return 1
     try:
         return image.getexif().get(ExifTags.Base.Orientation, 1)
@@ -278,7 +274,9 @@ def _orientation(image: Image.Image) -> int:
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
-    if image.mode.startswith(("I", "F")):  # I;16, I;16B, I, F: `convert` would clip at 255
+    if image.mode.startswith(
+        ("I", "F")
+    ):  # I;16, I;16B, I and F, whose values `convert` would clip at 255
         return Image.fromarray(_to_grey(image)).convert("RGB")
     if not image.has_transparency_data:
         return image.convert("RGB")
@@ -289,40 +287,43 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 
 def _to_grey(image: Image.Image) -> np.ndarray:
-    """Integers or floats of one channel -> (H, W) uint8; NaN becomes black."""
+    """Convert one channel of integers or floats to (H, W) uint8; NaN becomes black."""
     values = np.asarray(image)  # (H, W) uint16, int32 or float32
     if image.format == "TIFF" and image.mode == "I" and image.tag_v2.get(339, (1,))[0] == 1:
         values = values.view(np.uint32)  # Pillow reads unsigned 32-bit samples as signed
     black, white = _tonal_range(image, values)
     low, high = min(black, white), max(black, white)
     grey = np.empty(values.shape, np.uint8)
-    step = 1 + 1_000_000 // values.shape[1]  # rows at a time: float64 needs 8 bytes a pixel
-    with np.errstate(invalid="ignore"):  # signalling NaNs
+    step = 1 + 1_000_000 // values.shape[1]  # rows per block, to limit the float64 copy
+    with np.errstate(invalid="ignore"):  # signalling NaNs raise a warning
         for row in range(0, len(values), step):
             block = values[row : row + step].astype(np.float64)
             block = np.nan_to_num(block, nan=black, posinf=high, neginf=low)
             block = (block - black) / ((white - black) or 1) * 255
             grey[row : row + step] = np.rint(block.clip(0, 255))
     if image.mode.startswith("I;16") and "transparency" in image.info:
-        grey[values == image.info["transparency"]] = 255  # PNG: one value is transparent
+        grey[values == image.info["transparency"]] = (
+            255  # PNG can declare one grey value transparent
+        )
     return grey
 
 
 def _tonal_range(image: Image.Image, values: np.ndarray) -> tuple[float, float]:
-    """The values that mean black and white.
+    """Return the values of black and white.
 
-    16-bit grey spans 0..65535, 12-bit TIFF 0..4095. A 32-bit integer or float file does not say:
-    it gets the usual range (0..1, 0..255 or 0..65535) that holds all its values, provided that
-    the brightest reaches a sixteenth of it; otherwise its own smallest and largest finite value.
+    16-bit grey ranges from 0 to 65535, and 12-bit TIFF from 0 to 4095. For 32-bit integers and
+    floats the range is not stored. It is the smallest of 0 to 1, 0 to 255 and 0 to 65535 that
+    contains all values, if the maximum is at least a sixteenth of it. Otherwise it ranges from the
+    smallest to the largest finite value.
     """
     tags = getattr(image, "tag_v2", {})
     if image.mode.startswith("I;16"):
         black, white = 0.0, 4095.0 if tags.get(258) == (12,) else 65535.0
     elif image.format == "PPM" and image.mode == "I":
-        black, white = 0.0, 65535.0  # Pillow has already scaled it to that
+        black, white = 0.0, 65535.0  # Pillow has already scaled the values
     else:
         black, white = _usual_range(values[np.isfinite(values)])
-    # Photometric interpretation 0, white is zero: Pillow inverts only 8 bits and fewer.
+    # In photometric interpretation 0, white is zero. Pillow inverts only up to 8 bits.
     return (white, black) if tags.get(262) == 0 else (black, white)
 
 

@@ -1,15 +1,15 @@
-"""Classes of one's own: a few pictures of each, and a model of them in seconds.
+"""Custom classes: a classifier for a few of the user's own images per class, trained in seconds.
 
-The features of a pretrained Vision Transformer stay as they are; a multinomial logistic regression
-on them (scikit-learn) becomes its new last layer, so what comes out is a model like any other.
+The pretrained Vision Transformer stays unchanged. A multinomial logistic regression on its features
+(scikit-learn) becomes the new classifier head, so the result is an ordinary model.
 
     mine = Collection().with_class("mug").with_class("cup")
     mine, problems = mine.with_files(0, paths)
     learnt = learn(workbench, workbench.run("finetune-deit-tiny"), mine)
-    learnt.accuracy, learnt.interval  # of cross-validation
-    write(workbench, learnt, folder)  # a run folder
+    learnt.accuracy, learnt.interval  # from cross-validation
+    write(workbench, learnt, folder)  # creates a run folder
 
-Letters: N pictures, C classes, D width of a feature.
+Letters: N images, C classes, D feature dimension.
 """
 
 import copy
@@ -50,29 +50,30 @@ from vitdemo.runs.provenance import device_name, git_commit, package_versions
 from vitdemo.workbench import Workbench
 
 MOST_CLASSES, MOST_PICTURES = 20, 500
-FEWEST = 4  # pictures of a class
-FEWEST_TO_TRAIN, TESTED_OF = 10, 4  # of a class, to train all of a model; one of so many tests it
+FEWEST = 4  # images per class
+FEWEST_TO_TRAIN = 10  # images per class that fine-tuning the whole model needs
+TESTED_OF = 4  # one in four images is a test image of the fine-tuned model
 LONGEST_NAME = 40
-KEPT_SIDE = 224  # pixels of a picture that is kept; 500 of them take 75 MB
+KEPT_SIDE = 224  # width of a stored image in pixels; 500 of them take 75 MB
 FOLDS, INNER_FOLDS = 5, 3
-STRENGTHS = np.logspace(-4, 2, 7)  # scikit-learn's C, the inverse of the penalty
-MOST_ENTRIES = 1_000  # of a zip file
-MOST_UNPACKED = 2 * 2**30  # bytes
-UTF8_FLAG = 0x800  # of an entry of a zip file
-DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)  # what reading one raises
+STRENGTHS = np.logspace(-4, 2, 7)  # scikit-learn's C, the inverse of the regularisation
+MOST_ENTRIES = 1_000  # files in a zip file
+MOST_UNPACKED = 2 * 2**30  # bytes of a zip file after unpacking
+UTF8_FLAG = 0x800  # bit of a zip entry whose name is UTF-8
+DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)  # errors of a damaged zip
 
 T = TypeVar("T")
-# Share of the work that is done; what it raises ends the work.
+# Called with the completed fraction of the work and a text; an exception ends the work.
 Report = Callable[[float, str], None]
 
 
 def nothing(share: float, words: str) -> None:
-    """A `Report` to nobody."""
+    """Ignore the progress (the default `Report`)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """The `square` that models see of it, and a `key` that is the same for the same pixels."""
+    """The centre `square` of an image, and a `key` that is equal for equal pixels."""
 
     square: Image.Image
     key: str
@@ -80,13 +81,15 @@ class Picture:
 
 @dataclass(frozen=True)
 class OwnClass:
+    """A class name and its images."""
+
     name: str
     pictures: tuple[Picture, ...] = ()
 
 
 @dataclass(frozen=True)
 class Collection:
-    """Classes with their pictures; each change gives a new one, so that any can be taken back."""
+    """Immutable classes with their images; a change returns a new collection, so undo is easy."""
 
     classes: tuple[OwnClass, ...] = ()
 
@@ -94,22 +97,27 @@ class Collection:
         return sum(len(each.pictures) for each in self.classes)
 
     def with_class(self, name: object) -> "Collection":
-        """Raises `DataError` for a name that is none, is long or is there, and for too many."""
+        """Add a class. Raises `DataError` for an empty, long or used name, or too many classes."""
         name = _class_name(name) if isinstance(name, str) else ""
         if not name or not name.isprintable():
-            raise DataError("A class needs a name.")
+            raise DataError("The class has no name. Enter a name in printable characters.")
         if len(name) > LONGEST_NAME:
-            raise DataError(f"A class's name has {LONGEST_NAME} letters at most.")
+            raise DataError(
+                f"The class name '{name[:LONGEST_NAME]}…' is too long. Use at most {LONGEST_NAME} "
+                "letters."
+            )
         if name.casefold() in (each.name.casefold() for each in self.classes):
-            raise DataError(f"There is a class '{name}' already: choose another name.")
+            raise DataError(f"A class '{name}' already exists. Choose another name.")
         if len(self.classes) == MOST_CLASSES:
-            raise DataError(f"{MOST_CLASSES} classes are the most: take one away first.")
+            raise DataError(
+                f"The limit of {MOST_CLASSES} classes is reached. Remove a class first."
+            )
         return Collection((*self.classes, OwnClass(name)))
 
     def with_files(self, index: int, paths: Sequence[Path | str]) -> tuple["Collection", list[str]]:
-        """Add the image files `paths` to class `index`; also return a sentence for each left out.
+        """Add the image files `paths` to class `index`; also return a message per rejected file.
 
-        System files, which a person selects with the others, are ignored.
+        System files, which users often select along with the images, are ignored.
         """
         found, problems = self, []
         for path in paths:
@@ -122,22 +130,22 @@ class Collection:
         return found, problems
 
     def with_picture(self, index: int, image: Image.Image, name: str = "") -> "Collection":
-        """Raises `DataError` for one that is here already, and for too many."""
+        """Add an image to class `index`. Raises `DataError` for a duplicate or too many images."""
         square = inputs.visible_square(image, KEPT_SIDE)
         key = hashlib.blake2b(square.tobytes(), digest_size=12).hexdigest()
         for each in self.classes:
             if any(key == picture.key for picture in each.pictures):
-                raise DataError(f"'{name}' is in '{each.name}' already: it was not taken twice.")
+                raise DataError(f"'{name}' was skipped: '{each.name}' already contains this image.")
         if len(self) == MOST_PICTURES:
-            raise DataError(f"{MOST_PICTURES} pictures are the most: '{name}' was left out.")
+            raise DataError(f"'{name}' was skipped: the limit is {MOST_PICTURES} images.")
         own = self.classes[index]
         return self._with(index, replace(own, pictures=(*own.pictures, Picture(square, key))))
 
     def with_zip(self, path: Path | str) -> tuple["Collection", list[str]]:
-        """Add the images of a zip file `class/image`; also return a sentence for what was left out.
+        """Add the images of a zip file `class/image`; also return messages about skipped files.
 
         System files are ignored and files of other kinds are skipped. Raises `DataError` if the
-        file is not a zip, is too large unpacked, leads out of its folder, or holds no class.
+        file is not a zip, is too large unpacked, has a path outside its folder, or has no class.
         """
         try:
             with zipfile.ZipFile(path) as file, tempfile.TemporaryDirectory() as folder:
@@ -146,15 +154,17 @@ class Collection:
                 found, refused = self._with_images(unpacked)
                 return found, refused + problems
         except (*DAMAGED, NotImplementedError, RuntimeError, OSError) as error:
-            # Damaged, packed in a way that Python cannot unpack, encrypted, or not to be read
-            raise DataError("That file is no zip file that can be read here.") from error
+            # The file is damaged, encrypted, not readable, or uses an unsupported compression.
+            raise DataError(
+                "The zip file cannot be read. Create it again without encryption."
+            ) from error
 
     def with_folders(
         self, files: Iterable[tuple[Path | str, str]]
     ) -> tuple["Collection", list[str]]:
-        """Add image files, each with the path of its folder, whose last part is its class.
+        """Add image files, each with the path of its folder, whose last part is the class name.
 
-        Also return a sentence for what was left out, as `with_zip` does.
+        Also return messages about skipped files, like `with_zip`.
         """
         places = [(PurePosixPath(folder, Path(path).name), path) for path, folder in files]
         images, problems = _images_of([each for each in places if not is_system_path(each[0])])
@@ -162,7 +172,7 @@ class Collection:
         return found, refused + problems
 
     def without(self, index: int, picture: int | None = None) -> "Collection":
-        """Less one picture of class `index`, or all of the class."""
+        """Remove one image of class `index`, or the whole class if `picture` is None."""
         own = self.classes[index]
         if picture is None:
             return Collection(self.classes[:index] + self.classes[index + 1 :])
@@ -170,11 +180,11 @@ class Collection:
         return self._with(index, replace(own, pictures=left))
 
     def squares(self) -> list[Image.Image]:
-        """Return the N squares, class by class."""
+        """Return the N images as squares, ordered by class."""
         return [picture.square for each in self.classes for picture in each.pictures]
 
     def labels(self) -> np.ndarray:
-        """Return the class of each image, (N,)."""
+        """Return the class index of each image, (N,)."""
         counts = [len(each.pictures) for each in self.classes]
         return np.repeat(np.arange(len(counts)), counts)
 
@@ -182,11 +192,13 @@ class Collection:
         return Collection((*self.classes[:index], own, *self.classes[index + 1 :]))
 
     def _with_images(self, files: Iterable[tuple[PurePosixPath, Path | str]]):
-        """Add files, each with its place `.../class/name`; a class without an image is left out."""
+        """Add files with their paths `.../class/name`; omit classes that have no images."""
         found, problems = self, []
         for place, path in files:
             if len(found) == MOST_PICTURES:
-                problems.append(f"{MOST_PICTURES} pictures are the most: the others were left out.")
+                problems.append(
+                    f"The limit is {MOST_PICTURES} images. The other images were skipped."
+                )
                 break
             name = _class_name(place.parent.name)
             known = [each.name.casefold() for each in found.classes]
@@ -203,12 +215,12 @@ class Collection:
 
 
 def _class_name(name: str) -> str:
-    """Return `name` in NFC, with single spaces."""
+    """Return `name` in Unicode NFC with single spaces."""
     return " ".join(normalize_name(name).split())
 
 
 def _unpacked(file: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: str) -> Path:
-    """Unpack an entry into `folder`, under a name that is ours, and return its path."""
+    """Unpack an entry into `folder` under a safe file name, and return its path."""
     path = Path(folder) / f"picture{PurePosixPath(entry.filename).suffix[:8]}"
     with file.open(entry) as packed:
         path.write_bytes(packed.read(inputs.MAX_BYTES + 1))
@@ -218,7 +230,7 @@ def _unpacked(file: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: str) -> Pat
 def _zip_entries(file: zipfile.ZipFile) -> list[tuple[PurePosixPath, zipfile.ZipInfo]]:
     """Return the files of a zip with their paths, without system files.
 
-    Raises `DataError` if there are too many, or if one leads out of its folder.
+    Raises `DataError` if there are too many files, or a path leads outside the folder.
     """
     infos = [info for info in file.infolist() if not info.is_dir()]
     places = [PurePosixPath(_entry_name(info).replace("\\", "/")) for info in infos]
@@ -228,18 +240,24 @@ def _zip_entries(file: zipfile.ZipFile) -> list[tuple[PurePosixPath, zipfile.Zip
         if ".." in place.parts or not is_system_path(place)
     ]
     if len(found) > MOST_ENTRIES or sum(info.file_size for _, info in found) > MOST_UNPACKED:
-        raise DataError("That zip file holds more than a collection may: make it smaller.")
+        raise DataError(
+            f"The zip file is too large. It may contain at most {MOST_ENTRIES} files and "
+            f"{MOST_UNPACKED / 2**30:g} GB unpacked."
+        )
     for place, _ in found:
         if place.is_absolute() or ".." in place.parts:
-            raise DataError(f"'{place.name}' in that zip file leads out of its folder: refused.")
+            raise DataError(
+                f"The path of '{place.name}' leads outside the zip file. Create the file again "
+                "without '..' and absolute paths."
+            )
     return found
 
 
 def _entry_name(info: zipfile.ZipInfo) -> str:
-    """Return an entry's name.
+    """Return the name of a zip entry.
 
-    Names without the zip's UTF-8 flag are in code page 437 by the standard, and Python reads them
-    so. macOS (Finder, `ditto`) writes UTF-8 without the flag.
+    By the standard, names without the UTF-8 flag are in code page 437, and Python decodes them so.
+    However, macOS (Finder, `ditto`) writes UTF-8 without the flag.
     """
     if info.flag_bits & UTF8_FLAG:
         return info.filename
@@ -252,21 +270,23 @@ def _entry_name(info: zipfile.ZipInfo) -> str:
 def _images_of(
     files: Sequence[tuple[PurePosixPath, T]],
 ) -> tuple[list[tuple[PurePosixPath, T]], list[str]]:
-    """Return the images in a class folder, with what stands for each, and sentences on the rest.
+    """Return the (path, file) pairs of images in class folders, and messages about other files.
 
-    Raises `DataError` if there are images, but none of them lies in a folder.
+    Raises `DataError` if there are images, but none of them is in a folder.
     """
     images = [(place, file) for place, file in files if is_image_name(place.name)]
     classed = [(place, file) for place, file in images if place.parent.name]
     loose = [place for place, _ in images if not place.parent.name]
     skipped = [place for place, _ in files if not is_image_name(place.name)]
     if loose and not classed:
-        raise DataError(f"'{loose[0]}' lies in no folder, and the folder names its class.")
+        raise DataError(
+            f"'{loose[0]}' is not in a folder. Put each image into a folder with its class name."
+        )
     used = {folder for place, _ in classed for folder in place.parents}
     empty = {_class_name(place.parent.name): None for place in skipped if place.parent not in used}
     problems = [describe_skipped(map(str, skipped))] + (["No image was found."] * (not images))
     if loose:
-        problems.append(f"Skipped images that lie in no folder: {name_some(map(str, loose))}.")
+        problems.append(f"Skipped images outside class folders: {name_some(map(str, loose))}.")
     problems += [f"The class '{name}' has no images." for name in empty if name]
     return classed, [problem for problem in problems if problem]
 
@@ -275,10 +295,10 @@ def _images_of(
 class Learnt:
     """A classifier head for `base`, and its predictions for images that it was not fitted on.
 
-    `probabilities` (N, C) come from cross-validation: those of an image are predicted by a
-    regression on the other folds, whose `strength` was chosen within them. Near-identical images
-    have the same number in `groups` (N,) and are in the same fold. `probabilities` is None and
-    `folds` 0 where a class has a single group, so that no independent image is left to test on.
+    `probabilities` (N, C) come from cross-validation: each image is predicted by a regression that
+    was fitted on the other folds, with a `strength` chosen within these folds. Near-identical
+    images have the same number in `groups` (N,) and are in the same fold. If a class has only one
+    group, no independent image is left for testing: `probabilities` is None and `folds` is 0.
     `weight` (C, D) and `bias` (C,) are fitted on all images.
     """
 
@@ -319,41 +339,41 @@ class Learnt:
 
     @property
     def effective_size(self) -> float:
-        """The number of independent images that these images are worth."""
+        """The effective number of independent images."""
         return effective_size(self.groups)
 
     @property
     def interval(self) -> tuple[float, float]:
         """Wilson's 95% interval of the accuracy, for `effective_size` independent images.
 
-        It holds for images like these, not for other places and cameras.
+        It is valid for similar images, but not for other places and cameras.
         """
         low, high = wilson_share(self.accuracy, self.effective_size)
         return float(low), float(high)
 
     def single_group_classes(self) -> list[str]:
-        """Names of the classes whose images are all near-identical."""
+        """Return the names of the classes whose images are all near-identical."""
         counts = count_groups(self.labels, self.groups)
         return [name for name, count in zip(self.classes, counts, strict=True) if count < 2]
 
 
 def check(collection: Collection) -> None:
-    """Raises `DataError` where there is too little to learn from."""
+    """Raise `DataError` if there are too few classes or images to train a classifier."""
     if len(collection.classes) < 2:
-        raise DataError("Two classes or more are needed: add another one.")
+        raise DataError(f"There are too few classes ({len(collection.classes)}). Add at least two.")
     for each in collection.classes:
         if len(each.pictures) < FEWEST:
             raise DataError(
-                f"'{each.name}' has {len(each.pictures)} pictures: give each class {FEWEST} or "
-                "more, better twenty."
+                f"The class '{each.name}' has too few images ({len(each.pictures)}). Add at least "
+                f"{FEWEST} images to each class, preferably 20."
             )
 
 
 def choose_test_images(workbench: Workbench, base: Run, collection: Collection) -> np.ndarray:
-    """Mark about a quarter of each class (N,) to test a model on that is fine-tuned as a whole.
+    """Return a mask (N,) of test images for fine-tuning: about a quarter of each class.
 
-    Near-identical images, as the features of `base` have them, are all marked or all not. Raises
-    `DataError` for too few images, or where those of a class are all near-identical.
+    Images that are near-identical by the features of `base` are either all test images or none of
+    them is. Raises `DataError` for too few images, or a class with only near-identical images.
     """
     check_whole(collection)
     labels = collection.labels()
@@ -363,17 +383,17 @@ def choose_test_images(workbench: Workbench, base: Run, collection: Collection) 
     if counts.min() < 2:
         name = collection.classes[int(counts.argmin())].name
         raise DataError(
-            f"All images of '{name}' are near-identical, so none is left to test on: add images "
+            f"All images of '{name}' are near-identical, so none is left for testing. Add images "
             "from another angle, place or time."
         )
     return deal_groups(labels, groups, min(TESTED_OF, counts.min())) == 0
 
 
 def lay_down(collection: Collection, tested: np.ndarray, folder: Path) -> None:
-    """Write the images as `folder`/train/<class>/ and, where `tested` (N,), test/<class>/."""
+    """Write the images to `folder`/train/<class>/, or to test/<class>/ where `tested` (N,)."""
     taken, marks = set(), iter(tested)
     for number, own in enumerate(collection.classes):
-        # A person's words, as the name of a folder: letters, digits and little else.
+        # The class name is user input, so only harmless characters may enter the folder name.
         name = re.sub(r"[^\w .-]+", "_", own.name).strip(" .") or f"class {number + 1}"
         name = f"class {number + 1}" if is_system_name(name) else name
         while name.casefold() in taken:
@@ -386,13 +406,13 @@ def lay_down(collection: Collection, tested: np.ndarray, folder: Path) -> None:
 
 
 def check_whole(collection: Collection) -> None:
-    """Raises `DataError` where there is too little to fine-tune a whole model on."""
+    """Raise `DataError` if there are too few images to fine-tune a whole model."""
     check(collection)
     few = [each.name for each in collection.classes if len(each.pictures) < FEWEST_TO_TRAIN]
     if few:
         raise DataError(
-            f"To train all of a model, give each class {FEWEST_TO_TRAIN} pictures or more: "
-            f"'{few[0]}' has fewer."
+            f"The class '{few[0]}' has too few images. To fine-tune the whole model, add at least "
+            f"{FEWEST_TO_TRAIN} images to each class."
         )
 
 
@@ -401,7 +421,7 @@ def learn(
 ) -> Learnt:
     """Fit a classifier head for `base`'s model.
 
-    Raises `DataError` for too few images, `RunError` for a model without one linear head.
+    Raises `DataError` for too few images, `RunError` if the model does not have one linear head.
     """
     check(collection)
     started = time.perf_counter()
@@ -412,7 +432,7 @@ def learn(
     probabilities = None
     if folds >= 2:
         probabilities = _cross_validate(found, labels, groups, folds, report)
-    report(0.5 + 0.5 * folds / (folds + 1), "Fitting all images")
+    report(0.5 + 0.5 * folds / (folds + 1), "Fitting the classifier on all images")
     final = _fit(found, labels, groups)
     return Learnt(
         base,
@@ -430,7 +450,7 @@ def learn(
 def _cross_validate(
     found: np.ndarray, labels: np.ndarray, groups: np.ndarray, folds: int, report: Report
 ) -> np.ndarray:
-    """Out-of-fold probabilities (N, C); near-identical images are never on both sides."""
+    """Return out-of-fold probabilities (N, C), with near-identical images in the same fold."""
     probabilities = np.zeros((len(labels), labels.max() + 1), np.float32)
     fold = deal_groups(labels, groups, folds)  # (N,)
     for k in range(folds):
@@ -445,9 +465,15 @@ def _cross_validate(
 def _features(workbench: Workbench, base: Run, collection: Collection, report: Report):
     model = workbench.model(base)
     if not is_vision_transformer(model) or not isinstance(model.head, nn.Linear):
-        raise RunError(f"'{base.name}' cannot learn new classes here: choose a Vision Transformer.")
+        raise RunError(
+            f"'{base.name}' is not a Vision Transformer with a linear classifier head. Choose "
+            "another backbone."
+        )
     if getattr(model, "head_dist", None) is not None:
-        raise RunError(f"'{base.name}' has two last layers: choose one that has one.")
+        raise RunError(
+            f"'{base.name}' has a second (distillation) head and cannot be used as a backbone. "
+            "Choose another model."
+        )
     keys = tuple(picture.key for each in collection.classes for picture in each.pictures)
     return workbench.cache.get_or_make(
         (_features, base, keys), lambda: _compute_features(workbench, base, collection, report)
@@ -461,7 +487,7 @@ def _compute_features(
     seen = np.stack(
         [inputs.to_uint8(inputs.square_crop(each, size)) for each in collection.squares()]
     )
-    images = torch.from_numpy(seen)  # (N, 3, S, S), of 500 at 224 pixels 75 MB
+    images = torch.from_numpy(seen)  # (N, 3, S, S); 500 images at 224 pixels take 75 MB
 
     def half(share: float, words: str) -> None:
         report(0.5 * share, words)
@@ -470,9 +496,9 @@ def _compute_features(
 
 
 def _fit(found: np.ndarray, labels: np.ndarray, groups: np.ndarray):
-    """Fit a regression whose strength is chosen by cross-validation within these images.
+    """Fit a regression whose regularisation is chosen by cross-validation on these images.
 
-    Where a class has a single group, no strength can be tested: scikit-learn's default is used.
+    If a class has only one group, cross-validation is impossible: scikit-learn's default is used.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV, PredefinedSplit
@@ -493,20 +519,20 @@ def _fit(found: np.ndarray, labels: np.ndarray, groups: np.ndarray):
 
 
 def _folded(pipeline, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Scaling and regression as one layer: weight (C, D) and bias (C,)."""
+    """Merge scaling and regression into one layer: weight (C, D) and bias (C,)."""
     scaler, regression = (step for _, step in pipeline.steps)
     weight = regression.coef_ / scaler.scale_
     bias = regression.intercept_ - weight @ scaler.mean_
-    if count == 2:  # scikit-learn has one row for two classes
+    if count == 2:  # scikit-learn stores only one row for two classes
         weight, bias = np.concatenate([-weight, weight]) / 2, np.concatenate([-bias, bias]) / 2
     return weight, bias
 
 
 def write(workbench: Workbench, learnt: Learnt, folder: Path) -> Run:
-    """`learnt` as the run folder `folder`, which opens like any other.
+    """Write `learnt` as an ordinary run folder `folder`.
 
-    Its evaluation is the cross-validation, of the user's own images and not of a test set. Without
-    one it has no evaluation.
+    The evaluation contains the cross-validated predictions for the user's images instead of a test
+    set. Without cross-validation, no evaluation is written.
     """
     model = copy.deepcopy(workbench.model(learnt.base)).float().cpu()
     C, D = learnt.weight.shape
@@ -517,7 +543,7 @@ def write(workbench: Workbench, learnt: Learnt, folder: Path) -> Run:
     preprocessing = learnt.base.preprocessing
     keys = "".join(picture.key for picture in learnt.pictures)
     fingerprint = hashlib.blake2b(keys.encode(), digest_size=8).hexdigest()
-    summary = f"own classes, on the features of {learnt.base.name}"
+    summary = f"custom classes, on the features of {learnt.base.name}"
     folder.mkdir(parents=True, exist_ok=True)
     runs.rewrite_history(folder, ())
     runs.write_weights(folder, model.state_dict())
@@ -536,7 +562,7 @@ def write(workbench: Workbench, learnt: Learnt, folder: Path) -> Run:
             "classes": list(learnt.classes),
             "normalisation": {"mean": preprocessing.mean, "std": preprocessing.std},
             "input_size": preprocessing.size,
-            "data": {"name": "own pictures", "fingerprint": fingerprint},
+            "data": {"name": "own images", "fingerprint": fingerprint},
             "own_classes": {
                 "features_of": learnt.base.name,
                 "folds": learnt.folds,

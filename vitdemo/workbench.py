@@ -1,8 +1,7 @@
-"""The runs, models and pictures of this process: what the page and a notebook ask. No gradio.
+"""Access to runs, models and test images for the page and for notebooks, without gradio.
 
-It holds the folders, the device, the models (loaded once, when first asked for), the test pictures
-and the one cache, all of which are the same for everyone who looks; of one user it knows where
-their own runs lie, which nobody else sees.
+The run folders, the device, the loaded models, the test images and the cache are shared by all
+users. Each user can also have a folder of private runs.
 """
 
 import shutil
@@ -32,18 +31,18 @@ from vitdemo.timm_models import TimmRun, load_timm_model
 from vitdemo.traced import Traced
 from vitdemo.training import Preprocessing
 
-ANSWER_BYTES = 512 * 2**20  # a trace of ViT-B/16 at 224 px takes 30 MB, of our own under 1 MB
-MODEL_BYTES = 4 * 2**30  # ViT-L takes 1.2 GB; of more, those asked for last stay
+ANSWER_BYTES = 512 * 2**20  # a trace of ViT-B/16 takes 30 MB, one of vitdemo's ViT under 1 MB
+MODEL_BYTES = 4 * 2**30  # ViT-L takes 1.2 GB; the least recently used models are removed first
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What one model predicts for one picture.
+    """The prediction of one model for one image.
 
-    `seen` (S, S, 3) uint8 is the crop at the model's resolution, `probabilities` (C,) float32 (of
-    a model without classes: (0,)), `grid` the rows and columns of its patches, None for a model
-    without patches. `similarity_percentile` is the percentage of the run's validation images that
-    are less similar to its training images, None for a run without `reference_features.npz`.
+    `seen` (S, S, 3) uint8 is the crop at the model's resolution. `probabilities` (C,) float32 has
+    C = 0 for a model without classes. `grid` is the number of patch rows and columns, or None for a
+    model without patches. `similarity_percentile` is the percentage of validation images that are
+    less similar to the training images, or None for a run without `reference_features.npz`.
     """
 
     run: Run
@@ -54,10 +53,10 @@ class Answer:
 
 
 class Workbench:
-    """The runs in `roots`, the data set in `data_root` (None: the default), models on `device`.
+    """The runs in `roots`, the dataset in `data_root` (None: the default) and models on `device`.
 
-    `timm_models` are models of timm's that are shown beside the runs; more come with `add`.
-    `visitor` tells who is asking, by a name that nobody else has; None: nobody in particular.
+    `timm_models` are timm models listed with the runs; `add` adds more. `visitor` returns a unique
+    name of the user who makes the current request, or None outside a session.
     """
 
     def __init__(
@@ -68,41 +67,41 @@ class Workbench:
         timm_models: Sequence[TimmRun] = (),
         visitor: Callable[[], str | None] = lambda: None,
     ):
-        once = {model.path: model for model in timm_models}  # each, however often it was named
+        once = {model.path: model for model in timm_models}  # without duplicates
         self._added: dict[str | None, tuple[TimmRun, ...]] = {None: tuple(once.values())}
         self.roots = roots
         self.data_root = data_root
         self.device = device
         self.cache = Cache(ANSWER_BYTES)
         self._models = Cache(MODEL_BYTES)
-        self._read: dict[Path, Run] = {}  # as last read
-        self._shown: dict[tuple[Path, str], Run] = {}  # and under which name
+        self._read: dict[Path, Run] = {}  # by folder, as last read
+        self._shown: dict[tuple[Path, str], Run] = {}  # by folder and displayed name
         self._cores = torch.get_num_threads()
-        self._passes = 0  # of models, under way now
+        self._passes = 0  # number of forward passes in progress
         self._passes_lock = threading.Lock()
         self._tests: TestSet | None = None
         self._test_lock = threading.Lock()
         self._visitor = visitor
-        self._own_roots: dict[str, Path] = {}  # of visitors, with runs that they alone see
+        self._own_roots: dict[str, Path] = {}  # folders of private runs, by user
 
     def runs(self) -> tuple[list[Run], list[str]]:
-        """All readable runs as they are now, and a sentence for each that is not."""
+        """Return all readable runs in their current state, and a message per unreadable run."""
         own = self._own_roots.get(self._visitor() or "")
         roots = [*self.roots, own] if own else self.roots
         found, problems = runs.find_runs(*roots, read=self._read_if_changed)
         return [self._as_shown_before(run) for run in found], problems
 
     def _as_shown_before(self, run: Run) -> Run:
-        """A run with a root behind its name is made anew each time: the one that was read stays."""
+        """Return the same object for an unchanged run, so that its cached results stay valid."""
         known = self._shown.get((run.path, run.name))
         if known is None or known.stamp != run.stamp:
             known = self._shown[run.path, run.name] = run
         return known
 
     def own_root(self) -> Path:
-        """A folder for runs that only who is asking now will see; it goes with the process.
+        """Return the folder of the current user's private runs, deleted when the process ends.
 
-        Raises `RunError` where nobody in particular asks.
+        Raises `RunError` outside a session.
         """
         visitor = self._asking()
         if visitor not in self._own_roots:
@@ -113,34 +112,34 @@ class Workbench:
 
     @property
     def timm_models(self) -> tuple[TimmRun, ...]:
-        """The models for all, then those of the visitor who asks now, each by its own name."""
+        """Return the models of all users, then those of the current user, under unique names."""
         return tuple(run for run in self.everything()[0] if isinstance(run, TimmRun))
 
     def _shown_models(self) -> tuple[TimmRun, ...]:
-        """`timm_models` as they were added: several may have one name."""
+        """Return `timm_models` under their original names, which are not necessarily unique."""
         for_all = self._added[None]
         paths = [model.path for model in for_all]
         own = self._added.get(self._visitor() or "", ())
         return (*for_all, *(model for model in own if model.path not in paths))
 
     def add(self, model: TimmRun, *, for_all: bool) -> None:
-        """Show `model` next to the runs, until this process ends: to all, or to the visitor who
-        asks now. A model that is already shown stays.
+        """List `model` with the runs until this process ends, for all users or the current one.
 
-        Raises `RunError`, as `remove` does, where it is not for all and no visitor asks.
+        Does nothing if the model is already listed. Like `remove`, raises `RunError` outside a
+        session if it is not for all users.
         """
         who = self._whose(for_all)
         if model.path not in [known.path for known in self._shown_models()]:
             self._added[who] = (*self._added.get(who, ()), model)
 
     def remove(self, name: str, *, for_all: bool) -> None:
-        """Show the timm model `name`, one of those in `timm_models`, no longer."""
+        """Remove the timm model `name` (as in `timm_models`) from the list."""
         who, gone = self._whose(for_all), self._path_of(name)
         kept = self._added.get(who, ())
         self._added[who] = tuple(model for model in kept if model.path != gone)
 
     def is_removable(self, name: str, *, for_all: bool) -> bool:
-        """Whether `remove` would take it away: visitors remove only their own models."""
+        """Return whether `remove` has an effect: users can remove only their own models."""
         who = None if for_all else self._visitor() or ""
         paths = [model.path for model in self._added.get(who, ())]
         return self._path_of(name) in paths
@@ -149,17 +148,17 @@ class Workbench:
         return next((model.path for model in self.timm_models if model.name == name), None)
 
     def _whose(self, for_all: bool) -> str | None:
-        """A key of `_added`. Raises `RunError` where nobody in particular asks."""
+        """Return the key in `_added`. Raises `RunError` if a user is needed outside a session."""
         return None if for_all else self._asking()
 
     def _asking(self) -> str:
-        """Raises `RunError` where nobody in particular asks."""
+        """Return the name of the current user. Raises `RunError` outside a session."""
         if not (visitor := self._visitor()):
-            raise RunError("Nobody is here whose own it could be.")
+            raise RunError("This action needs a browser session. Reload the page and try again.")
         return visitor
 
     def everything(self) -> tuple[list[Run], list[str]]:
-        """`runs`, and timm's models, each by a name of its own."""
+        """Return `runs` and the timm models under unique names, and messages of unreadable runs."""
         found, problems = self.runs()
         named = runs.told_apart([*found, *self._shown_models()])
         return [self._as_shown_before(run) for run in named], problems
@@ -171,17 +170,20 @@ class Workbench:
         return known
 
     def run(self, name: str) -> Run:
-        """A run, or a model of timm's. Raises `RunError` naming those there are."""
+        """Return the run or timm model `name`. Raises `RunError` with a list of all names."""
         found, _ = self.everything()
         for run in found:
             if run.name == name:
                 return run
-        choices = ", ".join(run.name for run in found) or "none yet"
-        raise RunError(f"There is no run '{name}': there are {choices}.")
+        choices = ", ".join(run.name for run in found)
+        hint = f"Choose one of: {choices}." if found else "No run has been trained yet."
+        raise RunError(f"There is no run '{name}'. {hint}")
 
     def trained_runs(self) -> list[Run]:
-        """timm's models, then the runs whose weights are there, best test accuracy first; those of
-        a person's own classes last, whose figures are of few pictures."""
+        """Return the timm models, then the runs with weights, highest test accuracy first.
+
+        Custom classes come last, because their accuracy was measured on few images.
+        """
         everything, _ = self.everything()
         models = [run for run in everything if isinstance(run, TimmRun)]
         found = [run for run in everything if run.has_weights and not isinstance(run, TimmRun)]
@@ -189,47 +191,51 @@ class Workbench:
         return [*models, *found]
 
     def accuracy(self, run: Run) -> float | None:
-        """On the test set; None where it is not there or damaged."""
+        """Return the test accuracy, or None if the evaluation is missing or damaged."""
         return self.cache.of(final_accuracy, run)
 
     def explained_runs(self) -> list[Run]:
-        """The trained runs, those that are Vision Transformers (so have attention) first."""
+        """Return the trained runs, Vision Transformers (which have attention) first."""
         return sorted(self.trained_runs(), key=lambda run: run.spec.family in CONVOLUTIONAL)
 
     def evaluated_runs(self) -> list[Run]:
-        """The tested runs by name, those whose weights are here first, and of these those that
-        are Vision Transformers: their answers lead to attention."""
+        """Return the evaluated runs: first those with weights, and Vision Transformers among them.
+
+        Their predictions can be explained with attention maps.
+        """
         found = [run for run in self.runs()[0] if run.has_evaluation]
         return sorted(
             found, key=lambda run: (not run.has_weights, run.spec.family in CONVOLUTIONAL)
         )
 
     def model(self, run: Run) -> nn.Module:
-        """Loaded once for each version of the run's files; other runs do not wait for it.
+        """Return the model of `run`, loaded once for each version of the run's files.
 
-        Raises `RunError`.
+        Other runs do not wait while it is loaded. Raises `RunError`.
         """
         load = load_timm_model if isinstance(run, TimmRun) else runs.load_model
         return self._models.get_or_make((run.path, run.stamp), lambda: load(run, self.device))
 
     def layers(self, run: Run) -> int:
-        """The number of layers that have attention; 0: it is convolutional. Raises `RunError`."""
+        """Return the number of attention layers, 0 for a convolutional model. Raises `RunError`."""
         model = self.model(run)
         return len(model.blocks) if is_vision_transformer(model) else 0
 
     @torch.inference_mode()
     def answer(self, run: Run, image: Image.Image) -> Answer:
-        """What `run`'s model predicts for an RGB image. Raises `RunError`."""
+        """Return the prediction of `run`'s model for an RGB image. Raises `RunError`."""
         model = self.model(run)
         seen, pixels = self.input(run.preprocessing, image)
-        known = self.cache.get((_trace, run, seen))  # one pass is enough
+        known = self.cache.get((_trace, run, seen))  # A trace already contains the prediction.
         if known is not None:
             features, logits = known.features, known.logits  # (D,), (C,)
         else:
             features, logits = self._features_and_logits(model, run, seen, pixels)
         probabilities = logits.float().softmax(0).cpu().numpy()[: len(run.classes)]
         if not np.isfinite(probabilities).all():
-            raise RunError(f"'{run.name}' answers with NaN: its training diverged.")
+            raise RunError(
+                f"'{run.name}' predicts NaN, because its training diverged. Choose another model."
+            )
         grid = tuple(model.patch_embed.grid_size) if is_vision_transformer(model) else None
         reference = self.cache.of(read_reference, run)
         percentile = reference.percentile(features.float().cpu().numpy()) if reference else None
@@ -238,7 +244,7 @@ class Workbench:
     def _features_and_logits(
         self, model: nn.Module, run: Run, seen: np.ndarray, pixels: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return (D,) and (C,), computed once for all users: a class looks at one image."""
+        """Return features (D,) and logits (C,), computed once for all users of the same image."""
 
         def passed() -> tuple[Tensor, Tensor]:
             with self.shared_cores():
@@ -249,10 +255,10 @@ class Workbench:
 
     @contextmanager
     def shared_cores(self) -> Iterator[None]:
-        """Several passes at once share the processor's cores in place of each taking all of them.
+        """Divide the CPU cores among concurrent forward passes.
 
-        Measured on two cores: a pass on one thread takes a sixth longer and a third less of the
-        processor than on two.
+        Measured on two cores: compared with two threads, a pass on one thread takes a sixth longer,
+        but a third less processor time.
         """
         if self.device.type != "cpu":
             yield
@@ -260,11 +266,11 @@ class Workbench:
         with self._passes_lock:
             self._passes += 1
             share = max(1, self._cores // self._passes)
-        torch.set_num_threads(share)  # of this thread, and of those that are new to torch
+        torch.set_num_threads(share)  # applies to this thread and to threads that are new to torch
         try:
             yield
         finally:
-            # Not what it was before: a thread that was new meanwhile had begun with a share.
+            # Not the previous value, which is already reduced in a thread that was new to torch.
             torch.set_num_threads(self._cores)
             with self._passes_lock:
                 self._passes -= 1
@@ -272,10 +278,9 @@ class Workbench:
     def answers(
         self, image: Image.Image, asked: Sequence[Run] | None = None
     ) -> tuple[list[Answer], list[str]]:
-        """Every trained model's answer, or of those `asked`, and a sentence for each model that
-        cannot be loaded.
+        """Return the predictions of the runs `asked`, or of all trained models with classes.
 
-        A model without classes has none.
+        Also return a message for each model that cannot be loaded.
         """
         found, problems = [], []
         for run in self.answering() if asked is None else asked:
@@ -286,19 +291,19 @@ class Workbench:
         return found, problems
 
     def answering(self) -> list[Run]:
-        """The models that `answers` asks."""
+        """Return the trained models that have classes."""
         return [run for run in self.trained_runs() if run.classes]
 
     def look(self, run: Run, image: Image.Image) -> Traced:
-        """All attention of `run`'s model on an RGB image, from one pass; kept for later questions.
+        """Return all attention of `run`'s model on an RGB image, from one cached forward pass.
 
-        Raises `RunError` where the model has none.
+        Raises `RunError` if the model has no attention.
         """
         model = self.model(run)
         if not is_vision_transformer(model):
             raise RunError(
-                f"'{run.name}' is no Vision Transformer: it has no attention to show. Grad-CAM, in "
-                "'Why this class?', shows what it looks at."
+                f"'{run.name}' is not a Vision Transformer and has no attention. Use Grad-CAM in "
+                "'Why this class?' instead."
             )
         seen, pixels = self.input(run.preprocessing, image)
 
@@ -309,9 +314,9 @@ class Workbench:
         return self.cache.get_or_make((_trace, run, seen), traced)
 
     def value_products(self, look: Traced) -> Tensor:
-        """Compute what norm-weighted attention needs besides `look`, (L, N, H, H), once.
+        """Return the value products for norm-weighted attention, (L, N, H, H), computed once.
 
-        See `vitdemo.attention.norms`. Raises `RunError` for a model that has none.
+        See `vitdemo.attention.norms`. Raises `RunError` for a model without them.
         """
 
         def computed() -> Tensor:
@@ -324,48 +329,48 @@ class Workbench:
             raise RunError(f"'{look.run.name}': {error}") from error
 
     def input(self, preprocessing: Preprocessing, image: Image.Image) -> tuple[np.ndarray, Tensor]:
-        """An RGB image -> (what the model sees (S, S, 3) uint8, its input (1, 3, S, S))."""
+        """Return the input crop (S, S, 3) uint8 of an RGB image, and the input (1, 3, S, S)."""
         seen = self.cache.of(_cropped, image, preprocessing.size)  # (3, S, S)
         pixels = preprocessing(torch.from_numpy(seen)[None].to(self.device))  # (1, 3, S, S)
         return np.ascontiguousarray(seen.transpose(1, 2, 0)), pixels
 
     def test_set(self) -> TestSet:
-        """The test pictures, found once, never downloaded from here. Raises `DataError`."""
+        """Return the test set, opened once and never downloaded here. Raises `DataError`."""
         with self._test_lock:
             if self._tests is None:
                 self._tests = TestSet(data.open_source(self.data_root, download=False))
             return self._tests
 
     def source(self) -> Source:
-        """The data set, never downloaded from here. Raises `DataError` saying how to get it."""
+        """Return the dataset, never downloaded here. Raises `DataError` with instructions."""
         return data.open_source(self.data_root, download=False)
 
     def sample(self, run: Run, count: int) -> Pictures:
-        """Up to `count` test pictures that `run` can be tested on, each class in proportion.
+        """Return up to `count` test images for `run`, stratified by class.
 
-        The same ones at every call. CIFAR-10's are 32 pixels wide; a folder's become squares of
-        the run's own input size. Raises `DataError` where the data set is absent, holds a file
-        that is no picture, or has classes that are not the run's.
+        Every call returns the same images. CIFAR-10 images are 32 pixels wide; images of a folder
+        become squares of the run's input size. Raises `DataError` if there is no dataset, if it
+        contains an invalid image, or if its classes differ from those of `run`.
         """
         source = self.source()
         if source.classes != run.classes:
             raise DataError(
-                f"'{run.name}' was trained on other classes than those of '{source.root}': pass "
-                "--data the data set that it knows."
+                f"'{run.name}' was trained on other classes than those of the dataset "
+                f"'{source.root}'. Restart with --data and the folder of its dataset."
             )
-        size = 0 if source.is_cifar10 else run.preprocessing.size  # its pictures keep their own
+        size = 0 if source.is_cifar10 else run.preprocessing.size  # CIFAR-10 images keep their size
         return self.cache.of(_sample, source, count, size)
 
     def test_size(self) -> int:
-        """The number of test pictures. Raises `DataError`."""
+        """Return the number of test images. Raises `DataError`."""
         return len(self.test_set())
 
     def test_picture(self, index: int) -> TestPicture:
-        """The test picture `index`, 0 to N-1. Raises `DataError` or `ImageError`."""
+        """Return the test image `index`, 0 to N-1. Raises `DataError` or `ImageError`."""
         return self.test_set()[index]
 
 
-# Not in inference mode, whoever asks: what is kept must serve those who need gradients, too.
+# Never in inference mode, because cached tensors are also used in computations with gradients.
 @torch.inference_mode(False)
 @torch.no_grad()
 def _trace(model: nn.Module, run: Run, seen: np.ndarray, pixels: Tensor) -> Traced:
@@ -387,7 +392,7 @@ def _trace(model: nn.Module, run: Run, seen: np.ndarray, pixels: Tensor) -> Trac
 
 
 def _cropped(image: Image.Image, size: int) -> np.ndarray:
-    """(3, size, size) uint8, which nobody changes."""
+    """Return the input crop (3, size, size) uint8. It is cached, so do not modify it."""
     return inputs.to_uint8(inputs.square_crop(image, size))
 
 
@@ -397,7 +402,7 @@ def _sample(source: Source, count: int, size: int) -> Pictures:
 
 
 def final_accuracy(run: Run) -> float | None:
-    """Accuracy on the test set; None where it is not there or damaged."""
+    """Return the test accuracy, or None if the evaluation is missing or damaged."""
     try:
         return accuracy(run.evaluation.probabilities, run.evaluation.labels)
     except (RunError, ValueError):

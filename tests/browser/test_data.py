@@ -137,7 +137,7 @@ def test_without_a_dataset_the_tab_explains_how_to_get_one(open_page, page_url):
     expect(page.locator("#augmentation .vd-row").last.locator("figure")).to_have_count(6)
     open_tab(page, "Similar images")
     page.locator("#lay-out").click()
-    told = page.get_by_text("pass --data a folder of train/<class>/ and test/<class>/")
+    told = page.get_by_text("Set --data to a folder with train/<class>/ and test/<class>/")
     expect(told.filter(visible=True)).to_have_count(2)  # above the sections, and as a message
     open_tab(page, "Compare models")
     expect(page.locator("#robust-models").get_by_role("checkbox").first).to_be_checked()

@@ -1,4 +1,4 @@
-"""Models of timm's that are downloaded at a click, from a server here with random weights."""
+"""Download of timm models in the page, from a local server with random weights."""
 
 import os
 import re
@@ -32,14 +32,16 @@ def weights() -> bytes:
 
 @pytest.fixture(scope="module")
 def hurry() -> threading.Event:
-    """Until it is set, a download takes more than half a minute."""
+    """Return an event; until it is set, a download takes more than half a minute."""
     return threading.Event()
 
 
 @pytest.fixture(scope="module")
 def start(patch, weights, hurry, shown_runs, tmp_path_factory):
-    """start(*arguments) -> the address of a page for which a Hub has DeiT-Tiny's weights under
-    every name."""
+    """Return a function that starts a page and returns its address.
+
+    The page uses a local Hub that has the weights of DeiT-Tiny under every name.
+    """
     with hub(patch, {"model.safetensors": weights}, pause=1.5, hurry=hurry), ExitStack() as pages:
 
         def start(*arguments: str, offline: bool = False) -> str:
@@ -64,7 +66,7 @@ def line(page, title):
     return page.locator("#offered-models li").filter(has_text=re.compile(f"^{title}"))
 
 
-def test_a_model_is_added_stopped_gone_on_with_and_removed(open_page, start, hurry):
+def test_a_download_is_stopped_and_resumed_and_the_model_removed(open_page, start, hurry):
     address = start()
     page = open_page(address)
     open_panel(page)
@@ -77,19 +79,19 @@ def test_a_model_is_added_stopped_gone_on_with_and_removed(open_page, start, hur
     expect(own.get_by_role("button", name="Add")).to_be_visible()
     hurry.set()
     own.get_by_role("button", name="Add").click()
-    expect(own.locator(".state")).to_have_text("here")
+    expect(own.locator(".state")).to_have_text("added")
     wait_until_drawn(page, run=TINY)
     expect(page.locator("#model select")).to_have_value(TINY)
     expect(page.locator("#answers .card")).to_have_count(before + 1)
-    other = open_page(address)  # it is there for all who look
+    other = open_page(address)  # The model was added for all users.
     expect(other.locator("#answers .card")).to_have_count(before + 1)
     own.get_by_role("button", name="Remove").click()
     expect(page.locator("#answers .card")).to_have_count(before)
     expect(page.locator("#model select")).not_to_have_value(TINY)
-    expect(own).to_contain_text("downloaded before")
+    expect(own).to_contain_text("already downloaded")
 
 
-def test_what_cannot_be_had_is_said_and_what_is_no_model_too(open_page, start):
+def test_failed_downloads_and_unknown_models_show_an_error(open_page, start):
     page = open_page(start(offline=True))
     open_panel(page)
     line(page, "DINO, ").get_by_role("button", name="Add").click()
@@ -104,14 +106,14 @@ def test_what_cannot_be_had_is_said_and_what_is_no_model_too(open_page, start):
     expect(page.get_by_text("timm has no weights 'in12k'").first).to_be_visible()
 
 
-def test_on_a_page_for_others_it_is_theirs_who_asked(open_page, start, hurry):
+def test_on_a_public_page_a_model_is_added_for_one_user(open_page, start, hurry):
     hurry.set()
     address = start("--host", "0.0.0.0")
     page = open_page(address)
     open_panel(page)
     expect(page.locator("#model-name")).to_be_hidden()
     line(page, "DeiT-Tiny").get_by_role("button", name="Add").click()
-    expect(line(page, "DeiT-Tiny").locator(".state")).to_have_text("here")
+    expect(line(page, "DeiT-Tiny").locator(".state")).to_have_text("added")
     expect(page.locator(f"#model option[value='{TINY}']")).to_have_count(1)
     other = open_page(address)
     other.locator("#answers .card").first.wait_for()

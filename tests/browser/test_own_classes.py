@@ -1,4 +1,4 @@
-"""The tab "Custom classes" in a real Chromium: digits are taught, saved, shown and taken back."""
+"""The tab "Custom classes" in a real Chromium: training on digits, saving, publishing."""
 
 import io
 import re
@@ -19,7 +19,7 @@ DIGITS, EACH = (1, 4, 7), 12
 
 @pytest.fixture
 def digits(tmp_path):
-    """A zip file digit/picture."""
+    """Return a zip file with the paths digit/image."""
     data = load_digits()
     with zipfile.ZipFile(tmp_path / "digits.zip", "w") as file:
         for digit in DIGITS:
@@ -34,7 +34,7 @@ def digits(tmp_path):
 
 @pytest.fixture
 def tab(open_page, tmp_path):
-    """The tab over a run that the page may add to."""
+    """Open the tab of a page that allows training and has one run."""
     make_run(tmp_path / "runs" / "vit", VIT)
     with serve("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "none")) as address:
         page = open_page(f"{address}?tab=own")
@@ -43,16 +43,16 @@ def tab(open_page, tmp_path):
         page.close()  # before its server is
 
 
-def test_digits_are_taught_saved_shown_and_taken_back(tab, digits, tmp_path, open_page):
+def test_digits_are_trained_saved_published_and_unpublished(tab, digits, tmp_path, open_page):
     view, say = tab.locator("#own-classes"), tab.locator("#own-classes .say")
     view.locator(".name").fill("<b>extra</b>")
     tab.keyboard.press("Enter")
     expect(view.get_by_role("heading", name="<b>extra</b>")).to_be_visible()
-    view.get_by_role("button", name="Remove the class").click()
+    view.get_by_role("button", name="Remove class").click()
     expect(view.locator(".own")).to_have_count(0)
     view.locator("input.zip").set_input_files(digits)
-    expect(say).to_have_text(f"3 classes, {3 * EACH} of at most 500 pictures.")
-    view.get_by_role("button", name="Remove picture 2 of digit 4").click()
+    expect(say).to_have_text(f"3 classes, {3 * EACH} of at most 500 images.")
+    view.get_by_role("button", name="Remove image 2 of digit 4").click()
     expect(say).to_contain_text(f"{3 * EACH - 1} of at most")
     view.get_by_role("button", name="Undo").click()
     expect(say).to_contain_text(f"{3 * EACH} of at most")
@@ -70,7 +70,7 @@ def test_digits_are_taught_saved_shown_and_taken_back(tab, digits, tmp_path, ope
         "own-digit1-digit4-digit7/model.safetensors",
     } <= {*held}
     name = "own-digit1-digit4-digit7"
-    expect(result).to_contain_text(f"'{name}' is now among the models of every tab, for you alone.")
+    expect(result).to_contain_text(f"'{name}' was added to the models in every tab.")
     tab.get_by_role("tab", name="Explore").click()
     tab.locator("#model select").select_option(name)
     expect(tab.locator("#attention .large")).to_have_attribute(
@@ -86,8 +86,8 @@ def test_digits_are_taught_saved_shown_and_taken_back(tab, digits, tmp_path, ope
     expect(stranger.locator("#answers .card")).to_have_count(1)
     stranger.close()
     tab.get_by_role("tab", name="Custom classes").click()
-    tab.get_by_role("button", name="Show it to everyone").click()
-    expect(tab.locator("#own-told")).to_contain_text("for everyone who opens this page")
+    tab.get_by_role("button", name="Publish to all users").click()
+    expect(tab.locator("#own-told")).to_contain_text("was published: all users")
     tab.get_by_role("tab", name="Confusion matrix").click()
     choice = tab.locator("#confusion-model select")
     expect(choice.locator("option", has_text=f"{name}-1")).to_have_count(1)
@@ -100,38 +100,38 @@ def test_digits_are_taught_saved_shown_and_taken_back(tab, digits, tmp_path, ope
     expect(listed).to_contain_text("cross-validated accuracy")
     expect(listed.get_by_role("button")).to_have_text(["Delete"])
     tab.get_by_role("tab", name="Custom classes").click()
-    tab.get_by_role("button", name="Take it back").click()
-    expect(tab.locator("#own-told")).to_contain_text("no more")
+    tab.get_by_role("button", name="Unpublish").click()
+    expect(tab.locator("#own-told")).to_contain_text("no longer published")
     assert [each.name for each in (tmp_path / "runs").glob("[!.]*")] == ["vit"]
 
 
-def test_a_folder_is_taken_and_too_little_and_no_camera_are_said(tab, digits, tmp_path):
-    """In the order of a person who begins by hand, and then has a folder."""
+def test_folder_upload_and_errors_of_few_images_and_camera(tab, digits, tmp_path):
+    """Add a class by hand and with the camera first, then add a folder."""
     view, say = tab.locator("#own-classes"), tab.locator("#own-classes .say")
     view.locator(".name").fill("mug")
-    view.get_by_role("button", name="Add the class").click()
+    view.get_by_role("button", name="Add class").click()
     expect(say).to_contain_text("1 class, 0 of")
     view.locator(".name").fill("Mug")
     tab.keyboard.press("Enter")
-    expect(say).to_contain_text("There is a class 'Mug' already")
+    expect(say).to_contain_text("A class 'Mug' already exists")
     tab.locator("#own-train").click()
     told = tab.locator("#own-told")
-    expect(told).to_contain_text("Two classes or more are needed")
-    view.get_by_role("button", name="Camera").click()
+    expect(told).to_contain_text("There are too few classes (1)")
+    view.get_by_role("button", name="Open camera").click()
     expect(say).to_contain_text("camera")
     give_camera(tab)
-    view.get_by_role("button", name="Camera").click()
-    take = view.get_by_role("button", name="Hold to take pictures")
+    view.get_by_role("button", name="Open camera").click()
+    take = view.get_by_role("button", name="Hold to take photos")
     take.click(delay=900)  # held down
     expect(say).to_contain_text(re.compile("1 class, [2-9] of"))
     expect(told).to_be_empty()
-    view.get_by_role("button", name="Leave the camera").click()
+    view.get_by_role("button", name="Close camera").click()
     expect(take).to_be_hidden()
-    tab.get_by_role("button", name="Train all of it").click()
-    expect(tab.get_by_text("All of 'vit' cannot be trained here")).to_be_visible()
+    tab.get_by_role("button", name="Fine-tune the whole model").click()
+    expect(tab.get_by_text("Choose such a backbone instead of 'vit'")).to_be_visible()
     tab.get_by_role("button", name="Save the model").click()
-    expect(tab.get_by_text("Nothing was learnt yet")).to_be_visible()
-    view.get_by_role("button", name="Remove the class").click()
+    expect(tab.get_by_text("No classifier has been trained yet")).to_be_visible()
+    view.get_by_role("button", name="Remove class").click()
     expect(view.locator(".own")).to_have_count(0)
     with zipfile.ZipFile(digits) as file:
         file.extractall(tmp_path / "folder")
@@ -140,7 +140,7 @@ def test_a_folder_is_taken_and_too_little_and_no_camera_are_said(tab, digits, tm
         (tmp_path / "folder" / "digits" / left).parent.mkdir(exist_ok=True, parents=True)
         noise(5).save(tmp_path / "folder" / "digits" / left, "PNG")
     view.locator("input.folder").set_input_files(tmp_path / "folder" / "digits")
-    expect(view.locator(".say")).to_have_text(f"3 classes, {3 * EACH} of at most 500 pictures.")
+    expect(view.locator(".say")).to_have_text(f"3 classes, {3 * EACH} of at most 500 images.")
     names = {f"digit {digit}" for digit in DIGITS}
     assert {*view.locator(".own h2").all_inner_texts()} == names
     problem = "Skipped 1 file without an image suffix: digits/digit 4/notes.txt."

@@ -135,7 +135,7 @@ def test_a_picture_is_uploaded_dropped_pasted_or_taken(page, photo, tmp_path):
     (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n and nothing more")
     before, shown = drawn(page)["values"], answers(page)
     upload(page, tmp_path / "broken.png")
-    expect(say).to_contain_text("'broken.png' is not a picture")
+    expect(say).to_contain_text("'broken.png' is not an image")
     expect(say).to_contain_text("The previous image is still shown.")
     assert answers(page) == shown and (drawn(page)["values"] == before).all()
     bus.click()

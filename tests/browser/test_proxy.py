@@ -70,7 +70,7 @@ def test_a_visit_stays_with_its_page_and_outlives_the_other(open_page, photo, tm
         again.get_by_role(
             "button", name="More models"
         ).click()  # who comes through a proxy adds by no name
-        expect(again.locator("#more-models")).to_contain_text("shown to you alone")
+        expect(again.locator("#more-models")).to_contain_text("Only you can see an added model")
         expect(again.locator("#model-name")).to_be_hidden()
         for page in (stays, again):
             page.close()

@@ -27,7 +27,7 @@ def test_a_model_chosen_while_a_section_opens_is_drawn(open_page, slow_url):
     wait_until_drawn(page)
     page.locator("#sections").get_by_role("tab", name="Inside the model").click()
     choose_model(page, "resnet")
-    expect(page.locator("#lens .vd-notice")).to_contain_text("'resnet' is no Vision Transformer")
+    expect(page.locator("#lens .vd-notice")).to_contain_text("'resnet' is not a Vision Transformer")
 
 
 def test_there_is_at_most_one_stream(open_page, page_url):

@@ -1,4 +1,4 @@
-"""Named API endpoints: what a script would want of the page, as JSON.
+"""Named API endpoints, which return the page's results to scripts as JSON.
 
 from gradio_client import Client, handle_file
 Client("http://localhost:7860").predict(handle_file("cat.jpg"), api_name="/classify")
@@ -28,11 +28,11 @@ from vitdemo.workbench import Workbench
 
 
 def build(workbench: Workbench) -> None:
-    """Register the endpoints that a script would want; nothing of them is visible."""
+    """Register the API endpoints. They have no visible components."""
 
     @for_people
     def runs() -> list:
-        """Every readable run: name, recipe, epochs, test accuracy (null before its evaluation)."""
+        """List the runs: name, recipe, epochs, test accuracy (null without an evaluation)."""
         return [
             {
                 "name": run.name,
@@ -46,7 +46,7 @@ def build(workbench: Workbench) -> None:
 
     @for_people
     def classify(picture) -> dict:
-        """Class probabilities of every trained model for one picture."""
+        """Return the class probabilities of one image from every trained model."""
         answers, _ = workbench.answers(read(picture))
         return {
             a.run.name: dict(zip(a.run.classes, map(float, a.probabilities), strict=True))
@@ -55,10 +55,10 @@ def build(workbench: Workbench) -> None:
 
     @for_people
     def maps(picture, run, layer, fusion, discard_ratio) -> dict:
-        """Heads (H, rows, columns), their mean, and the rollout up to `layer` (1..L), as lists."""
+        """Return the head maps (H, rows, columns) of `layer`, their mean, and the rollout to it."""
         look = workbench.look(workbench.run(run), read(picture))
         if layer not in range(1, look.layers + 1):
-            raise RunError(f"There is no layer {layer}: choose 1 to {look.layers}.")
+            raise RunError(f"Layer {layer} does not exist. Choose 1 to {look.layers}.")
         heads = look.head_maps(int(layer))  # (H, rows, columns)
         rollout = look.rollout_map(int(layer), fusion=fusion, discard_ratio=discard_ratio)
         return {
@@ -69,14 +69,15 @@ def build(workbench: Workbench) -> None:
 
     @for_people
     def maps_file(picture, run) -> str:
-        """All maps of one picture by one model, as an .npz with a README of its shapes."""
+        """Return all maps of one image and one model as an .npz file that describes its arrays."""
         return save_maps(workbench, run, read(picture), cache_folder(file))
 
     @for_people
     def why(picture, run, target, against) -> dict:
-        """Maps (rows, columns) of one class by every method, as lists; empty: the predicted class.
+        """Return the attribution maps (rows, columns) of class `target` by every method.
 
-        With `against` another class, what speaks for the one and not for the other.
+        An empty `target` selects the predicted class. With a class `against`, the maps show what
+        supports `target` rather than `against`.
         """
         classes = {"target": target or None, "against": against or None}
         found = maps_of_class(workbench, workbench.run(run), read(picture), **classes)
@@ -88,7 +89,7 @@ def build(workbench: Workbench) -> None:
 
     @for_people
     def metrics(run) -> dict:
-        """Accuracy and per-class metrics on the test set, with 95% intervals, and their means."""
+        """Return accuracy, per-class metrics with 95% confidence intervals, and their means."""
         table = workbench.cache.of(class_table, workbench.run(run))
         classes = {
             name: {"support": int(table.support[c])}
@@ -125,14 +126,14 @@ def build(workbench: Workbench) -> None:
 
 
 def read(path: str | None) -> Image.Image:
-    """Read the square of an upload that models see. Raises `ImageError`."""
+    """Return the centre square of an uploaded image. Raises `ImageError`."""
     if path is None:
         raise ImageError(f"No image was sent. {SEND_A_FILE}")
     return visible_square(load_image(path))
 
 
 def _json_number(value: float) -> float | None:
-    """NaN (a metric that is not defined) has no JSON: null."""
+    """Return `value`, or None for NaN (an undefined metric), which JSON cannot represent."""
     return None if value != value else float(value)
 
 

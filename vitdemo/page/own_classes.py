@@ -1,8 +1,8 @@
-"""The tab "Your classes": pictures of a person's own, and a model of them in seconds.
+"""The tab "Custom classes": a classifier for the user's own images, trained in seconds.
 
-What a person collects lives in their session and goes with it, an hour after the last touch. The
-model is theirs too: it is in every tab for them alone, a zip file, and, on request and where the
-page may write runs, in every tab for everyone who opens the page.
+The collected images belong to the session and are deleted with it, or one hour after the last use.
+Only this user sees the model in the tabs and can download it as a zip. If the page allows training,
+the user can also publish it to all users.
 """
 
 import functools
@@ -54,39 +54,40 @@ KEPT_SECONDS = 3600
 PREFIX = "own-"
 EXAMPLE_CLASSES, EXAMPLE_PICTURES = 3, 20
 MISTAKES = 24
-FEW = 100  # independent images; below, the page warns
+FEW = 100  # The page shows a warning below this number of independent images.
 INTRO = (
-    f"Teach a model classes of your own: 2 to {MOST_CLASSES} of them, twenty pictures each are "
-    "enough to begin. The features of a trained Vision Transformer stay as they are, and a last "
-    "layer for your classes is fitted on them, in seconds. Your pictures and your model stay on "
-    "this server until you leave or reload the page, an hour after you last touched them at most; "
-    "nobody else sees them unless you show them."
+    f"Train a classifier for 2 to {MOST_CLASSES} classes of your own. Twenty images per class are "
+    "enough to start. A trained Vision Transformer, the backbone, stays unchanged: only a new "
+    "classifier is fitted on its features, in seconds. Your images and your model are deleted from "
+    "this server when you leave or reload the page, or one hour after the last use. Other users "
+    "cannot see them unless you publish the model or fine-tune the whole model."
 )
 CLUE = (
-    "Does it know the thing, or the table that it lies on? Where all pictures of a class share a "
-    "background, that is the easier clue. **Try it:** show the model, in Look, a picture of the "
-    "background alone, and see what its map rests on."
+    "A model can recognise the background instead of the object, if all images of a class share "
+    "one background. **To test this,** open a photo of only the background in Explore. Compare the "
+    "predicted class and the attention map with those for a photo of the object."
 )
 EMPTY = Collection()
-OWN = "'{name}' is now among the models of every tab, for you alone."
+OWN = "'{name}' was added to the models in every tab. Only you can see it."
 SHARED = (
-    "'{name}' is now in every tab, for everyone who opens this page, until it is taken back here, "
-    "or discarded in Training progress, under Train here."
+    "'{name}' was published: all users of this page now see it in every tab. To remove it, press "
+    "'Unpublish' here, or 'Delete' in Training progress, under 'Train a model'."
 )
 QUEUED = (
-    "'{name}' is queued, with your pictures in its folder: everyone who opens this page sees it in "
-    "Training progress, under Train here, where it is also discarded."
+    "'{name}' is queued. All users of this page see this training run and its results in Training "
+    "progress, under 'Train a model'. The run folder contains your images until the run is deleted "
+    "there."
 )
-STOPPED = "Stopped: nothing was learnt."
+STOPPED = "Training was stopped. No new classifier was saved."
 
 
 @dataclass
 class Kept:
-    """Of one person: what is collected, the collection before, what was learnt, the run of it that
-    they alone see, and what is shown to all.
+    """The state of one user: collection, trained classifier and published model.
 
-    Each handler changes in place what it is about: what ends later then takes nothing back of what
-    was done meanwhile.
+    `before` is the collection before the last change, `own` the run folder that only this user
+    sees, and `shared` the published run. Handlers modify this object in place. A handler that
+    finishes late therefore does not overwrite changes made in the meantime.
     """
 
     collection: Collection = EMPTY
@@ -96,21 +97,21 @@ class Kept:
     shared: Job | None = None
 
     def forget(self) -> None:
-        """Remove the run that they alone see."""
+        """Delete the run folder that only this user sees."""
         if self.own:
             shutil.rmtree(self.own, ignore_errors=True)
 
 
 def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
-    """Lay out and wire the tab; with `jobs` a model may be shown in all tabs."""
+    """Create the tab and connect its events; with `jobs`, a user may publish a model."""
     gr.Markdown(INTRO)
     kept = gr.State(Kept(), time_to_live=KEPT_SECONDS, delete_callback=Kept.forget)
     view = OwnClasses(elem_id="own-classes")
     with gr.Row():
         with gr.Column(min_width=260):
             runs = grouped(transformers(workbench))
-            model = RunChoice(runs, label="Features of", elem_id="own-model")
-        train = gr.Button("Learn these classes", variant="primary", elem_id="own-train")
+            model = RunChoice(runs, label="Backbone", elem_id="own-model")
+        train = gr.Button("Train classifier", variant="primary", elem_id="own-train")
         stop = gr.Button("Stop", elem_id="own-stop", min_width=100)
     result = Article(elem_id="own-result")
 
@@ -122,23 +123,23 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
 
     with gr.Row():
         offer_download("Save the model (.zip)", "own-save", save, [kept], LONG_QUEUE)
-        show = gr.Button("Show it to everyone", size="sm", visible=jobs is not None)
-        hide = gr.Button("Take it back", size="sm", visible=jobs is not None)
-        whole = gr.Button("Train all of it", size="sm", visible=jobs is not None)
+        show = gr.Button("Publish to all users", size="sm", visible=jobs is not None)
+        hide = gr.Button("Unpublish", size="sm", visible=jobs is not None)
+        whole = gr.Button("Fine-tune the whole model", size="sm", visible=jobs is not None)
     told = Article(elem_id="own-told")
 
     def drawn(kept: Kept, words: str = "", problems=()) -> Drawn:
         return Drawn(kept.collection, words, tuple(problems), kept.before is not None)
 
     def ask(event: gr.EventData, kept: Kept) -> tuple:
-        """What was told of the classes before is over, too."""
+        """Change the collection, and clear the message about the previous one."""
         try:
             problems = follow(workbench, kept, event)
         except VitdemoError as error:
             return kept, drawn(kept, str(error)), []
         return kept, drawn(kept, summary(kept.collection), problems), []
 
-    def train_them(kept: Kept, name, progress=gr.Progress()):  # noqa: B008, gradio's way
+    def train_them(kept: Kept, name, progress=gr.Progress()):  # noqa: B008, required by gradio
         raise_if_stopped = stops.watch()
 
         def report(share, words):
@@ -167,11 +168,11 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
         )
         words = SHARED.format(name=kept.shared.name)
         if before and remove(before):
-            words += f" It is there in place of '{before.name}'."
+            words += f" It replaces '{before.name}'."
         return kept, words
 
     def remove(shown: Job) -> bool:
-        """Whether it was still there: it may have been discarded in Train here."""
+        """Delete a published run; return False if it was already deleted in Train a model."""
         try:
             jobs.discard(shown.name, shown.asked)
         except JobError:
@@ -181,10 +182,13 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
     def train_whole(request: gr.Request, kept: Kept, name) -> tuple:
         check_who(jobs, request)
         base, collection = workbench.run(name), kept.collection
-        # Its weights have to be there when its turn comes: a run of one's own goes before.
+        # The job may start late, and the user's own run can be deleted before that.
         stays = (base.path / WEIGHTS).is_file() and base.path != kept.own
         if base.spec != get_recipe(OWN_CLASSES).model or not stays:
-            raise JobError(f"All of '{base.name}' cannot be trained here: choose a DeiT-Tiny run.")
+            raise JobError(
+                "Only DeiT-Tiny models of a stored run can be fine-tuned here. Choose such a "
+                f"backbone instead of '{base.name}'."
+            )
         words = [OWN_CLASSES, "--weights", str((base.path / WEIGHTS).resolve())]
         tested = choose_test_images(workbench, base, collection)
         job = jobs.start_on(OWN_CLASSES, words, lambda folder: lay_down(collection, tested, folder))
@@ -192,11 +196,11 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
 
     def take_back(kept: Kept) -> tuple:
         if not kept.shared:
-            raise JobError("None of your models is shown in the other tabs.")
+            raise JobError("You have not published a model. Press 'Publish to all users' first.")
         shown, kept.shared = kept.shared, None
         if not remove(shown):
-            raise JobError(f"'{shown.name}' had been discarded in Train here already.")
-        return kept, f"'{shown.name}' is in the other tabs no more."
+            raise JobError(f"'{shown.name}' was already deleted in Training progress.")
+        return kept, f"'{shown.name}' is no longer published."
 
     def renew(name):
         return renewed_runs(transformers(workbench), name)[0]
@@ -216,7 +220,7 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
 
 
 def told_in_place(handler: Callable[..., tuple]) -> Callable[..., tuple]:
-    """A handler that says a `VitdemoError` in the last of its two outputs, and keeps the first."""
+    """Wrap a handler to show a `VitdemoError` in its second output and leave the first one."""
 
     @functools.wraps(handler)
     def wrapped(*values):
@@ -229,18 +233,20 @@ def told_in_place(handler: Callable[..., tuple]) -> Callable[..., tuple]:
 
 
 def transformers(workbench: Workbench) -> list:
-    """The Vision Transformers whose features can be had, the best first."""
+    """Return the Vision Transformers that can be a backbone, highest accuracy first."""
     return [run for run in workbench.explained_runs() if run.spec.family in ("vit", "timm")]
 
 
 def follow(workbench: Workbench, kept: Kept, event: gr.EventData) -> list[str]:
-    """Change what is collected as the browser asks; gives a sentence for each picture that was left
-    out. Raises `VitdemoError`."""
+    """Apply a browser request to the collection; return a message for each skipped image.
+
+    Raises `VitdemoError` if the request cannot be carried out.
+    """
     now = kept.collection
     asked, problems = wish(event, now), []
     if asked.what == "undo":
         if kept.before is None:
-            raise DataError("There is nothing to take back.")
+            raise DataError("There is no step to undo.")
         kept.collection, kept.before = kept.before, None
         return []
     if asked.what == "class":
@@ -251,7 +257,7 @@ def follow(workbench: Workbench, kept: Kept, event: gr.EventData) -> list[str]:
         changed, problems = now.with_folders(zip(asked.paths, asked.names, strict=True))
     elif asked.what == "zip":
         if not asked.paths:
-            raise DataError("No file was sent: choose one.")
+            raise DataError("No file was sent. Choose a zip file.")
         changed, problems = now.with_zip(asked.paths[0])
     elif asked.what == "tests":
         changed = from_tests(workbench, now)
@@ -262,7 +268,11 @@ def follow(workbench: Workbench, kept: Kept, event: gr.EventData) -> list[str]:
 
 
 def from_tests(workbench: Workbench, collection: Collection) -> Collection:
-    """`EXAMPLE_PICTURES` test pictures of each of the first classes. Raises `DataError`."""
+    """Add test images of the first classes as an example.
+
+    There are `EXAMPLE_PICTURES` images for each of `EXAMPLE_CLASSES` classes. Raises `DataError` if
+    there is no dataset.
+    """
     source = workbench.source()
     labels = source.labels("test").numpy()
     for c, name in enumerate(source.classes[:EXAMPLE_CLASSES]):
@@ -273,36 +283,37 @@ def from_tests(workbench: Workbench, collection: Collection) -> Collection:
         for i in np.flatnonzero(labels == c)[chosen]:
             try:
                 picture = visible_square(workbench.test_picture(int(i)).image)
-                collection = collection.with_picture(index, picture, f"test picture {i}")
-            except DataError:  # it is here already
+                collection = collection.with_picture(index, picture, f"test image {i}")
+            except DataError:  # The collection already contains this image.
                 continue
     return collection
 
 
 def needed(kept: Kept) -> Learnt:
-    """Raises `DataError` where nothing was learnt yet."""
+    """Return the trained classifier. Raises `DataError` if there is none."""
     if kept.learnt is None:
-        raise DataError("Nothing was learnt yet: press 'Learn these classes' first.")
+        raise DataError("No classifier has been trained yet. Press 'Train classifier' first.")
     return kept.learnt
 
 
 def run_name(found: Learnt) -> str:
-    """A folder's name of the first classes' letters: nothing of them but a to z and digits."""
+    """Return a folder name from the first class names, with only a to z, digits and hyphens."""
     words = [re.sub("[^a-z0-9]+", "", name.lower())[:12] for name in found.classes[:3]]
     return PREFIX + ("-".join(word for word in words if word) or "classes")
 
 
 def summary(collection: Collection) -> str:
+    """Return the numbers of classes and images in words; "" without classes."""
     if not collection.classes:
         return ""
     many = len(collection.classes)
     noun = "class" if many == 1 else "classes"
-    return f"{many} {noun}, {len(collection)} of at most {MOST_PICTURES} pictures."
+    return f"{many} {noun}, {len(collection)} of at most {MOST_PICTURES} images."
 
 
 def pieces(found: Learnt) -> list[Piece]:
-    """State the result of cross-validation with its limits, the confusion matrix, the errors."""
-    clue = [Heading("What is it a model of?"), Text(CLUE)]
+    """Return the results of cross-validation: accuracy, confusion matrix and errors."""
+    clue = [Heading("Object or background?"), Text(CLUE)]
     if not found.is_tested:
         return [Text(untested_words(found), told=True), *clue]
     told = [Text(accuracy_words(found), told=True)]
@@ -312,7 +323,7 @@ def pieces(found: Learnt) -> list[Piece]:
 
 
 def accuracy_words(found: Learnt) -> str:
-    """State the accuracy in cross-validation and its interval."""
+    """Return the cross-validated accuracy and its confidence interval as text."""
     low, high = (100 * end for end in found.interval)
     return (
         f"The accuracy is **{100 * found.accuracy:.1f}%** on {len(found.labels)} images, "
@@ -323,7 +334,7 @@ def accuracy_words(found: Learnt) -> str:
 
 
 def few_words(found: Learnt) -> str:
-    """Warn of few independent images."""
+    """Return a warning about the small number of independent images."""
     count, low, high = found.group_count, *(100 * end for end in found.interval)
     if count < len(found.labels):
         start = (
@@ -331,27 +342,27 @@ def few_words(found: Learnt) -> str:
             "and each group counts as one image in the interval. "
         )
     else:
-        start = f"{count} images are few. "
+        start = f"There are only {count} images. "
     return (
-        f"{start}The interval is {high - low:.0f} percentage points wide. It holds for images like "
-        "these, not for other rooms, days and cameras. Frames of one burst are near-identical: "
-        "take each image from another angle, in another place or at another time."
+        f"{start}The interval is {high - low:.0f} percentage points wide. It is valid for "
+        "similar images, but not for other rooms, days or cameras. Frames of one burst are "
+        "near-identical. Take each image from another angle, in another place or at another time."
     )
 
 
 def untested_words(found: Learnt) -> str:
-    """State that no accuracy can be measured, and how to get one."""
+    """Explain why no accuracy was measured, and how to measure one."""
     names = ", ".join(f"'{name}'" for name in found.single_group_classes())
     return (
-        "**The accuracy was not measured**: within these classes all images are near-identical, "
-        f"so no independent image is left to test on: {names}. Add images from another angle, "
-        f"place or time. The model was fitted on all {len(found.labels)} images in "
-        f"{found.seconds:.1f} s, on the features of {found.base.name}, and is available in every "
-        "tab."
+        "**The accuracy was not measured.** All images are near-identical within the classes "
+        f"{names}, so no independent image is left for testing. Add images from another angle, "
+        f"place or time. The classifier was fitted on all {len(found.labels)} images in "
+        f"{found.seconds:.1f} s, on the features of {found.base.name}."
     )
 
 
 def tables(found: Learnt) -> list[Piece]:
+    """Return the confusion matrix and the per-class metrics."""
     classes = found.classes
     matrix = metrics.confusion(found.probabilities, found.labels)  # (C, C)
     each = metrics.per_class(found.probabilities, found.labels)
@@ -370,27 +381,27 @@ def tables(found: Learnt) -> list[Piece]:
         Table(["true class \\ predicted class", *classes], cells, file="own-confusion"),
         Heading("Per-class metrics"),
         Table(
-            ["class", "precision, %", "recall, %", "F1, %", "pictures"], shares, file="own-metrics"
+            ["class", "precision, %", "recall, %", "F1, %", "images"], shares, file="own-metrics"
         ),
     ]
 
 
 def mistakes(found: Learnt) -> list[Piece]:
-    """The wrong ones, those it was surest of first."""
+    """Return the misclassified images, highest confidence first."""
     wrong = np.flatnonzero(found.predicted != found.labels)
     if not len(wrong):
-        return [Text("None was wrong.")]
-    sure = found.probabilities.max(1)
-    shown = wrong[np.argsort(-sure[wrong])][:MISTAKES]
+        return [Text("All images were classified correctly.")]
+    confidence = found.probabilities.max(1)
+    shown = wrong[np.argsort(-confidence[wrong])][:MISTAKES]
     all_small = np.concatenate([small(own) for own in found.collection.classes])
     names = found.classes
     items = [
         Item(
-            f"A {names[found.labels[i]]} predicted as {names[found.predicted[i]]}",
+            f"{names[found.labels[i]]}, predicted as {names[found.predicted[i]]}",
             f"predicted {names[found.predicted[i]]}",
-            f"{100 * sure[i]:.0f}%; true class {names[found.labels[i]]}",
+            f"{100 * confidence[i]:.0f}%; true class {names[found.labels[i]]}",
         )
         for i in shown
     ]
-    title = f"The {len(wrong)} it gets wrong" if len(wrong) > 1 else "The one it gets wrong"
+    title = f"{len(wrong)} misclassified image{'s' if len(wrong) > 1 else ''}"
     return [Heading(title), Pictures(items, strip(all_small[shown]), width=2 * SIDE)]

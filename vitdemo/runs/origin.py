@@ -1,4 +1,4 @@
-"""What a training takes from other runs: the weights that it starts from, and its teacher."""
+"""Other runs that a training run uses: the source of its initial weights, and its teacher."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +13,9 @@ from vitdemo.training import Teacher
 
 
 def source_of(weights: Path | None) -> runs.Run | None:
-    """The training that left the file `weights`, up to the epoch that they are of.
+    """Return the run that saved the file `weights`, with its history up to the saved epoch.
 
-    None where there is no file, where it lies in no run folder, or where that cannot be read.
+    None without a file, or if the file is not in a readable run folder.
     """
     if not weights:
         return None
@@ -26,15 +26,17 @@ def source_of(weights: Path | None) -> runs.Run | None:
         return None
     try:
         run = runs.read_training(folder)
-    except RunError:  # a model of the hub's lies beside a config.json, too
+    except RunError:  # A model from the Hub also has a config.json in its folder.
         return None
     epoch = epoch or (run.record_of_weights or {}).get("epoch", 0)
     return replace(run, history=tuple(r for r in run.history if r["epoch"] <= epoch))
 
 
 def started_from(source: runs.Run | None) -> dict:
-    """{"started_from": what `source_of` found, and the seconds up to there}, with what that one
-    started from in turn; {} where it found nothing."""
+    """Return the config entry "started_from" for the result of `source_of`; {} for None.
+
+    It contains the training time up to the saved epoch, and recursively the source of the source.
+    """
     if not source:
         return {}
     words = ("command", "device", "processes", "git_commit", "started")
@@ -54,14 +56,15 @@ def started_from(source: runs.Run | None) -> dict:
 
 
 def knows(source: runs.Run | None, classes: tuple[str, ...]) -> bool:
-    """Whether `source` was trained to tell these very classes apart."""
+    """Return whether `source` is a classifier for exactly these classes."""
     return bool(source) and not source.is_masked and source.classes == classes
 
 
 def check_same_heads(source: runs.Run | None, spec: ModelSpec) -> None:
-    """Raise `RunError` where `source` splits its width into another number of heads than `spec`.
+    """Raise `RunError` if `source` and `spec` have different numbers of attention heads.
 
-    The tensors have the same shapes then, so the weights would load, and mean something else.
+    The weights would load, because their shapes are equal, but the model would compute something
+    else.
     """
     if source is None or source.spec.family != spec.family:
         return
@@ -69,19 +72,21 @@ def check_same_heads(source: runs.Run | None, spec: ModelSpec) -> None:
     if begun != ours:
         raise RunError(
             f"The weights of '{source.path}' are of a model with {begun} attention heads, not "
-            f"{ours} (num_heads): choose the same."
+            f"{ours}. Choose a model with {begun} heads (num_heads)."
         )
 
 
 def check_unseen(
     source: runs.Run | None, recipe: Recipe, classes: tuple[str, ...], fingerprint: str
 ) -> None:
-    """Raises `RunError` where `source` was told the classes of pictures that this run validates
-    on, so that what is measured of them would say too much."""
+    """Raise `RunError` if `source` was trained on labels of this run's validation images.
+
+    The validation accuracy would then be too high.
+    """
     if not knows(source, classes):
         return
     same = source.config.get("data", {}).get("fingerprint") == fingerprint
-    # A folder's pictures have another one at another size: they may be the same.
+    # The fingerprint of a folder depends on the image size, so the images may still be the same.
     resized = source.spec.image_size != recipe.model.image_size
     if same or (resized and source.data_name != "cifar10"):
         _check_same_split(source, f"The weights of '{source.path}' were", recipe)
@@ -90,24 +95,28 @@ def check_unseen(
 def teacher_of(
     recipe: Recipe, classes: tuple[str, ...], fingerprint: str, device: torch.device
 ) -> Teacher | None:
-    """The recipe's teacher. Raises `RunError` where there is none, where it knows other classes, or
-    where it was trained on pictures that this run validates on."""
+    """Return the recipe's teacher, or None without one.
+
+    Raises `RunError` if its weights are missing, if it has other classes, or if it was trained on
+    validation images of this run.
+    """
     if not recipe.teacher:
         return None
     if not (Path(recipe.teacher) / runs.WEIGHTS).is_file():
         raise RunError(
-            f"There is no teacher in '{recipe.teacher}': train it first, or begin with --teacher "
-            "and the run folder of another."
+            f"There is no teacher model in '{recipe.teacher}'. Train it first, or choose another "
+            "run folder with --teacher."
         )
     run = runs.read_run(recipe.teacher)
     if run.classes != classes:
         raise RunError(
-            f"The teacher '{run.path}' knows other classes ({', '.join(run.classes[:4])}, ...) "
-            "than the training pictures have."
+            f"The teacher '{run.path}' has other classes ({', '.join(run.classes[:4])}, ...) than "
+            "the training set. Choose a teacher with the same classes."
         )
     subject = f"The teacher '{run.path}' was"
     _check_same_split(run, subject, recipe)
-    if run.spec.image_size == recipe.model.image_size:  # else a folder's pictures differ in size
+    # The fingerprint of a folder depends on the image size.
+    if run.spec.image_size == recipe.model.image_size:
         _check_same(subject, "fingerprint", run.config.get("data", {}), fingerprint)
     return Teacher(runs.load_model(run, device), run.preprocessing, recipe.teacher_share)
 
@@ -120,6 +129,6 @@ def _check_same_split(run: runs.Run, subject: str, recipe: Recipe) -> None:
 def _check_same(subject: str, field: str, begun: dict, ours: object) -> None:
     if begun.get(field) != ours:
         raise RunError(
-            f"{subject} trained with {field} {begun.get(field)}, not {ours}, and so on "
-            "pictures that this run validates on: choose the same."
+            f"{subject} trained with {field} {begun.get(field)}, not {ours}, and therefore on "
+            "validation images of this run. Use the same seed, validation_share and dataset."
         )

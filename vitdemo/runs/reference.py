@@ -1,15 +1,14 @@
-"""Similarity of an image to the training images of a run: the file `reference_features.npz`.
+"""Similarity of an image to a run's training images, stored in `reference_features.npz`.
 
-A classifier predicts one of its classes for any image, often with high confidence. Whether the
-image is like the training images is measured on the penultimate features: the score is the mean
-cosine to the nearest stored training images (after Sun et al. 2022, "Out-of-distribution detection
-with deep nearest neighbors", https://arxiv.org/abs/2204.06507). The scores of validation images
-show which score is usual.
+A classifier predicts one of its classes for any image, often with high confidence. The similarity
+score uses the penultimate features: it is the mean cosine to the nearest stored training images
+(after Sun et al. 2022, "Out-of-distribution detection with deep nearest neighbors",
+https://arxiv.org/abs/2204.06507). The scores of validation images show the usual range.
 
     reference = read_reference(run)
     reference.percentile(features)  # 0.4: less similar than 99.6% of the validation images
 
-Letters: N images, R reference images, V validation images, D width of a feature.
+Letters: N images, R reference images, V validation images, D feature dimension.
 """
 
 from dataclasses import dataclass
@@ -23,12 +22,12 @@ from vitdemo.data import Pictures, stratified
 from vitdemo.errors import RunError
 
 NEIGHBOURS = 10
-REFERENCE_IMAGES = 800  # float16 features of width 192 take 0.3 MB
+REFERENCE_IMAGES = 800  # float16 features of dimension 192 take 0.3 MB
 MAX_VALIDATION = 2_000
-MIN_VALIDATION = 100  # one percentile is at least one image
-# Of the validation images. Measured on photos of other objects and of the classes themselves, see
-# docs/figures.md: below the first, an image possibly shows none of the classes, below the second,
-# probably.
+MIN_VALIDATION = 100  # so that one percentile corresponds to at least one image
+# Below the first percentile of validation scores, an image possibly shows none of the classes;
+# below the second, probably. docs/figures.md lists the error rates on photos of other objects and
+# of the classes.
 POSSIBLE_PERCENTILE, PROBABLE_PERCENTILE = 5.0, 1.0
 BATCH = 250
 
@@ -61,9 +60,9 @@ def _normalise(features: np.ndarray) -> np.ndarray:
 
 
 def build_reference(train: np.ndarray, validation: np.ndarray) -> Reference:
-    """Return the reference of features of training (R, D) and validation images (V, D).
+    """Build the reference from features of training (R, D) and validation images (V, D).
 
-    The validation scores are those of the rounded features, as they are stored.
+    The validation scores are computed with the rounded features, as they are stored.
     """
     stored = Reference(_normalise(train).astype(np.float16), np.empty(0, np.float32))
     scores = np.sort(stored.score(validation).astype(np.float32))
@@ -73,9 +72,9 @@ def build_reference(train: np.ndarray, validation: np.ndarray) -> Reference:
 def compute_reference(
     run: runs.Run, train: Pictures, validation: Pictures, device: torch.device
 ) -> Reference | None:
-    """Return the reference of the weights of `run`, from a stratified sample of its own images.
+    """Compute the reference of `run` from a stratified sample of its images.
 
-    None where there are too few images for a percentile. Raises `RunError` for features of NaN.
+    Returns None if there are too few images. Raises `RunError` if the features are NaN.
     """
     if len(validation) < MIN_VALIDATION or len(train) < NEIGHBOURS:
         return None
@@ -85,7 +84,9 @@ def compute_reference(
         for part, most in ((train, REFERENCE_IMAGES), (validation, MAX_VALIDATION))
     ]
     if not all(np.isfinite(part).all() for part in found):
-        raise RunError(f"'{run.name}' has features of NaN: its training diverged.")
+        raise RunError(
+            f"The features of '{run.name}' are NaN, because its training diverged. Train it again."
+        )
     return build_reference(*found)
 
 
@@ -106,7 +107,7 @@ def _features(
 
 
 def write_reference(folder: Path, reference: Reference, fingerprint: str) -> None:
-    """Write the file; `fingerprint` is that of the training data."""
+    """Write the file with the `fingerprint` of the training data."""
     arrays = {
         "features": reference.features,
         "validation_scores": reference.validation_scores,
@@ -116,12 +117,12 @@ def write_reference(folder: Path, reference: Reference, fingerprint: str) -> Non
 
 
 def read_reference(run: runs.Run) -> Reference | None:
-    """Return the reference of `run`; None without the file, or where it is of other data."""
+    """Return the reference of `run`, or None if it is missing, damaged or of other data."""
     try:
         with open(run.path / runs.REFERENCE, "rb") as opened, np.load(opened) as file:
             found = Reference(file["features"], file["validation_scores"])
             fingerprint = str(file["fingerprint"])
-    except Exception:  # absent or damaged: zipfile, zlib and numpy share no base
+    except Exception:  # zipfile, zlib and numpy have no common error class
         return None
     own = run.config.get("data", {}).get("fingerprint")
     fits = found.features.ndim == 2 and found.validation_scores.ndim == 1

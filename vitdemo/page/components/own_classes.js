@@ -1,52 +1,52 @@
-// A person's own classes: names, pictures (files, a folder, a zip, the camera), and taking each back. Every
-// step is one event "ask" with { what, ... }, of an object of its own: none may be lost.
+// Custom classes: their names and images, added as files, as a folder or zip, or with the camera. Every step
+// sends one event "ask" with its own new object { what, ... }, so that no step is lost.
 const { camera, make, received, redraw } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [screen, video] = [part("screen"), element.querySelector("video")];
-const MOST = 60e6; // bytes of a file, as the server's
-const MOST_FILES = 500; // of a folder, as many as a collection has
-const EACH = 250; // milliseconds between two pictures of the camera
-let taken = null; // name of the class that the camera takes pictures for
+const MOST = 60e6; // bytes per file; the server has the same limit
+const MOST_FILES = 500; // per folder; the limit of a collection
+const EACH = 250; // milliseconds between two camera photos
+let taken = null; // name of the class that camera photos are added to
 let timer = null;
 
 const say = (text) => (part("say").textContent = text);
 const ask = (what, rest = {}) => trigger("ask", { what, ...rest });
 
-// What was chosen; the same may be chosen again.
+// Return the chosen files. The value is cleared so that the same files can be chosen again.
 function chosen(input) {
   const files = [...input.files];
   input.value = "";
   return files;
 }
 
-// `rest`: what else is asked, of the files that are sent. A class goes by its name, which stays its own while
-// others are taken away.
+// Upload the files, then ask with their paths and `rest(files)`. The request names the class, because an index
+// changes when another class is removed.
 async function send(files, what, rest = () => ({})) {
   const small = files.filter((file) => file.size <= MOST);
-  if (small.length < files.length) say(`Files over ${MOST / 1e6} MB were left out.`);
+  if (small.length < files.length) say(`Files larger than ${MOST / 1e6} MB were skipped.`);
   const paths = [];
   for (const file of small) {
-    say(`${paths.length + 1} of ${small.length} files on their way …`);
+    say(`Uploading file ${paths.length + 1} of ${small.length} …`);
     try {
       paths.push((await upload(file)).path);
     } catch {
-      return say("The files could not be sent: the server does not answer, or has no room. What is shown stays.");
+      return say("The upload failed: the server does not respond, or its disk is full. No files were added. Try again later.");
     }
   }
   say("");
   if (paths.length) ask(what, { paths, ...rest(small) });
 }
 
-// Whether a system left the file, or a folder on its way: the server has the full rule.
+// Return whether the file or one of its folders is a system file. The server applies the complete rule.
 function isSystemFile({ webkitRelativePath }) {
   const system = received(props)?.system || [];
   return webkitRelativePath.split("/").some((part) => /^(\.|~\$)/.test(part) || system.includes(part.toLowerCase()));
 }
 
-// The class of a file of a folder is the folder that it lies in.
+// Upload a folder. The class of a file is the folder that contains it.
 function sendFolder(files) {
   const shown = files.filter((file) => !isSystemFile(file));
-  if (shown.length > MOST_FILES) return say(`That folder has ${shown.length} files; ${MOST_FILES} are the most.`);
+  if (shown.length > MOST_FILES) return say(`The folder has ${shown.length} files, and the limit is ${MOST_FILES}. Choose a smaller folder.`);
   return send(shown, "folder", (sent) => ({ names: sent.map((file) => file.webkitRelativePath.split("/").slice(0, -1).join("/")) }));
 }
 
@@ -62,7 +62,7 @@ function leave() {
 }
 
 async function open(name) {
-  screen.hidden = false; // what is hidden does not play everywhere
+  screen.hidden = false; // Some browsers do not play hidden videos.
   if (!(await live.open())) return leave();
   taken = name;
   part("take").focus();
@@ -72,7 +72,7 @@ let shots = [];
 function shoot() {
   const name = `camera-${Date.now()}.jpg`;
   shots.push(live.still("image/jpeg").then((blob) => new File([blob], name, { type: blob.type })));
-  say(`${shots.length} taken`);
+  say(`${shots.length} photo${shots.length === 1 ? "" : "s"} taken`);
 }
 
 function hold() {
@@ -86,29 +86,29 @@ async function release() {
   if (!timer) return;
   clearInterval(timer);
   timer = null;
-  const name = taken; // of these shots, whatever is opened while they are on their way
+  const name = taken; // saved now, because the user may open the camera for another class during the upload
   await send(await Promise.all(shots), "pictures", () => ({ name }));
 }
 
-// --- what is there ---
+// --- list of classes ---
 
 function picture({ name }, index, i) {
-  const button = make("button", { type: "button", "data-pick": `${index}.${i}`, style: `--at: ${i}`, "aria-label": `Remove picture ${i + 1} of ${name}` });
+  const button = make("button", { type: "button", "data-pick": `${index}.${i}`, style: `--at: ${i}`, "aria-label": `Remove image ${i + 1} of ${name}` });
   button.addEventListener("click", () => ask("remove", { name, picture: i }));
   return button;
 }
 
 function row(own, index) {
-  const files = make("input", { type: "file", multiple: true, accept: received(props).accept, "aria-label": `Add pictures of ${own.name}` });
+  const files = make("input", { type: "file", multiple: true, accept: received(props).accept, "aria-label": `Add images of ${own.name}` });
   files.addEventListener("change", () => { send(chosen(files), "pictures", () => ({ name: own.name })); });
-  const camera = make("button", { type: "button", text: "Camera", "data-pick": `camera ${index}` });
+  const camera = make("button", { type: "button", text: "Open camera", "data-pick": `camera ${index}` });
   camera.addEventListener("click", () => open(own.name));
-  const remove = make("button", { type: "button", text: "Remove the class", "data-pick": `remove ${index}` });
+  const remove = make("button", { type: "button", text: "Remove class", "data-pick": `remove ${index}` });
   remove.addEventListener("click", () => ask("remove", { name: own.name }));
   const thumbs = make("div", { className: "thumbs" }, ...Array.from({ length: own.count }, (_, i) => picture(own, index, i)));
   if (own.sheet) thumbs.style.setProperty("--sheet", `url("${own.sheet.url}")`);
-  const count = make("small", { text: `${own.count} picture${own.count === 1 ? "" : "s"}` });
-  const add = make("label", { className: "file" }, files, make("span", { text: "Add pictures" }));
+  const count = make("small", { text: `${own.count} image${own.count === 1 ? "" : "s"}` });
+  const add = make("label", { className: "file" }, files, make("span", { text: "Add images" }));
   return make("section", { className: "own", "aria-label": own.name }, make("header", {}, make("h2", { text: own.name }), count, add, camera, remove), thumbs);
 }
 
@@ -122,7 +122,7 @@ function draw() {
   redraw(part("list"), ...classes.map(row));
 }
 
-// They go with the page.
+// The images are lost when the page is closed, so the browser asks first.
 window.addEventListener("beforeunload", (event) => {
   if ((received(props)?.classes || []).some(({ count }) => count)) event.preventDefault();
 });

@@ -1,17 +1,15 @@
-"""A person's own classes and their pictures: added by file, folder, zip or camera, and
-taken back.
+"""Editor for custom classes and their images, added as files, folder or zip, or by camera.
 
     view = OwnClasses(elem_id="own-classes")
     view.ask(handler, ...)      # handler(event: gr.EventData, ...): `wish(event)`
 
-A handler returns a `Drawn`. The value that reaches the script:
+A handler returns a `Drawn`. The script receives:
 
     {"classes": [{"name": str, "count": int, "sheet": file | None}, ...], "words": str,
      "problems": [str, ...], "undo": bool, "accept": str, "system": [str, ...]}
 
-`accept` is for file inputs, and `system` has names of files that nobody wants to send.
-
-A sheet has the pictures of a class side by side, `SIDE` pixels each.
+`accept` is the attribute of the file inputs. `system` lists names of system files, which are not
+uploaded. A sheet contains the images of a class next to each other, each `SIDE` pixels wide.
 """
 
 from dataclasses import dataclass
@@ -29,27 +27,29 @@ from vitdemo.own_classes import MOST_PICTURES, Collection, OwnClass
 from vitdemo.page.components import Drawing, are_uploads, sent, served_picture
 from vitdemo.page.components.pictures import strip
 
-SIDE = 56  # pixels of a small picture
-GONE = "That is no longer here: it was taken away meanwhile."
+SIDE = 56  # width and height of a thumbnail in pixels
+GONE = "This class or image was already removed. Choose another one."
 WAYS = ("class", "pictures", "folder", "zip", "remove", "undo", "tests")
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What the browser asks for: one of `WAYS`, with what that needs."""
+    """A request of the browser: `what` is one of `WAYS`, the other fields are its arguments."""
 
     what: str
     name: str = ""
     paths: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()  # the folder of each path; its last part is the class
+    names: tuple[str, ...] = ()  # the folder of each path; the last part is the class name
     index: int = -1
     picture: int | None = None
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """`collection` with `words` on what was done and `problems` of what was not; `undo` says
-    whether a step can be taken back."""
+    """The `collection` to show, with a message `words` and `problems` that occurred.
+
+    `undo` is True if the last step can be undone.
+    """
 
     collection: Collection
     words: str = ""
@@ -58,7 +58,7 @@ class Drawn:
 
 
 class OwnClasses(Drawing):
-    """See the module. Its event: `ask`."""
+    """Component described in the module docstring, with the event `ask`."""
 
     EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))
 
@@ -82,28 +82,30 @@ class OwnClasses(Drawing):
 
 
 def small(own: OwnClass) -> np.ndarray:
-    """The pictures of a class, (n, SIDE, SIDE, 3) uint8."""
+    """Return the thumbnails of the n images of a class, (n, SIDE, SIDE, 3) uint8."""
     size = (SIDE, SIDE)
     squares = (picture.square for picture in own.pictures)
     return np.stack([np.asarray(each.resize(size, Image.Resampling.BILINEAR)) for each in squares])
 
 
 def wish(event: gr.EventData, collection: Collection) -> Wish:
-    """What a browser asks for, as hostile as a file. Raises `DataError`."""
+    """Parse and validate an untrusted browser event. Raises `DataError` if it is invalid."""
     data = sent(event)
     what, name, paths = data.get("what"), data.get("name", ""), data.get("paths", [])
     index, picture, names = -1, data.get("picture"), data.get("names", [])
     known = what in WAYS and isinstance(name, str)
     if not known or not are_strings(paths) or not are_strings(names):
-        raise DataError("There is nothing of this kind on the page.")
+        raise DataError("This item no longer exists. Reload the page.")
     if what == "folder" and len(names) != len(paths):
-        raise DataError("There is not one folder for each file.")
+        raise DataError(
+            "The number of folders differs from the number of files. Add the folder again."
+        )
     if what in ("pictures", "remove"):
         index = _named(name, collection)
         if picture is not None:
             picture = _number(picture, len(collection.classes[index].pictures))
     if not are_uploads(paths):
-        raise DataError("Those files are no longer here: add them again.")
+        raise DataError("The uploaded files were already deleted. Add them again.")
     return Wish(what, name, tuple(paths), tuple(names), index, picture)
 
 

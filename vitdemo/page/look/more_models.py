@@ -1,8 +1,7 @@
-"""More models: Vision Transformers of timm's, downloaded at a click and shown beside the runs.
+"""The panel "More models": Vision Transformers from timm, downloaded on request.
 
-On a page that serves this machine alone a model is added for all who look, any that timm knows by
-name. Elsewhere, and for who comes through a proxy, it is added for the visit of who asked, and only
-one of those suggested.
+On a page bound to localhost, any timm model can be added, and it is added for all users. Otherwise,
+and for users behind a proxy, only suggested models can be added, for the current session only.
 """
 
 from collections.abc import Iterator
@@ -27,17 +26,17 @@ from vitdemo.timm_models import (
 )
 
 WORDS = (
-    "Pretrained Vision Transformers of [timm](https://huggingface.co/timm), from the Hugging Face "
-    "Hub, beside those that were trained here."
+    "Adds pretrained Vision Transformers from [timm](https://huggingface.co/timm) to the list of "
+    "models. Their weights are downloaded from the Hugging Face Hub."
 )
-FOR_A_VISIT = " They are shown to you alone, until you leave this page."
+FOR_A_VISIT = " Only you can see an added model, until you leave this page."
 ACTIONS = ("add", "stop", "remove")
 TITLES = {suggestion.name: suggestion for suggestion in SUGGESTIONS}
 QUEUE = {"concurrency_id": "downloads of models", "concurrency_limit": 20}
 
 
 class MoreModels:
-    """The panel's components and its answers."""
+    """The components of the panel and their event handlers."""
 
     def __init__(self, look: Look, *, alone: bool):
         self.look, self.alone, self.fetching = look, alone, Fetching()
@@ -46,16 +45,16 @@ class MoreModels:
             self.words = gr.Markdown(WORDS if alone else WORDS + FOR_A_VISIT)
             self.list = TaskList(elem_id="offered-models")
             self.name = gr.Textbox(
-                label="Any other, by timm's name",
+                label="Other timm model",
                 placeholder="vit_base_patch16_224",
                 max_length=200,
                 visible=alone,
                 elem_id="model-name",
             )
-            self.add = gr.Button("Add it", size="sm", visible=alone, elem_id="add-model")
+            self.add = gr.Button("Add model", size="sm", visible=alone, elem_id="add-model")
 
     def wire(self) -> None:
-        """Connect the events; called once `look` is laid out."""
+        """Connect the events. Call this after all components of `look` were created."""
         opened = [self.list, self.words, self.name, self.add]
         self.panel.expand(self.opened, None, opened, **QUIET)
         told, several = [self.list, self.look.model], {"trigger_mode": "multiple"}
@@ -67,26 +66,26 @@ class MoreModels:
 
     @property
     def for_all(self) -> bool:
-        """Whether what is asked for now is asked for all: this machine asks, on its own page."""
+        """Return whether this request adds models for all users: it comes from this computer."""
         return self.alone and came_from_here(LocalContext.request.get(None))
 
     def key(self, name: str) -> tuple:
-        """Of a download: everyone's on this machine's own page, else of who asks."""
+        """Return the key of a download, which is shared if the model is added for all users."""
         return (None if self.for_all else visitor(), name)
 
     def opened(self) -> tuple:
-        """What the panel shows to who opens it."""
+        """Return the contents of the panel for the user who opens it."""
         named = gr.update(visible=self.for_all)
         return self.rows(), WORDS if self.for_all else WORDS + FOR_A_VISIT, named, named
 
     def rows(self) -> list[Task]:
-        """The suggestions, then what else was added."""
+        """Return the suggested models, then the other added models."""
         there = {run.name.removeprefix(PREFIX): run for run in self.workbench.timm_models}
         names = [*TITLES, *(name for name in there if name not in TITLES)]
         return [self.row(name, there.get(name)) for name in names]
 
     def row(self, name: str, shown: TimmRun | None) -> Task:
-        """The line of the model `name`: `shown` where it is on the page already."""
+        """Return the row of the model `name`; `shown` is its run if it was already added."""
         run = shown or self.workbench.cache.of(timm_run, f"{PREFIX}{name}")
         known = TITLES.get(name)
         about = {"note": known.use if known else "", "title": known.title if known else ""}
@@ -96,12 +95,12 @@ class MoreModels:
         if shown:
             removable = self.workbench.is_removable(run.name, for_all=self.for_all)
             remove = [("remove", "Remove")] if removable else []
-            return Task(name, "here", described(run), 1.0, remove, **about)
+            return Task(name, "added", described(run), 1.0, remove, **about)
         return Task(name, "", described(run), 1.0, [("add", "Add")], **about)
 
     @for_people
     def act(self, event: gr.EventData, chosen: str | None) -> Iterator[tuple]:
-        """Add, stop or remove a model; gives the list, and the choice of models."""
+        """Add or remove a model, or stop its download; yield the list and the model choice."""
         action, name = wanted(event, ACTIONS)
         if action == "add":
             yield from self.fetch(name)
@@ -114,16 +113,16 @@ class MoreModels:
 
     @for_people
     def add_named(self, name: str) -> Iterator[tuple]:
-        """Add a model that a person named."""
+        """Add the model whose timm name the user entered."""
         yield from self.fetch((name or "").strip().removeprefix(PREFIX))
 
     def fetch(self, name: str) -> Iterator[tuple]:
-        """Download the model `name` and add it: it is then the chosen one."""
+        """Download the model `name`, add it and choose it."""
         run = self.checked(name)
         try:
             for _ in self.fetching.follow(self.key(name), lambda on_bytes: download(run, on_bytes)):
                 yield self.rows(), gr.skip()
-            self.workbench.model(run)  # before it is shown: what cannot be loaded is said here
+            self.workbench.model(run)  # loaded now, so that an error appears before it is added
         except Stopped:
             yield self.rows(), gr.skip()
             return
@@ -136,18 +135,18 @@ class MoreModels:
         yield self.rows(), choice | {"value": shown}
 
     def checked(self, name: str) -> TimmRun:
-        """Raises `ModelError` for what may not be added here, or is no model."""
+        """Return the run of a model. Raises `ModelError` if it is unknown or may not be added."""
         if not name:
-            raise ModelError("Name a model first, such as vit_base_patch16_224.")
+            raise ModelError("Enter the name of a timm model, such as vit_base_patch16_224.")
         if "=" in name or (not self.for_all and name not in TITLES):
-            raise ModelError("There is nothing of this kind on the page.")
+            raise ModelError(f"'{name}' cannot be added here. Choose one of the listed models.")
         if self.fetching.progress(self.key(name)):
-            raise ModelError(f"'{name}' is being downloaded already.")
+            raise ModelError(f"'{name}' is already being downloaded. Wait until it is finished.")
         return self.workbench.cache.of(timm_run, f"{PREFIX}{name}")
 
 
 def described(run: TimmRun) -> str:
-    """Its size and licence, and what of it is here."""
-    size = 4 * run.config["parameters"] / 1e6  # MB, as the Hub has it: float32
-    words = [f"{size:.0f} MB", licence(run), "downloaded before" if known_weights(run) else ""]
+    """Return the model's size and licence, and whether its weights were downloaded."""
+    size = 4 * run.config["parameters"] / 1e6  # MB: the Hub stores 4 bytes per weight (float32)
+    words = [f"{size:.0f} MB", licence(run), "already downloaded" if known_weights(run) else ""]
     return ", ".join(word for word in words if word)
