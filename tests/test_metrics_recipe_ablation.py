@@ -108,7 +108,7 @@ CYCLE = {"schedule": "one-cycle"}
         ({}, {"warmup_epochs": 5}, ["warm-up epochs: 0 → 5"]),
         ({}, {"betas": [0.9, 0.95]}, ["betas: 0.9 and 0.999 → 0.9 and 0.95"]),
         ({}, {"teacher": "assets/runs/conv"}, ["teacher: none → conv"]),
-        ({}, {"train_pictures": 20_000}, ["training pictures: all → 20000"]),
+        ({}, {"train_pictures": 20_000}, ["training images: all → 20000"]),
     ],
 )
 def test_a_difference_says_both_values(untouched, first, second, wanted):
@@ -150,10 +150,10 @@ def test_where_the_weights_came_from_is_said(untouched):
         return settings(replace(untouched, config=untouched.config | config))["start"]
 
     early = {"run": "vit-masked", "epochs": 8}
-    assert of() == "from nothing"
+    assert of() == "random weights"
     assert of(started_from=early) == "weights of vit-masked after 8 epochs"
     assert of(started_from=early) != of(started_from=early | {"epochs": 16})
-    assert of(command="python train.py vit --weights a.safetensors") == "weights of a file"
+    assert of(command="python train.py vit --weights a.safetensors") == "weights from a file"
     again = early | {"run": "vit-seed-3-masked"}  # the start of this seed is no other ingredient
     recipe = untouched.config["recipe"] | {"seed": 3}
     assert of(started_from=again, recipe=recipe) == of(started_from=early)
