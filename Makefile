@@ -1,5 +1,5 @@
-# `make app` starts the page, `make test` runs all checks, and `make unit` runs the tests that need no
-# browser. Each command first installs the packages that it needs.
+# `make app` starts the page, `make test` runs all checks, and `make unit` runs the tests that need
+# no browser. Each command first installs the packages that it needs.
 # Requires python3 (3.10 or newer) with venv. Pass arguments like this: make app ARGS="--port 8080"
 
 PYTHON ?= python3

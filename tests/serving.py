@@ -36,7 +36,7 @@ def serve(
     seconds: float = 120,
     variables: dict[str, str] | None = None,
 ) -> Iterator[str]:
-    """Start a page with `arguments` in `cwd` and yield its address; the process ends with the block.
+    """Start a page with `arguments` in `cwd` and yield its address; it ends with the block.
 
     With environment `variables`, or with `by_variable` (which sets the port by GRADIO_SERVER_PORT
     instead of `--port`), the page is started as a user starts it. Otherwise it is forked from a

@@ -29,7 +29,7 @@ WORDS = {
     "95% interval": "Confidence interval of the gain over test images. It does not include the "
     "variation between random seeds. For that, see the rows in which only the seed differs.",
     "p (Holm)": "p-value of McNemar's test on the images that only one of the two models "
-    "classifies correctly, corrected for the {count} comparisons in this section. A value below "
+    "classifies correctly, corrected for the {count} comparisons shown here. A value below "
     f"{SIGNIFICANT:g} means that the difference is significant on these test images.",
     "Validation gain": "Validation accuracy minus the baseline's, in percentage points. The rows "
     "are sorted by it. Choose changes to a recipe by this value, not by test accuracy.",
