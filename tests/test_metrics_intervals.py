@@ -1,4 +1,4 @@
-"""`metrics.intervals` against resampling pictures one by one, hand-worked cases and coverage."""
+"""`metrics.intervals` compared with resampling single images, known results and coverage."""
 
 import time
 

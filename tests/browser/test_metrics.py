@@ -141,13 +141,13 @@ def test_the_table_of_models_is_timed_exported_and_read_on_a_phone(page):
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
-def test_an_ingredient_is_seen_beside_any_run_and_robustness_as_a_curve_a_change(page):
+def test_ablation_with_any_baseline_and_robustness_with_a_curve_per_change(page):
     open_tab(page, "Compare models")
     rows = page.locator("#gains tbody tr")
     expect(rows.locator("th")).to_have_text(["second", "<i>held", "best"])
     expect(rows.nth(2)).to_contain_text("model: resnet18 → vit")
     page.locator("#gains-base select").select_option("best")
-    expect(rows.locator("th")).to_have_text(["best", "second", "<i>held"])  # an ingredient first
+    expect(rows.locator("th")).to_have_text(["best", "second", "<i>held"])  # single changes first
     expect(rows.nth(1)).to_contain_text("−7.5")
     expect(rows.nth(2)).to_contain_text("nothing: the same recipe")
     expect(rows.nth(1)).to_contain_text("model: vit → resnet18")

@@ -41,7 +41,7 @@ WORDS = {
 
 
 def build(tab: gr.Tab, workbench: Workbench) -> None:
-    """Lay out and wire the tab, which draws when it is opened."""
+    """Build the tab; its content is computed when the tab opens."""
     gr.Markdown(INTRO)
     model = RunChoice(grouped(workbench.evaluated_runs()), elem_id="calibration-model")
     view = Article(elem_id="calibration")
@@ -84,7 +84,7 @@ def verdict(found: Calibration) -> str:
 
 
 def chance_words(found: Chance, which: str = "these") -> str:
-    """State the calibration error that chance alone allows for `which` probabilities."""
+    """State the calibration error expected by chance with `which` probabilities."""
     return (
         f"In 95% of test sets of this size, a perfectly calibrated model with {which} "
         f"probabilities would stay below {100 * found.error:.2f} points."
@@ -92,7 +92,7 @@ def chance_words(found: Chance, which: str = "these") -> str:
 
 
 def sides_words(found: Reliability) -> str:
-    """Name the overconfident and the underconfident predictions, where there are both."""
+    """Describe overconfident and underconfident predictions if the model has both."""
     sides = two_sides(found)
     if sides is None:
         return ""
@@ -109,7 +109,7 @@ def side_words(side: Side) -> str:
 
 
 def smoothing_words(found: Calibration) -> str:
-    """State the label smoothing of an underconfident model, and the measured effect of scaling."""
+    """State the label smoothing of an underconfident model, and the effect of the temperature."""
     if found.target == 1 or found.mean_confidence >= found.accuracy:
         return ""
     words = (
@@ -123,13 +123,13 @@ def smoothing_words(found: Calibration) -> str:
 
 
 def temperature(found: Calibration, path: str) -> Text | Notice:
-    """State the calibration after temperature scaling, or how to get a temperature."""
+    """State the calibration after temperature scaling, or how to obtain a temperature."""
     if found.scaled is None:
         return Notice(
-            f"No temperature can be fitted, because '{found.run}' has no stored predictions on "
-            "validation images. (A temperature fitted on the test set would make the model look "
-            f"better than it is.) To add them, run `python train.py evaluate {path}`. This needs "
-            "the dataset."
+            f"No temperature can be fitted, because '{found.run}' has no predictions for "
+            f"validation images. To compute them, run `python train.py evaluate {path}` (needs the "
+            "dataset). The test set must not be used to fit a temperature, because the test "
+            "results would then look too good."
         )
     scaled = found.scaled
     return Text(
@@ -195,7 +195,7 @@ def plot(title: str, lines: list[Line], svg: str, run: str) -> Figure:
 
 
 def bins_table(found: Calibration) -> Table:
-    """List the bins that are not empty, before and after temperature scaling."""
+    """Return a table of the non-empty bins before and after temperature scaling."""
     columns = ["Confidence", "Predictions", "Correct", "Incorrect", "Mean confidence, %"]
     columns += ["Accuracy, %", "Expected by chance, %", "Gap, points"]
     scaled = found.scaled.reliability if found.scaled else None
@@ -228,7 +228,7 @@ def bin_row(found: Calibration, b: int) -> Row:
 
 
 def chance_cell(found: Chance, b: int) -> Cell:
-    """Show the accuracy that bin `b` of a perfectly calibrated model has in 95% of test sets."""
+    """Return a cell with the 95% range of accuracy of a perfectly calibrated model in bin `b`."""
     band = 100 * found.band[:, b]
     words = DASH if np.isnan(band[0]) else f"{band[0]:.1f} to {band[1]:.1f}"
     return Cell(words, interval=band)

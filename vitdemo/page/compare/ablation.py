@@ -84,7 +84,7 @@ def bases(workbench: Workbench) -> list[Run]:
 
 
 def build(tab: gr.Tab, sections: Sections, workbench: Workbench, asked: Callable) -> None:
-    """Lay out and wire the section of `tab`; `asked` listens to the event that opens it."""
+    """Build the section of `tab`; `asked` listens to the event that opens it."""
     gr.Markdown(INTRO)
     info = "the run that all others are compared with"
     base = RunChoice(label="Baseline", info=info, elem_id="gains-base")

@@ -34,7 +34,7 @@ NOTHING = (
 
 
 def build(tab: gr.Tab, workbench: Workbench) -> None:
-    """Lay out and wire the tab, which draws when it is opened."""
+    """Build the tab; its content is computed when the tab opens."""
     gr.Markdown(INTRO)
     with gr.Row():
         tested = grouped(workbench.evaluated_runs())
