@@ -350,8 +350,8 @@ def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
     told = {run.name: settings(run) for run in found}  # read once per run, not once per pair
     groups, ranks, repeats = {}, {}, {}
     for base in found:
-        pictures = base.classes, base.data_name
-        others = [run for run in found if (run.classes, run.data_name) == pictures]
+        dataset = base.classes, base.data_name
+        others = [run for run in found if (run.classes, run.data_name) == dataset]
         first = told[base.name]
         apart = {run.name: _differences(base, run, first, told[run.name]) for run in others}
         single = {_fields(words) for words in apart.values() if is_near(words)}

@@ -99,11 +99,11 @@ def build(tab: gr.Tab, sections: Sections, workbench: Workbench, asked: Callable
         if name is None:
             return update, [Notice(NOTHING)] if workbench.runs()[0] else []  # the tab has a notice
         try:
-            beside = ablation(workbench, name)
+            found = ablation(workbench, name)
         except VitdemoError as error:
             return update, [Notice(str(error))]
-        told = [Text(sentence) for sentence in conclusion(beside)]
-        return update, [*told, *drawn(beside), *gain_table(beside)]
+        sentences = [Text(sentence) for sentence in conclusion(found)]
+        return update, [*sentences, *drawn(found), *gain_table(found)]
 
     def opened(event: gr.EventData):
         known = event.pick in [run.name for run in bases(workbench)]
