@@ -91,11 +91,11 @@ def build(tab: gr.Tab, sections: Sections, workbench: Workbench, asked: Callable
     table = Article(elem_id="gains")
 
     def draw(name):
-        found = bases(workbench)
-        names = [run.name for run in found]
+        offered = bases(workbench)
+        names = [run.name for run in offered]
         if name not in names:
             name = names[0] if names else None
-        update = gr.update(groups=grouped(found), value=name or "")
+        update = gr.update(groups=grouped(offered), value=name or "")
         if name is None:
             return update, [Notice(NOTHING)] if workbench.runs()[0] else []  # the tab has a notice
         try:
