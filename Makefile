@@ -1,11 +1,11 @@
-# `make app` serves the page, `make test` runs the checks, `make unit` those that need no browser;
-# each installs what it needs first.
-# Needs python3 (3.10 or newer) with venv. Arguments: make app ARGS="--port 8080"
+# `make app` starts the page, `make test` runs all checks, and `make unit` runs the tests that need
+# no browser. Each command first installs the packages that it needs.
+# Requires python3 (3.10 or newer) with venv. Pass arguments like this: make app ARGS="--port 8080"
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# The browser tests come first, as they are collected: a page is the longest to wait for
+# Keeping the order of collection runs the browser tests first, because they take longest.
 TWO := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: app test unit format clean
@@ -18,7 +18,7 @@ test: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest $(TWO) $(ARGS)
 
-# What needs no browser
+# Runs the tests that need no browser.
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest $(TWO) --ignore tests/browser $(ARGS)
 
@@ -31,7 +31,7 @@ clean:
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
-	  echo "python3 cannot make virtual environments: on Debian, apt install python3-venv"; exit 1; }
+	  echo "python3 cannot create virtual environments. On Debian: apt install python3-venv"; exit 1; }
 
 $(VENV)/.app: requirements.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --disable-pip-version-check -q -r requirements.txt

@@ -1,4 +1,4 @@
-"""Write the tables of `vitdemo.cifar10` anew from the official files: places.bin and names.xz.
+"""Regenerate `places.bin` and `names.xz` of `vitdemo.cifar10` from the official CIFAR-10 files.
 
 python benchmarks/cifar10_places.py data
 """
@@ -21,13 +21,13 @@ def main() -> None:
     for batch in BATCHES:
         with (Path(sys.argv[1]) / CIFAR10.base_folder / batch).open("rb") as file:
             content = pickle.load(file, encoding="latin1")
-        pictures = content["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)  # (N, 32, 32, 3)
-        digests += map(digest, pictures)
+        images = content["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)  # (N, 32, 32, 3)
+        digests += map(digest, images)
         names += content["filenames"]
     (HERE / "places.bin").write_bytes(b"".join(digests))
     packed = lzma.compress("\n".join(names).encode(), preset=9 | lzma.PRESET_EXTREME)
     (HERE / "names.xz").write_bytes(packed)
-    print(f"{len(set(digests)):,} different digests of {len(digests):,} pictures")
+    print(f"{len(set(digests)):,} different digests of {len(digests):,} images")
 
 
 if __name__ == "__main__":

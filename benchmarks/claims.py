@@ -3,9 +3,9 @@
     python benchmarks/claims.py [--only NAME ...] [--images 100] [--data DIR] [--runs DIR]
 
 Prints a Markdown table of claim, subject and value. The first line of a function's docstring is the
-claim; the second says where it is stated. Claims about test results, costs and training curves need
-the included runs only. Claims about attention need CIFAR-10 as well and use the same stratified
-test images as `benchmarks/faithfulness.py`. `near_duplicates.py`, `sinks.py` and `faithfulness.py`
+claim; the next paragraph says where it is stated. Claims about test results, costs and training
+curves only need the included runs. Claims about attention also need CIFAR-10. They use a
+stratified, seeded sample of test images. `near_duplicates.py`, `sinks.py` and `faithfulness.py`
 measure their own claims.
 
 Letters: B batch, L layers, H heads, N tokens, C classes.
@@ -47,32 +47,35 @@ from vitdemo.perturb.changes import Changes, change  # noqa: E402
 from vitdemo.runs import Run  # noqa: E402
 from vitdemo.workbench import Workbench  # noqa: E402
 
-BATCH = 20  # images whose attention is in memory at a time
-MEANS = 32  # images over which the mean output of a head is taken
-DRAWS = 5  # of random heads
-Rows = list[tuple[str, str]]  # subject and value
+BATCH = 20  # number of images whose attention is in memory at a time
+MEANS = 32  # number of images for the mean output of a head
+DRAWS = 5  # number of random sets of heads
+Rows = list[tuple[str, str]]  # (subject, value)
 
 
 @dataclass(frozen=True)
 class Subjects:
-    """The runs, and where the test images are."""
+    """Runs to measure and the source of test images."""
 
     runs: list[Run]
     source: data.Source | None
     images: int
-    context: Workbench | None = None  # models with their caches, for the facts of lessons
+    context: Workbench | None = None  # models and caches, needed for the facts of lessons
 
     @property
     def tested(self) -> list[Run]:
         return [run for run in self.runs if run.has_evaluation]
 
     def transformers(self) -> list[tuple[Run, nn.Module]]:
-        """The Vision Transformers whose weights are available."""
+        """Load the Vision Transformers whose weights are available."""
         found = [(run, runs.load_model(run)) for run in self.runs if run.has_weights]
         return [(run, model) for run, model in found if is_vision_transformer(model)]
 
     def batches(self, run: Run, extra: int = 0) -> tuple[list[Tensor], Tensor]:
-        """Inputs (B, 3, S, S) in batches, and all labels; `extra` images more, as a last batch."""
+        """Return batches of inputs (B, 3, S, S) and all labels (N,).
+
+        With `extra`, a last batch has so many more images, whose labels are not returned.
+        """
         if self.source is None:
             raise VitdemoError("the test images are not available")
         found = drawn(self.source, self.images + extra, run.spec.image_size)
@@ -100,7 +103,7 @@ def largest_weights(subjects: Subjects) -> Rows:
 
 
 def class_token_shares(subjects: Subjects) -> Rows:
-    """In some heads the class token attends mostly to itself, in others hardly.
+    """In some heads the class token attends mostly to itself, in others hardly at all.
 
     Lesson 2, "Attention to the class token".
     """
@@ -109,7 +112,7 @@ def class_token_shares(subjects: Subjects) -> Rows:
         kept = [
             attention.trace(model, images).attention[..., 0, 0].float()
             for images in subjects.batches(run)[0]
-        ]  # of (L, B, H)
+        ]  # each (L, B, H)
         shares = torch.cat(kept, 1).mean(1)  # (L, H)
         words = f"{shares.min():.3f} to {shares.max():.3f}, first layer {shares[0].max():.3f}"
         rows.append((run.name, words))
@@ -142,7 +145,7 @@ def layer_distances(subjects: Subjects) -> Rows:
 
 
 def heads_off(subjects: Subjects) -> Rows:
-    """One head off rarely changes the prediction; many cost more than the sum of their effects.
+    """One head off rarely changes the prediction; many have more effect than the sum of each.
 
     Lesson 3, "Several heads".
     """
@@ -160,7 +163,8 @@ def heads_off(subjects: Subjects) -> Rows:
         change = (each[..., row, own] - before[row, own]).mean(-1)  # (L, H)
         changed = (each.argmax(-1) != own).float().mean()
         accuracy = (own == labels).float().mean()
-        rows.append((run.name, f"accuracy {accuracy:.1%}; one head changes {changed:.1%}"))
+        words = f"accuracy {accuracy:.1%}; one head off changes {changed:.1%} of predictions"
+        rows.append((run.name, words))
         heads = [(i, j) for i in range(change.shape[0]) for j in range(change.shape[1])]
         random = np.random.default_rng(0)
         for count in (len(heads) // 9, len(heads) // 3, len(heads) // 2):
@@ -178,7 +182,7 @@ def heads_off(subjects: Subjects) -> Rows:
 
 
 def lens_accuracy(subjects: Subjects) -> Rows:
-    """The logit lens predicts poorly in early layers, and not always better layer by layer.
+    """The logit lens predicts poorly in early layers, and its accuracy does not always rise.
 
     Lesson 4, "After each layer"; Inside the model, "Logit lens".
     """
@@ -210,7 +214,7 @@ def position_neighbours(subjects: Subjects) -> Rows:
 
 
 def seeds(subjects: Subjects) -> Rows:
-    """How large a gain exceeds seeds, and what ingredients gain over paired seeds.
+    """Gains that exceed the variation between seeds, and gains of changes over paired seeds.
 
     Lesson 7; docs/figures.md; Compare models.
     """
@@ -221,7 +225,7 @@ def seeds(subjects: Subjects) -> Rows:
         if found.seed_threshold is None:
             continue
         spread = 100 * np.std(found.seed_accuracies, ddof=1)
-        words = f"standard deviation {spread:.2f}, one seed has to exceed"
+        words = f"standard deviation {spread:.2f}, a gain with one seed has to exceed"
         rows.append((base, f"{words} {100 * found.seed_threshold:.1f} points"))
         for gain in found.near:
             paired = found.seed_gains(gain)
@@ -230,12 +234,13 @@ def seeds(subjects: Subjects) -> Rows:
                 words = f"{mean:+.2f} points ({low:+.2f} to {high:+.2f}) over {len(paired)} seeds"
             else:
                 words = f"{100 * gain.test.difference:+.2f} points, one seed"
-            rows.append((f"{base}: {gain.words}", f"{words}; {found.exceeds_seeds(gain)}"))
+            exceeds = "yes" if found.exceeds_seeds(gain) else "no"
+            rows.append((f"{base}: {gain.words}", f"{words}; exceeds the seeds: {exceeds}"))
     return rows
 
 
 def differences(subjects: Subjects) -> Rows:
-    """A difference is known sqrt(2) times less well than one number; a paired one is not worse.
+    """An unpaired difference has a sqrt(2) times larger margin of error than a single value.
 
     Per-class metrics.
     """
@@ -245,7 +250,8 @@ def differences(subjects: Subjects) -> Rows:
         recalls = zip(table.columns["recall"], map(int, table.support), strict=True)
         counts = [(round(recall * n), n) for recall, n in recalls]
         one, two = (np.median([f(*c) for c in counts]) for f in (share_doubt, difference_doubt))
-        rows.append((run.name, f"recall of a class ±{100 * one:.1f}, two ±{100 * two:.1f} points"))
+        words = f"recall of a class ±{100 * one:.1f}, difference of two ±{100 * two:.1f} points"
+        rows.append((run.name, words))
     ratios = []
     for pair in combinations(subjects.tested, 2):
         test = paired_test(*pair).overall
@@ -255,7 +261,7 @@ def differences(subjects: Subjects) -> Rows:
     if not ratios:
         return rows
     words = f"{min(ratios):.2f} to {max(ratios):.2f}, median {np.median(ratios):.2f}"
-    return [*rows, ("paired interval, as a share of the unpaired one", words)]
+    return [*rows, ("width of the paired interval / width of the unpaired one", words)]
 
 
 def confidence(subjects: Subjects) -> Rows:
@@ -289,9 +295,9 @@ def uneven_confusions(subjects: Subjects) -> Rows:
 
 
 def lesson_photo(subjects: Subjects) -> Rows:
-    """On the lessons' photo, random removals vary too much for one of them to be a test.
+    """On the lessons' photo, one random removal is not a reliable test, because results vary.
 
-    Facts of lessons 1, 3, 4, 5, 8 and 9: half of 8 x 8 patches removed, or few of the own ones.
+    Facts of lessons 1, 3, 4, 5, 8 and 9: half of an 8 x 8 grid, or a few model patches, removed.
     """
     names = ("photo_class", "photo_confidence", "shuffled_same", "strongest_head", "settled_layer")
     removed = [f"{kind}_{end}" for kind in ("random", "few") for end in ("low", "high", "below")]
@@ -306,7 +312,7 @@ def lesson_photo(subjects: Subjects) -> Rows:
 
 
 def lesson_steps(subjects: Subjects) -> Rows:
-    """On the lessons' photo, neither the early layers nor the last layer's heads are needed.
+    """On the lessons' photo, the model needs neither its early layers nor the last layer's heads.
 
     Lessons 3 ("Several heads"), 4 (rollout, knock-out) and 8 ("Smaller pieces").
     """
@@ -327,7 +333,8 @@ def lesson_steps(subjects: Subjects) -> Rows:
             rows.append((f"{run.name}, layers 1 to {count} barred", format_prediction(run, barred)))
         maps = [look.rollout_map(i, fusion="mean", discard_ratio=0.0) for i in range(1, L + 1)]
         like = [scipy.stats.spearmanr(each.ravel(), maps[-1].ravel()).statistic for each in maps]
-        rows.append((f"{run.name}, rollout like the full one", " ".join(f"{x:.2f}" for x in like)))
+        values = " ".join(f"{x:.2f}" for x in like)
+        rows.append((f"{run.name}, correlation with the full rollout", values))
         entropies = " ".join(f"{each:.1f}" for each in look.entropies[-1])
         rows.append((f"{run.name}, entropies of the last layer, bits", entropies))
     return rows
@@ -343,7 +350,7 @@ def format_prediction(run: Run, probabilities: np.ndarray) -> str:
 
 
 def training_curves(subjects: Subjects) -> Rows:
-    """When training accuracy is below validation accuracy, and where the curves end.
+    """Epochs in which training accuracy is below validation accuracy, and final accuracies.
 
     Lesson 7, "Training curves" and "Runs that fail".
     """
@@ -359,7 +366,7 @@ def training_curves(subjects: Subjects) -> Rows:
 
 
 def costs(_: Subjects) -> Rows:
-    """Twice the width, the image side or the patch side: what becomes of the cost.
+    """Effect of doubling the width, the image side or the patch side on the cost.
 
     Lesson 7, questions; lesson 8, question 2.
     """
@@ -390,10 +397,15 @@ CLAIMS: tuple[Callable[[Subjects], Rows], ...] = (
 def main() -> None:
     names = [claim.__name__ for claim in CLAIMS]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME")
-    parser.add_argument("--images", type=int, default=100, help="test images of each model")
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
+    parser.add_argument(
+        "--only", nargs="+", choices=names, default=names, metavar="NAME",
+        help=f"claims to measure (default: all): {', '.join(names)}",
+    )  # fmt: skip
+    parser.add_argument("--images", type=int, default=100, help="number of test images per model")
+    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
+    parser.add_argument(
+        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
+    )
     args = parser.parse_args()
     try:
         source = data.open_source(args.data, download=False)
@@ -402,7 +414,7 @@ def main() -> None:
         source = None
     context = Workbench([args.runs], args.data, torch.device("cpu"))
     subjects = Subjects(runs.find_runs(args.runs)[0], source, args.images, context)
-    print("| claim | of | measured |\n|---|---|---|")
+    print("| claim | subject | value |\n|---|---|---|")
     for claim in CLAIMS:
         if claim.__name__ in args.only:
             report(claim, subjects)
@@ -410,9 +422,9 @@ def main() -> None:
 
 @torch.inference_mode()
 def report(claim: Callable[[Subjects], Rows], subjects: Subjects) -> None:
-    """Print the rows of a claim, or why it was not measured."""
+    """Print the rows of a claim, or the reason why it was not measured."""
     try:
-        rows = claim(subjects) or [("–", "no run to measure it on")]
+        rows = claim(subjects) or [("–", "not measured: no suitable run")]
     except VitdemoError as error:
         rows = [("–", f"not measured: {error}")]
     print(f"| **{claim.__doc__.splitlines()[0]}** | | |")

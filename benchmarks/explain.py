@@ -1,12 +1,12 @@
-"""What explaining costs: maps as a ratio to the plain forward pass, on the same pictures.
+"""Measure the time of maps relative to a plain forward pass on the same images.
 
     python benchmarks/explain.py
 
-Each repetition times the plain pass and every map in turn, so that what else the machine does
-falls on all of them; a ratio is the median of the ratios within a repetition. On the CPU the time
-is the processor's, not the clock's (threads that wait for each other count, so give it one:
-OMP_NUM_THREADS=1). LOG.md has what was measured. Integrated Gradients and occlusion are passes by
-the dozen and are not in the table.
+Each repetition times the plain pass and all maps in turn, so that other load on the machine affects
+all of them. The ratio is the median over the repetitions. On the CPU, processor time is measured
+instead of elapsed time. It includes waiting threads, so use one thread (OMP_NUM_THREADS=1). The
+results are in LOG.md. Integrated Gradients and occlusion need dozens of passes and are not in the
+table.
 """
 
 import argparse
@@ -28,20 +28,26 @@ from vitdemo import attributions, console, runs  # noqa: E402
 from vitdemo.attention import rollout, trace  # noqa: E402
 from vitdemo.training import pick_device  # noqa: E402
 
-PLAIN, ROLLOUT, GRADIENTS = "plain pass", "trace + rollout", "all maps of a class by gradients"
+PLAIN, ROLLOUT, GRADIENTS = "plain pass", "trace + rollout", "all gradient maps of a class"
 
 
 def main() -> None:
     console.escape_unprintable()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
-    parser.add_argument("--batches", type=int, nargs="+", default=[1, 32, 64])
-    parser.add_argument("--repetitions", type=int, default=30)
-    parser.add_argument("--device", default="auto")
+    parser.add_argument(
+        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
+    )
+    parser.add_argument(
+        "--batches", type=int, nargs="+", default=[1, 32, 64], help="batch sizes to measure"
+    )
+    parser.add_argument(
+        "--repetitions", type=int, default=30, help="number of repetitions per batch size"
+    )
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     args = parser.parse_args()
     device = pick_device(args.device)
     print(f"{machine(device)}, {datetime.date.today()}, {args.repetitions} repetitions\n")
-    print(f"| model | pictures | {PLAIN}, ms | {ROLLOUT} | {GRADIENTS} |\n|---|---|---|---|---|")
+    print(f"| model | images | {PLAIN}, ms | {ROLLOUT} | {GRADIENTS} |\n|---|---|---|---|---|")
     for run in runs.find_runs(args.runs)[0]:
         if run.has_weights:
             model = runs.load_model(run, device)
@@ -51,7 +57,7 @@ def main() -> None:
 
 
 def works(model: nn.Module, images: Tensor) -> dict[str, Callable[[], object]]:
-    """What is timed, by name; a ResNet has no attention."""
+    """Return the functions to time, by name; a ResNet has no rollout."""
     quick = [m.name for m in attributions.methods_for(model) if m.class_specific and not m.long]
 
     @torch.inference_mode()
@@ -70,7 +76,7 @@ def works(model: nn.Module, images: Tensor) -> dict[str, Callable[[], object]]:
 
 
 def timed(works: dict[str, Callable], repetitions: int, device: torch.device) -> dict:
-    """Seconds of each work in each repetition, after two that do not count."""
+    """Return the seconds of each function in each repetition, after two warm-up repetitions."""
     seconds = {name: [] for name in works}
     for repetition in range(repetitions + 2):
         for name, work in works.items():

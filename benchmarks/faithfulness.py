@@ -1,19 +1,20 @@
-"""Faithfulness of every map to its model on validation images, next to baselines.
+"""Measure the faithfulness of every map on validation images and compare it with baselines.
 
-    python benchmarks/faithfulness.py --images 200        # Ctrl-C prints what there is so far
+    python benchmarks/faithfulness.py --images 200        # Ctrl-C prints the results so far
     python benchmarks/faithfulness.py --keep tmp/faithfulness    # continues there the next time
 
-The images are a stratified, seeded draw from each run's own validation split, so what is chosen by
-these scores (the map that the page shows first, the badges) is not chosen on test images. For each
-image the predicted class is explained. Deletion removes patches, the most important of the map
-first; insertion restores them in the same order. The score is the difference of the two areas
-(`vitdemo.faithfulness`), and differences of scores are paired (95% intervals over images, not over
-training runs): to the best map, to the centre-first order and to the edge map. `--extra` adds three
-more scores: transformed copies of the map, ROAD (the score with imputed pixels) and SaCo (whether
-more salient groups of patches matter more). The table of dependence has Spearman's correlation of
-each map with the map of the runner-up class and with those of 19 randomised classifier heads, and
-of these with each other. `faithfulness.json` goes into each run's folder, for the page. Tables are
-in LOG.md.
+The images are a stratified, seeded sample of each run's own validation split. Choices based on
+these scores (the first map on the page, the badges) therefore do not use test images. Each map
+explains the predicted class. Deletion removes patches, the most important ones first; insertion
+restores them in the same order. The score is the difference of the two areas
+(`vitdemo.faithfulness`). It is compared with the best map, the centre-first order and the edge map
+by paired differences (95% intervals over images, not over training runs).
+
+`--extra` adds three more scores: transformed copies of the map, ROAD (the score with imputed
+pixels) and SaCo (whether more salient groups of patches matter more). The dependence table has the
+Spearman correlation of each map with the map of the runner-up class and with the maps of 19
+randomised classifier heads, and the correlation among the latter. `faithfulness.json` is written
+into each run folder, for the page. Tables are in LOG.md.
 """
 
 import argparse
@@ -53,35 +54,48 @@ from vitdemo.models import is_vision_transformer  # noqa: E402
 from vitdemo.training import pick_device  # noqa: E402
 from vitdemo.training.devices import autocast_helps  # noqa: E402
 
-ORDERS = 4  # random ones per image: for their mean only
-LAID = 2  # transformed copies of each map per image: for the mean over all images
+ORDERS = 4  # random orders per image; few are sufficient for the mean over all images
+LAID = 2  # transformed copies of each map per image; also for the mean over all images
 RANDOM, ROAD = "random", "road"
 
 
 def main() -> None:
     console.escape_unprintable()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--images", type=int, default=200)
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after as many")
-    parser.add_argument("--steps", type=int, default=faithfulness.STEPS, help="points of a curve")
-    parser.add_argument("--fills", nargs="+", default=["drop", "mean"], choices=faithfulness.FILLS)
-    parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
-    parser.add_argument("--extra", action="store_true", help="copies, ROAD and SaCo, too")
+    parser.add_argument("--images", type=int, default=200, help="number of images per run")
+    parser.add_argument(
+        "--minutes", type=float, default=float("inf"), help="stop after this time (default: never)"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=faithfulness.STEPS, help="number of steps per curve"
+    )
+    parser.add_argument(
+        "--fills", nargs="+", default=["drop", "mean"], choices=faithfulness.FILLS,
+        help="replacements for removed patches (default: drop mean)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
+    )
+    parser.add_argument(
+        "--extra", action="store_true", help="also measure transformed copies, ROAD and SaCo"
+    )
     parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
-    parser.add_argument("--keep", type=Path, help="folder for what is measured, to go on later")
-    parser.add_argument("--data", type=Path, help="CIFAR-10's folder (default: data)")
-    parser.add_argument("--device", default="auto")
+    parser.add_argument(
+        "--keep", type=Path, help="folder for intermediate results, so that a later call continues"
+    )
+    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     args = parser.parse_args()
     device, end = pick_device(args.device), time.monotonic() + 60 * args.minutes
     source = data.open_source(args.data, download=False)
-    print(f"{machine(device)}, {datetime.date.today()}, {args.steps} steps a curve", flush=True)
+    print(f"{machine(device)}, {datetime.date.today()}, {args.steps} steps per curve", flush=True)
     chosen = [
         Subject(run, source, args, device)
         for run in runs.find_runs(args.runs)[0]
         if run.has_weights and (not args.only or run.name in args.only)
     ]
     try:
-        for at in range(args.images):  # in turn, so that all have as many when stopped
+        for at in range(args.images):  # taking turns gives all runs the same images when stopped
             for subject in chosen:
                 if time.monotonic() < end:
                     subject.measure(at)
@@ -92,7 +106,7 @@ def main() -> None:
 
 
 class Subject:
-    """One run, its images, and a row of numbers for each that was measured."""
+    """One run, its images, and a row of results for each measured image."""
 
     def __init__(self, run: runs.Run, source: data.Source, args, device: torch.device):
         self.run, self.device, self.steps, self.extra = run, device, args.steps, args.extra
@@ -130,7 +144,7 @@ class Subject:
         for fill in self.fills:
             print(f"\n**{self.run.name}, fill: {fill}, {len(self.rows)} images**\n")
             print(table(self.rows, fill))
-        print(f"\n**{self.run.name}: what a map depends on, {len(self.rows)} images**\n")
+        print(f"\n**{self.run.name}: dependence of the maps, {len(self.rows)} images**\n")
         print(dependence_table(self.rows), flush=True)
         layers = {f: np.array([row[f"layers {f}"] for row in self.rows]) for f in self.fills}
         settings = {"steps": self.steps, "part": "validation"}
@@ -138,7 +152,7 @@ class Subject:
         for fill, found in by_fill.items():
             means = ", ".join(f"{score:+.3f}" for score in found.layers)
             if means:
-                print(f"\nMean of the heads, layer by layer, fill: {fill}: {means}")
+                print(f"\nScore of the mean attention of each layer, fill: {fill}: {means}")
         gaps = [row["gap"] for row in self.rows]
         words = {"machine": machine(device)}
         words |= {"date": f"{datetime.date.today()}", "completeness_gap_median": np.median(gaps)}
@@ -147,24 +161,24 @@ class Subject:
 
 
 def drawn(source: data.Source, count: int, size: int) -> data.Pictures:
-    """`count` test pictures, class by class in turn, so that any first part is stratified, too."""
-    pictures = source.load("test", size)
-    return pictures.subset(order_by_turn(pictures.labels)[:count])
+    """Return `count` test images in which the classes take turns; any first part is stratified."""
+    images = source.load("test", size)
+    return images.subset(order_by_turn(images.labels)[:count])
 
 
 def draw_validation_images(run: runs.Run, source: data.Source, count: int) -> data.Pictures:
-    """Draw `count` images of the run's validation split, one class after another.
+    """Draw `count` images from the run's validation split; the classes take turns.
 
-    Any first part of the draw is stratified. The split is that of the run's own seed, so none of
-    the images was trained on. Raises `DataError` where the split has another size than the run's.
+    Any first part of the sample is stratified. The split uses the run's seed, so the run was not
+    trained on these images. Raises `DataError` if the size of the split differs from the run's.
     """
     split, share = run.config["split"], run.config["recipe"]["validation_share"]
     labels = source.labels("train")
     _, held_out = data.stratified_split(labels, share, split["seed"])
     if len(held_out) != split["validation_pictures"]:
         raise DataError(
-            f"'{run.name}' has {split['validation_pictures']:,} validation images, "
-            f"this dataset {len(held_out):,}: give the dataset that it was trained on."
+            f"'{run.name}' has {split['validation_pictures']:,} validation images, but this "
+            f"dataset has {len(held_out):,}. Use --data to set the dataset that it was trained on."
         )
     chosen = held_out[order_by_turn(labels[held_out])[:count]]
     return source.load_some("train", chosen, run.spec.image_size)
@@ -183,11 +197,12 @@ def order_by_turn(labels: Tensor) -> Tensor:
 def measured(
     model: nn.Module, image: Tensor, fills: list[str], *, steps: int, seed: int, extra: bool
 ) -> dict:
-    """Measure one image (1, 3, S, S), with draws by its own `seed`.
+    """Measure one image (1, 3, S, S); `seed` makes its random draws reproducible.
 
-    By fill (with `extra` for ROAD too): {order: (deletion, insertion)} and the layers' scores; the
-    dependence {map: (runner-up class, randomised heads, these with each other)} and the gap of
-    Integrated Gradients. With `extra` also {map: score} of transformed copies, and SaCo.
+    Returns for each fill {order: (deletion, insertion)} and the scores of the layers; the
+    dependence {map: (runner-up class, randomised heads, these with each other, p)}; and the
+    completeness gap of Integrated Gradients. With `extra`, also ROAD, {map: score} of transformed
+    copies, and SaCo.
     """
     with torch.no_grad():
         target, runner_up = model(image).topk(2).indices[0].tolist()
@@ -217,7 +232,7 @@ def measured(
 def areas(
     model: nn.Module, image: Tensor, target: int, maps: dict, **settings
 ) -> dict[str, list[float]]:
-    """Deletion and insertion area of each order, of `CENTRE` and, on average, of `RANDOM`."""
+    """Return deletion and insertion area of each order, of `CENTRE`, and the means of `RANDOM`."""
     found = faithfulness.measure(model, image, target, maps, random_orders=ORDERS, **settings)
     curves = {name: (found.deletion[name], found.insertion[name]) for name in found.deletion}
     curves[RANDOM] = (found.random_deletion.mean(0), found.random_insertion.mean(0))
@@ -228,7 +243,7 @@ def areas(
 
 
 def laid(model: nn.Module, image: Tensor, target: int, maps: dict, **settings) -> dict[str, float]:
-    """Mean score of each map, laid elsewhere."""
+    """Return the mean score of transformed copies of each map."""
 
     def score(values: Tensor) -> float:
         found = faithfulness.shape_scores(model, image, target, values, count=LAID, **settings)
@@ -238,7 +253,7 @@ def laid(model: nn.Module, image: Tensor, target: int, maps: dict, **settings) -
 
 
 def by_layer(model: nn.Module, image: Tensor, target: int, **settings) -> list[float]:
-    """Score of the mean of the heads of each layer, where it gathers the answer from (L,)."""
+    """Return the score of each layer's attention, averaged over the heads (L,)."""
     if not is_vision_transformer(model):
         return []
     with torch.no_grad():
@@ -267,18 +282,20 @@ def dependence(
 
 
 def scores(rows: list[dict], fill: str) -> dict[str, np.ndarray]:
-    """Insertion minus deletion (N,) of each order but `RANDOM`."""
+    """Return insertion minus deletion (N,) of each order except `RANDOM`."""
     names = [name for name in rows[0][fill] if name != RANDOM]
     return {name: np.array([np.diff(row[fill][name])[0] for row in rows]) for name in names}
 
 
 def table(rows: list[dict], fill: str) -> str:
-    """Markdown: mean areas of each order, best difference first, and paired intervals."""
+    """Format the mean areas of each order, best score first, and paired intervals as Markdown."""
     own, extra = scores(rows, fill), ROAD in rows[0]
     best = max(own.keys() - set(BASELINES), key=lambda name: own[name].mean())
     lines = [
-        "| order | deletion ↓ | insertion ↑ | score | below the best by | above centre first by | "
-        "above the edge map by |" + extra * " above its copies by | ROAD | SaCo |",
+        "| order | deletion ↓ | insertion ↑ | score | best map minus this | "
+        "this minus centre first | this minus edge map |"
+        + extra
+        * " this minus its copies | ROAD | SaCo |",
         "|---|---|---|---|---|---|---|" + extra * "---|---|---|",
     ]
     for name in sorted(own, key=lambda name: -own[name].mean()):
@@ -297,7 +314,7 @@ def table(rows: list[dict], fill: str) -> str:
 
 
 def extra_cells(rows: list[dict], fill: str, name: str, own: np.ndarray) -> list[str]:
-    """What `--extra` measured of one order: above its transformed copies, ROAD, SaCo."""
+    """Return the cells of `--extra` for one order: difference to its copies, ROAD and SaCo."""
     copies = np.array([row[f"laid {fill}"].get(name, np.nan) for row in rows])
     above = "–" if np.isnan(copies).any() else interval(own - copies)
     coefficients = np.array([row["saco"].get(name, np.nan) for row in rows])
@@ -307,9 +324,9 @@ def extra_cells(rows: list[dict], fill: str, name: str, own: np.ndarray) -> list
 
 
 def dependence_table(rows: list[dict]) -> str:
-    """Markdown: mean correlations of each map, and where heads are significantly like it."""
+    """Format the mean correlations of each map, and how often p is significant, as Markdown."""
     lines = [
-        "| map | runner-up class | randomised heads | these with each other | p ≤ 0.05 |",
+        "| map | runner-up class | randomised heads | among randomised heads | p ≤ 0.05 |",
         "|---|---|---|---|---|",
     ]
     for name in rows[0]["dependence"]:

@@ -1,15 +1,19 @@
-"""How many steps a faithfulness curve needs: scores at few steps against one step per patch.
+"""Measure how many steps a faithfulness curve needs, compared with one step per patch.
 
     python benchmarks/faithfulness_steps.py --images 50 --only vit-scratch --fill drop
 
-The images are a stratified, seeded draw from each run's validation split. For each image the curves
-of the fast maps and of both image baselines are measured once with one step per patch. A score at
-fewer steps uses some points of the same curve, so the difference is the error of the step count
-only. Columns: mean (bias) and standard deviation of this error over images and maps, standard
-deviation of the error of a difference between two maps, the images on which another map leads, and
-the share of pairs of maps whose order changes. `cosine` spaces the steps more closely at both ends.
-Below are the processor seconds of one image's test: the random orders and all fast maps, without
-transformed copies.
+The images are a stratified, seeded sample of each run's validation split. For each image, the
+curves of the fast maps and of both image baselines are measured once with one step per patch. A
+score with fewer steps uses some points of the same curve, so the difference is the error of the
+step count only. The columns are:
+
+- bias, sd: mean and standard deviation of this error over images and maps
+- sd of a difference: standard deviation of the error of a difference between two maps
+- other best map: number of images on which the best map changes
+- pairs reordered: percentage of pairs of maps whose order changes
+
+The spacing `cosine` has smaller steps at both ends. The last lines are the processor seconds of the
+test of one image, with random orders and all fast maps but without transformed copies.
 """
 
 import argparse
@@ -37,12 +41,18 @@ TIMED = (4, 8, 16, 32)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--images", type=int, default=50)
-    parser.add_argument("--timed", type=int, default=2, help="images to time the page's test on")
-    parser.add_argument("--fill", default="mean", choices=faithfulness.FILLS)
-    parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
-    parser.add_argument("--only", nargs="+", required=True, metavar="RUN")
-    parser.add_argument("--data", type=Path, help="CIFAR-10's folder (default: data)")
+    parser.add_argument("--images", type=int, default=50, help="number of images per run")
+    parser.add_argument(
+        "--timed", type=int, default=2, help="number of images on which the page's test is timed"
+    )
+    parser.add_argument(
+        "--fill", default="mean", choices=faithfulness.FILLS, help="replacement of removed patches"
+    )
+    parser.add_argument(
+        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
+    )
+    parser.add_argument("--only", nargs="+", required=True, metavar="RUN", help="names of runs")
+    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
     args = parser.parse_args()
     device, source = pick_device("cpu"), data.open_source(args.data, download=False)
     print(machine(device), flush=True)
@@ -61,7 +71,7 @@ def main() -> None:
 
 
 def measure_until_stopped(model: nn.Module, images: Tensor, fill: str) -> list[faithfulness.Truth]:
-    """Curves with one step per patch of each image, or of those before Ctrl-C."""
+    """Measure curves with one step per patch of each image until all are done or Ctrl-C."""
     curves = []
     try:
         for image in images:
@@ -78,7 +88,7 @@ def measure_until_stopped(model: nn.Module, images: Tensor, fill: str) -> list[f
 def measure_curves(
     model: nn.Module, image: Tensor, fill: str, steps: int | None, random_orders: int = 0
 ) -> faithfulness.Truth:
-    """Curves of the fast maps of the predicted class and of the image baselines, (1, 3, S, S)."""
+    """Measure the fast maps of the predicted class and the baselines on `image` (1, 3, S, S)."""
     with torch.no_grad():
         target = int(model(image).argmax())
     fast = [method.name for method in attributions.methods_for(model) if not method.long]
@@ -93,11 +103,11 @@ def measure_curves(
 
 
 def step_table(curves: list[faithfulness.Truth]) -> str:
-    """Markdown: the error of each number of steps."""
+    """Format the error of each number of steps as Markdown."""
     patches = len(curves[0].shares) - 1
     exact = score_at(curves, np.arange(patches + 1))
     lines = [
-        "| steps | spacing | bias | sd | sd of a difference | another leader | pairs reordered |",
+        "| steps | spacing | bias | sd | sd of a difference | other best map | pairs reordered |",
         "|---|---|---|---|---|---|---|",
     ]
     for steps, spacing in itertools.product(STEPS, ("even", "cosine")):
@@ -115,7 +125,7 @@ def step_table(curves: list[faithfulness.Truth]) -> str:
 
 
 def places_of(patches: int, steps: int, spacing: str) -> np.ndarray:
-    """The numbers of patches (K+1,) that are removed at each step."""
+    """Return the numbers of patches (K+1,) that are removed after each step."""
     share = np.linspace(0, 1, steps + 1)
     if spacing == "cosine":
         share = (1 - np.cos(math.pi * share)) / 2
@@ -123,7 +133,7 @@ def places_of(patches: int, steps: int, spacing: str) -> np.ndarray:
 
 
 def score_at(curves: list[faithfulness.Truth], places: np.ndarray) -> np.ndarray:
-    """Insertion minus deletion area (N, M) of every map but for the centre, at these points."""
+    """Return the score (N, M) of every map except centre-first, with the points `places` only."""
     names = [name for name in curves[0].deletion if name != faithfulness.CENTRE]
     return np.array(
         [

@@ -1,12 +1,12 @@
-"""How often the faithfulness test calls a map that no model made better than its baselines.
+"""Measure how often the faithfulness test rates a map without model information as faithful.
 
     python benchmarks/false_alarms.py --images 100 --only vit-scratch --fill drop
 
-Two such maps are tested on images of the run's validation split, each against the class that the
-model predicts: the edge map, and the mean relevance of all other images of the draw. (Maps that use
-nothing of the image are in `tests/test_faithfulness_nulls.py`.) The table has the share of images
-on which each is called significantly better than random orders, than copies of it, and than both.
-The first line has the mean score of relevance when the logits are divided by a temperature.
+Two such maps are tested on validation images, for the class that the model predicts: the edge map,
+and the mean relevance of all other images in the sample. (For maps that do not use the image, see
+`tests/test_faithfulness_nulls.py`.) The table has the percentage of images on which each map is
+significantly better than random orders, than its transformed copies, and than both. The first line
+has the mean score of relevance when the logits are divided by a temperature.
 """
 
 import argparse
@@ -33,11 +33,15 @@ TEMPERATURES = (0.5, 1.0, 2.0, 4.0)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--images", type=int, default=100)
-    parser.add_argument("--fill", default="drop", choices=faithfulness.FILLS)
-    parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
-    parser.add_argument("--only", nargs="+", required=True, metavar="RUN")
-    parser.add_argument("--data", type=Path, help="CIFAR-10's folder (default: data)")
+    parser.add_argument("--images", type=int, default=100, help="number of images per run")
+    parser.add_argument(
+        "--fill", default="drop", choices=faithfulness.FILLS, help="replacement of removed patches"
+    )
+    parser.add_argument(
+        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
+    )
+    parser.add_argument("--only", nargs="+", required=True, metavar="RUN", help="names of runs")
+    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
     args = parser.parse_args()
     device, source = pick_device("cpu"), data.open_source(args.data, download=False)
     print(machine(device), flush=True)
@@ -51,7 +55,7 @@ def main() -> None:
 
 
 def alarm_table(model: nn.Module, images: Tensor, fill: str) -> str:
-    """Markdown: a row per kind of map, with 95% intervals of the shares."""
+    """Format a row per kind of map, with 95% intervals of the percentages, as Markdown."""
     found = {}
     relevance = relevance_maps(model, images)
     for at, image in enumerate(images):
@@ -67,13 +71,13 @@ def alarm_table(model: nn.Module, images: Tensor, fill: str) -> str:
 
 
 def uninformed_maps(image: Tensor, others: Tensor) -> dict[str, Tensor]:
-    """Maps (rows, columns) for which the model did not see this image."""
+    """Return maps (rows, columns) that do not use the model's output for this image."""
     edges = faithfulness.edge_map(image, tuple(others.shape))
     return {"edge map": edges, "mean relevance of other images": others}
 
 
 def relevance_maps(model: nn.Module, images: Tensor) -> Tensor:
-    """Relevance of the predicted class, (N, rows, columns)."""
+    """Return the relevance maps of the predicted classes, (N, rows, columns)."""
     with torch.no_grad():
         targets = torch.cat([model(part).argmax(1) for part in images.split(50)])
     pairs = zip(images.split(10), targets.split(10), strict=True)
@@ -83,7 +87,7 @@ def relevance_maps(model: nn.Module, images: Tensor) -> Tensor:
 def p_values(
     model: nn.Module, image: Tensor, values: Tensor, fill: str, seed: int
 ) -> tuple[float, float]:
-    """p against random orders, and against transformed copies of the map."""
+    """Return p against random orders, and p against transformed copies of the map."""
     with torch.no_grad():
         target = int(model(image).argmax())
     settings = {"fill": fill, "steps": faithfulness.STEPS, "seed": seed}
@@ -95,7 +99,7 @@ def p_values(
 
 
 def temperature_words(model: nn.Module, images: Tensor, fill: str) -> str:
-    """Mean score of relevance at several temperatures: the orders are the same in all."""
+    """Return the mean score of relevance at several temperatures, with the same maps in all."""
     means, relevance = [], relevance_maps(model, images)
     for temperature in TEMPERATURES:
         tempered, scores = with_temperature(model, temperature), []

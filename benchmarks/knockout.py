@@ -1,12 +1,12 @@
-"""Attention knock-out of the class token: accuracy and probability, layer by layer, as Markdown.
+"""Measure accuracy under attention knock-out of the class token, layer by layer.
 
     python benchmarks/knockout.py [--runs DIR] [--data DIR] [--images 1000] [--only RUN ...]
 
 Needs the test set. For k = 0 to L, the special tokens (class, distillation, registers) cannot
 attend to any patch in layers 1 to k (`vitdemo.attention.knockout`); with --last, in the last k
 layers. Each row has the accuracy, the mean probability of the class that the whole model predicts,
-and the percentage of images whose predicted class stays the same. The images are the first ones of
-a stratified, seeded order. Models that predict from the mean of the patches are left out.
+and the percentage of images whose predicted class stays the same. The images are a stratified,
+seeded sample. Models that predict from the mean of the patches are skipped. The output is Markdown;
 `docs/attention.md` has the results.
 """
 
@@ -29,17 +29,21 @@ from vitdemo.models import is_vision_transformer  # noqa: E402
 from vitdemo.training import pick_device  # noqa: E402
 from vitdemo.workbench import Workbench  # noqa: E402
 
-BATCH = 50  # images at a time
+BATCH = 50  # images per forward pass
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--images", type=int, default=1000)
+    parser.add_argument(
+        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
+    )
+    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
+    parser.add_argument("--images", type=int, default=1000, help="number of test images")
     parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
-    parser.add_argument("--last", action="store_true", help="the last k layers, not the first k")
-    parser.add_argument("--device", default="auto")
+    parser.add_argument(
+        "--last", action="store_true", help="bar the last k layers instead of the first k layers"
+    )
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     args = parser.parse_args()
     device, source = pick_device(args.device), data.open_source(args.data)
     for run in Workbench([args.runs], args.data, device).trained_runs():
@@ -47,7 +51,7 @@ def main() -> None:
             continue
         model = runs.load_model(run, device)
         if not is_vision_transformer(model) or not attention.reads_class_token(model):
-            print(f"{run.name}: it has no class token to bar", file=sys.stderr)
+            print(f"{run.name} skipped: it does not predict from a class token", file=sys.stderr)
             continue
         images = drawn(source, args.images, run.spec.image_size)
         report(run, model, images, args.last)
@@ -80,7 +84,7 @@ def span(layers: range) -> str:
 
 @torch.inference_mode()
 def probabilities(model: nn.Module, pixels: Tensor, layers: Sequence[int]) -> Tensor:
-    """Return the probabilities (B, C), on the CPU, with the patches barred in `layers`, from 0."""
+    """Return the probabilities (B, C) with the patches barred in `layers` (counted from 0)."""
     barred = bar_patches(model, layers)
     device = next(model.parameters()).device
     parts = [bar_attention(model, part.to(device), barred) for part in pixels.split(BATCH)]
@@ -88,7 +92,7 @@ def probabilities(model: nn.Module, pixels: Tensor, layers: Sequence[int]) -> Te
 
 
 def measured(found: Tensor, whole: Tensor, labels: Tensor) -> tuple[float, float, float]:
-    """Return accuracy, mean probability of the class in `whole`, and share of same predictions."""
+    """Return accuracy, mean probability of the class in `whole`, fraction of same predictions."""
     predicted, before = found.argmax(dim=1), whole.argmax(dim=1)
     own = found.gather(1, before[:, None])
     same = (predicted == before).float().mean()

@@ -1,12 +1,13 @@
-"""How long a class waits: N people, each with a new picture every 10 seconds, on one page.
+"""Measure response times for N simultaneous users who each send a new image every 10 seconds.
 
     python benchmarks/load.py --users 10 30 50 100
 
-All are on the page when the clock starts. Each speaks HTTP as the page in a browser does: uploads a
-picture of its own, asks for it (the event of the picture component, with the values that its
-controls start with), reads the stream until the answer is whole and fetches the attention. The
-times are from the upload's begin to the attention's last byte. Nobody draws: a browser adds its own
-50 to 100 ms on its own machine. docs/how-fast.md states what it measured.
+All users have loaded the page before the measurement starts. Each simulated user sends the same
+HTTP requests as the page in a browser: it uploads an image, triggers the event of the image
+component with the initial values of the controls, reads the response stream to its end and
+downloads the attention. The time is from the start of the upload to the last byte of the attention.
+Drawing is not included; it adds 50 to 100 ms on the user's computer. docs/how-fast.md has the
+results.
 """
 
 import argparse
@@ -30,45 +31,51 @@ sys.path.insert(0, str(ROOT))
 from tests.serving import serve  # noqa: E402
 from vitdemo import console  # noqa: E402
 
-EVERY = 10  # seconds from one picture of a person to the next
-SIDE = 1024  # of each picture, in pixels
+EVERY = 10  # seconds between two images of a user
+SIDE = 1024  # pixels
 API = "gradio_api"
 
 
 def main() -> None:
     console.escape_unprintable()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--users", type=int, nargs="+", default=[10, 30, 50, 100])
-    parser.add_argument("--seconds", type=float, default=120)
-    parser.add_argument("--same", action="store_true", help="all look at one picture at a time")
-    parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
+    parser.add_argument(
+        "--users", type=int, nargs="+", default=[10, 30, 50, 100], help="numbers of users to test"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=120, help="duration of each test, in seconds"
+    )
+    parser.add_argument("--same", action="store_true", help="all users send the same images")
+    parser.add_argument(
+        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
+    )
     args = parser.parse_args()
-    print("| users | answers | median | p95 | slowest | errors | memory |")
+    print("| users | responses | median | p95 | slowest | errors | memory |")
     print("|---|---|---|---|---|---|---|")
     for users in args.users:
-        # As a person starts it: a child of this process, whose memory is counted.
+        # `by_variable` starts the page as a child of this process, so that its memory is counted.
         with serve("--runs", str(args.runs.resolve()), by_variable=True) as address:
             row, errors = asyncio.run(measure(address, users, args.seconds, args.same))
-        memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**10  # of any page yet
+        memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**10  # maximum so far
         print(f"| {row} | {memory:.0f} MB |", flush=True)
         for error in sorted(set(errors))[:5]:
             print(f"  {error}", file=sys.stderr)
 
 
 async def measure(address: str, users: int, seconds: float, same: bool) -> tuple[str, list[str]]:
-    """The row of `users` people but for the memory, and what went wrong."""
+    """Return the table row for `users` users, except the memory, and the error messages."""
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits) as client:
         first = picture(10**6)
-        await Person(client, await question(client), 0).ask(first)  # all models are loaded
+        await Person(client, await question(client), 0).ask(first)  # loads all models
         asked = await question(client)
         people = [Person(client, asked, number) for number in range(users)]
         turns = math.ceil(seconds / EVERY)
-        # Made before the clock starts: in a class nobody draws them on the server's cores.
+        # The images are created before the measurement, because it would slow down the server.
         made = {
             seed: picture(seed) for seed in {p.seed(t, same) for p in people for t in range(turns)}
         }
-        for person in people:  # who is on the page has asked before: that makes their session
+        for person in people:  # the first request of each user creates the session
             await person.ask(first)
         await asyncio.gather(*(person.visit(users, turns, same, made) for person in people))
     found = np.array([wait for person in people for wait in person.waits] or [np.nan])
@@ -78,7 +85,7 @@ async def measure(address: str, users: int, seconds: float, same: bool) -> tuple
 
 
 async def question(client: httpx.AsyncClient) -> tuple[int, list]:
-    """The number of the event that a new picture is, and the values that go with it."""
+    """Return the id of the event for a new image, and the initial values of its inputs."""
     config = (await client.get("config")).json()
     parts = {part["id"]: part for part in config["components"]}
     picture = next(i for i, p in parts.items() if p["props"].get("elem_id") == "picture")
@@ -87,11 +94,11 @@ async def question(client: httpx.AsyncClient) -> tuple[int, list]:
             values = [parts[i]["props"].get("value") for i in event["inputs"]]
             return event["id"], [None if parts[i]["type"] == "state" else v
                                  for i, v in zip(event["inputs"], values, strict=True)]  # fmt: skip
-    raise RuntimeError("this page has no event of the picture")
+    raise RuntimeError("the page has no event for a new image")
 
 
 class Person:
-    """One visit: its session, its waits in seconds, and what went wrong."""
+    """One simulated user: session, response times in seconds, and errors."""
 
     def __init__(self, client: httpx.AsyncClient, asked: tuple[int, list], number: int):
         self.client, self.number = client, number
@@ -104,7 +111,7 @@ class Person:
         return turn if same else 1000 * self.number + turn
 
     async def visit(self, users: int, turns: int, same: bool, made: dict[int, bytes]) -> None:
-        begin = time.monotonic() + EVERY * self.number / users  # not all at the same moment
+        begin = time.monotonic() + EVERY * self.number / users  # spreads the users evenly over time
         for turn in range(turns):
             await asyncio.sleep(max(0.0, begin + EVERY * turn - time.monotonic()))
             started = time.monotonic()
@@ -115,7 +122,7 @@ class Person:
                 self.errors.append(f"{type(error).__name__}: {error}")
 
     async def ask(self, content: bytes) -> None:
-        """A new picture, until its attention is here. Raises `RuntimeError` for a refusal."""
+        """Send a new image and download its attention. Raises `RuntimeError` if this fails."""
         files = {"files": ("picture.jpg", content, "image/jpeg")}
         (path,) = (await self.client.post(f"{API}/upload", files=files)).raise_for_status().json()
         body = {
@@ -138,11 +145,11 @@ class Person:
                     if not message["success"]:
                         raise RuntimeError(str(message["output"].get("error")))
                     return message["output"]["data"]
-        raise RuntimeError("the stream ended without an answer")
+        raise RuntimeError("the stream ended without a response")
 
 
 def files_of(value) -> list[str]:
-    """The files that an answer names: what the browser draws from."""
+    """Return the files that a response refers to, which the browser would download."""
     if isinstance(value, dict):
         if isinstance(value.get("path"), str):
             return [value["path"]]
@@ -151,7 +158,7 @@ def files_of(value) -> list[str]:
 
 
 def picture(seed: int) -> bytes:
-    """A JPEG that nobody has asked about before."""
+    """Return a random JPEG image, so that no cache contains its predictions."""
     random = np.random.default_rng(seed)
     small = Image.fromarray(random.integers(0, 256, (16, 16, 3), dtype=np.uint8))
     buffer = io.BytesIO()

@@ -26,14 +26,18 @@ from vitdemo.errors import VitdemoError  # noqa: E402
 from vitdemo.metrics.paired import is_right  # noqa: E402
 
 THRESHOLD = 0.95
-BATCH = 500  # test images at a time
+BATCH = 500  # number of test images per matrix product
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--threshold", type=float, default=THRESHOLD)
-    parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
+    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
+    parser.add_argument(
+        "--threshold", type=float, default=THRESHOLD, help="minimum correlation (default: 0.95)"
+    )
+    parser.add_argument(
+        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
+    )
     args = parser.parse_args()
     source = data.open_source(args.data, download=False)
     train, test = source.load("train").images, source.load("test").images
@@ -45,13 +49,13 @@ def main() -> None:
         if run.has_evaluation and len(run.evaluation.labels) == len(plain):
             right = torch.from_numpy(is_right(run.evaluation.probabilities, run.evaluation.labels))
             on, off = (100 * right[each].float().mean() for each in (plain, ~plain))
-            print(f"{run.name}: {on:.2f}% of them, {off:.2f}% of the others")
+            print(f"{run.name}: accuracy {on:.2f}% on these images, {off:.2f}% on the others")
 
 
 def highest_correlation(images: Tensor, others: Tensor) -> Tensor:
     """Return each image's highest Pearson correlation with any of `others`, (N,).
 
-    Both are (N, ...) of any number type; all values of an image count alike.
+    Both are (N, ...) of any numeric type; all pixel values have the same weight.
     """
     reference = _standardised(others).T
     parts = [(_standardised(part) @ reference).amax(1) for part in images.split(BATCH)]
@@ -59,7 +63,7 @@ def highest_correlation(images: Tensor, others: Tensor) -> Tensor:
 
 
 def _standardised(images: Tensor) -> Tensor:
-    """Images (N, ...) as vectors (N, K) of mean 0 and length 1."""
+    """Return images (N, ...) as vectors (N, K) with mean 0 and norm 1."""
     vectors = images.flatten(1).float()
     return F.normalize(vectors - vectors.mean(1, keepdim=True), dim=1)
 

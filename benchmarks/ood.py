@@ -1,4 +1,4 @@
-"""Detection of images that show none of a model's classes, as Markdown tables.
+"""Measure how well images that show none of a model's classes are detected.
 
     python benchmarks/ood.py [--runs DIR] [--data DIR] [--images 2000] [--only RUN ...]
                              [--known DIR] [--other DIR ...]
@@ -6,12 +6,12 @@
 Needs the dataset and runs with `reference_features.npz` (`python train.py evaluate RUN`). Compares
 three scores on test images and on images of other classes: the mean cosine to the ten nearest
 training images (the score of the page), the energy (Liu et al. 2020) and the highest softmax
-probability (Hendrycks & Gimpel 2017). AUROC 0.5 is guessing, 1 separates both completely.
+probability (Hendrycks & Gimpel 2017). An AUROC of 0.5 is chance, 1 is perfect separation.
 
-`--other` names folders of images that show none of the classes (default: the example photos of the
-page other than the cat), `--known` a folder `class/image` of photos of the classes themselves: they
-differ from CIFAR-10's images in more than their class, so that they show what the scores react to.
-`benchmarks/LOG.md` has the results.
+`--other` sets folders of images that show none of the classes (default: the page's example photos
+except the cat). `--known` sets a folder `class/image` of photos of the model's classes, which do
+not come from CIFAR-10. They show whether the scores also react to differences other than the class.
+The output is Markdown; `benchmarks/LOG.md` has the results.
 """
 
 import argparse
@@ -34,13 +34,13 @@ from vitdemo.photos import example_files  # noqa: E402
 from vitdemo.runs.reference import Reference, read_reference  # noqa: E402
 from vitdemo.training import pick_device  # noqa: E402
 
-PERCENTILES = (1, 2, 5, 10)  # of the validation images, below which an image is flagged
-BATCH = 50
+PERCENTILES = (1, 2, 5, 10)  # an image is flagged below this percentile of the validation scores
+BATCH = 50  # images per forward pass
 
 
 @dataclass(frozen=True)
 class Scored:
-    """The three scores of N images, high for usual images, their percentiles and predictions."""
+    """Scores, percentiles and predictions of N images; high scores are typical images."""
 
     scores: dict[str, np.ndarray]
     percentiles: np.ndarray
@@ -51,7 +51,7 @@ class Scored:
 def score_images(
     model: torch.nn.Module, run: runs.Run, reference: Reference, images: torch.Tensor
 ) -> Scored:
-    """Score uint8 `images` (N, 3, S, S) by features and logits of one pass."""
+    """Score uint8 `images` (N, 3, S, S) by the features and logits of one forward pass."""
     device = next(model.parameters()).device
     parts = [
         models.features_and_logits(model, run.preprocessing(part.to(device)))
@@ -72,14 +72,14 @@ def score_images(
 
 
 def load_images(files: list[Path], size: int) -> tuple[torch.Tensor, list[Path]]:
-    """Read square crops (N, 3, size, size) as the page shows them, and the files they are from."""
+    """Read square crops (N, 3, size, size) as on the page; return them and the files used."""
     images, used = [], []
     for file in files:
         try:
             images.append(to_uint8(square_crop(visible_square(load_image(file)), size)))
             used.append(file)
         except ImageError as error:
-            print(f"left out: {error}", file=sys.stderr)
+            print(f"skipped: {error}", file=sys.stderr)
     return torch.from_numpy(np.stack(images)), used
 
 
@@ -88,20 +88,24 @@ def list_files(folder: Path) -> list[Path]:
 
 
 def auroc(usual: np.ndarray, other: np.ndarray) -> float:
-    """Return how often a usual image scores higher than another one."""
+    """Return the probability that a test image scores higher than an image of no class."""
     truth = np.repeat([1, 0], [len(usual), len(other)])
     return float(roc_auc_score(truth, np.concatenate([usual, other])))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--images", type=int, default=2000, help="test images")
+    parser.add_argument(
+        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
+    )
+    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
+    parser.add_argument("--images", type=int, default=2000, help="number of test images")
     parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
     parser.add_argument("--known", type=Path, help="folder class/image of photos of the classes")
-    parser.add_argument("--other", type=Path, nargs="+", help="folders of images of no class")
-    parser.add_argument("--device", default="auto")
+    parser.add_argument(
+        "--other", type=Path, nargs="+", help="folders of images that show none of the classes"
+    )
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     args = parser.parse_args()
     source, device = data.open_source(args.data), pick_device(args.device)
     others = {folder.name: list_files(folder) for folder in args.other or []}
@@ -153,7 +157,7 @@ def report(
 def report_known(
     model: torch.nn.Module, run: runs.Run, reference: Reference, folder: Path
 ) -> Scored:
-    """Print the accuracy on photos of the classes, flagged and not flagged at each percentile."""
+    """Print the accuracy on flagged and on other photos of the classes, for each percentile."""
     images, files = load_images(list_files(folder), run.spec.image_size)
     found = score_images(model, run, reference, images)
     correct = found.predicted == [run.classes.index(file.parent.name) for file in files]

@@ -1,11 +1,15 @@
-"""How long the page takes in a real Chromium, and how many requests each question costs.
+"""Measure response times of the page in Chromium, and the number of requests per action.
 
     python benchmarks/page.py        # needs requirements-dev.txt and Chromium
 
-The time of a new image is from the choice of the file until all predictions and the large map have
-changed. The time of another model is until its map is drawn, and of a removed patch ("Change the
-image") until all predictions have changed. Pointing is timed from a move of the pointer until the
-large map and all thumbnails are drawn. docs/how-fast.md has the results.
+The measured times are:
+
+- new image: from the choice of the file until all predictions and the large map have changed
+- other model: from its choice until its map is drawn
+- removed patch ("Change the image"): from the click until all predictions have changed
+- pointing: from a pointer movement until the large map and all thumbnails are drawn
+
+docs/how-fast.md has the results.
 """
 
 import argparse
@@ -28,9 +32,9 @@ from tests.browser.doing import LISTEN, POINT, choose_model, upload, wait_until_
 from tests.serving import serve  # noqa: E402
 from vitdemo import console  # noqa: E402
 
-SIDE = 1024  # of each new picture, in pixels
-REST = 500  # ms between questions: what the one before set in motion has come to rest
-# Until the answers and the map are others than before, painted.
+SIDE = 1024  # pixels
+REST = 500  # ms between actions, so that late events of one action do not affect the next
+# True when the predictions and the map differ from those before the action.
 ANSWERED = """([cards, draws]) => {
     const text = document.querySelector("#answers .cards").innerText;
     return text !== cards && drawn.length > draws;
@@ -38,7 +42,7 @@ ANSWERED = """([cards, draws]) => {
 
 
 class Stopwatch:
-    """Seconds and requests of each question, by what it asks for."""
+    """Seconds and number of requests of each action, by kind of action."""
 
     def __init__(self, page: Page):
         self.page, self.asked = page, []
@@ -60,8 +64,10 @@ class Stopwatch:
 def main() -> None:
     console.escape_unprintable()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=20, help="of each question")
-    parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
+    parser.add_argument("--count", type=int, default=20, help="number of repetitions per action")
+    parser.add_argument(
+        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
+    )
     args = parser.parse_args()
     started = time.perf_counter()
     with serve("--runs", str(args.runs.resolve())) as address, sync_playwright() as playwright:
@@ -86,8 +92,8 @@ def main() -> None:
         for number in range(args.count):
             patch(page, watch, 3 * number)
         browser.close()
-    print(f"`python app.py` to its page: {served:.1f} s; to its first map: {first:.1f} s\n")
-    print(f"| what | median of {args.count} | slowest | requests |\n|---|---|---|---|")
+    print(f"Time from `python app.py` to the page: {served:.1f} s, to the first map: {first:.1f} s")
+    print(f"\n| action | median of {args.count} | slowest | requests |\n|---|---|---|---|")
     for what, seconds in watch.seconds.items():
         requests = max(watch.requests[what])
         median, slowest = statistics.median(seconds), max(seconds)
@@ -95,7 +101,7 @@ def main() -> None:
 
 
 def new_picture(page: Page, watch: Stopwatch, number: int) -> None:
-    """Another picture of `SIDE` x `SIDE` pixels each time."""
+    """Upload a new random image of `SIDE` x `SIDE` pixels and measure the time."""
     random = np.random.default_rng(number)
     pixels = random.integers(0, 256, (SIDE // 16, SIDE // 16, 3), dtype=np.uint8)
     before = page.evaluate("[document.querySelector('#answers .cards').innerText, drawn.length]")
@@ -103,7 +109,7 @@ def new_picture(page: Page, watch: Stopwatch, number: int) -> None:
         file = Path(folder) / f"{number}.png"
         Image.fromarray(pixels).resize((SIDE, SIDE)).save(file)
         watch.time(
-            "a new picture",
+            "new image",
             lambda: upload(page, file),
             lambda: page.wait_for_function(ANSWERED, arg=before, polling="raf"),
         )
@@ -112,7 +118,7 @@ def new_picture(page: Page, watch: Stopwatch, number: int) -> None:
 def other_model(page: Page, watch: Stopwatch, name: str) -> None:
     if page.locator("#model select").input_value() != name:
         watch.time(
-            "another model",
+            "other model",
             lambda: choose_model(page, name),
             lambda: page.wait_for_function(
                 "name => drawn.at(-1).run === name", arg=name, polling="raf"
@@ -121,7 +127,7 @@ def other_model(page: Page, watch: Stopwatch, name: str) -> None:
 
 
 def pointing(page: Page, watch: Stopwatch, models: list[str]) -> None:
-    """40 moves of the pointer over the large map of each model."""
+    """Measure 40 pointer movements over the large map of each model."""
     for name in models:
         choose_model(page, name)
         wait_until_drawn(page, run=name)
@@ -135,11 +141,11 @@ def pointing(page: Page, watch: Stopwatch, models: list[str]) -> None:
 
 
 def patch(page: Page, watch: Stopwatch, cell: int) -> None:
-    """One patch more taken away."""
+    """Remove one more patch and measure the time."""
     cells = page.locator("#hands-picture .cells button")
     words = page.locator("#hands-picture small").inner_text()
     watch.time(
-        "a patch taken away",
+        "removed patch",
         lambda: cells.nth(cell).click(),
         lambda: page.wait_for_function(
             "words => document.querySelector('#hands-picture small').innerText !== words",

@@ -1,9 +1,9 @@
-"""How the accuracy of each run falls under changed pictures, as Markdown tables.
+"""Measure the accuracy of each run on degraded test images.
 
     python benchmarks/robustness.py [--runs DIR] [--data DIR] [--pictures 1000] [--only RUN ...]
 
-Needs the data set. Every model meets the same pictures with the same changes; the neutral strength
-is the untouched picture. `benchmarks/LOG.md` has what was measured, where and when.
+Needs the dataset. Every model receives the same images with the same changes; the neutral strength
+leaves the image unchanged. The output is Markdown; `benchmarks/LOG.md` has the results.
 """
 
 import argparse
@@ -25,11 +25,13 @@ from vitdemo.workbench import Workbench  # noqa: E402
 def main() -> None:
     console.escape_unprintable()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--pictures", type=int, default=1000)
+    parser.add_argument(
+        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
+    )
+    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
+    parser.add_argument("--pictures", type=int, default=1000, help="number of test images")
     parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
-    parser.add_argument("--device", default="auto")
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     args = parser.parse_args()
     workbench = Workbench([args.runs], args.data, pick_device(args.device))
     found: dict[str, list[Point]] = {}
@@ -39,14 +41,14 @@ def main() -> None:
         started = time.perf_counter()
         found[run.name] = list(measure(workbench, run, count=args.pictures))
         seconds = time.perf_counter() - started
-        pictures = len(workbench.sample(run, args.pictures))
-        print(f"{run.name}: {pictures} pictures, {seconds:.0f} s", file=sys.stderr)
+        images = len(workbench.sample(run, args.pictures))
+        print(f"{run.name}: {images} images, {seconds:.0f} s", file=sys.stderr)
     for change in PERTURBATIONS:
         print(table(change, found))
 
 
 def table(change: str, found: dict[str, list[Point]]) -> str:
-    """Accuracy in percent of each run (rows) at each strength (columns)."""
+    """Format the accuracy in percent of each run (rows) at each strength (columns) as Markdown."""
     about = PERTURBATIONS[change]
     header = " | ".join(f"{strength:g}" for strength in about.strengths)
     lines = [f"| {about.title}, {about.unit} | {header} |", "|---" * (len(about.strengths) + 1)]

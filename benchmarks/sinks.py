@@ -1,15 +1,23 @@
-"""The most attended patches of the last layer: weight, norm and effect, as a Markdown table.
+"""Measure weight, norm and effect of the most attended patches in the last layer.
 
     python benchmarks/sinks.py [--runs DIR] [--data DIR] [--pictures 100] [--only RUN ...]
 
-Needs the test set. In each test image, the three patches are those with the largest mean attention
-of the class token in the last layer. Shares are of what all patches get: of the attention weight,
-and of the norms of what the class token receives (`vitdemo.attention.norms`, all heads together).
-"The next three then" is the share of weight of the three most attended patches after the first
-three have been dropped from the model. Losses are those of the predicted class's probability, in
-percentage points: when the class token cannot attend to the three in the last layer, and when the
-three, the next three, or any three are dropped. Dropping needs tokens that each contain one patch
-only, so models with a convolutional stem are left out. `benchmarks/LOG.md` has the results.
+Needs the test set. In each test image, the "first three" are the patches with the largest mean
+attention of the class token in the last layer. The "next three" follow in the same order. The
+columns of the Markdown table are means over the images, with 95% intervals:
+
+- weight: fraction of the attention weight on all patches
+- norms: fraction of the summed norms of the vectors that the class token receives from the patches
+  (`vitdemo.attention.norms`, all heads together)
+- weight of the new first three: fraction of the weight on the three most attended patches after the
+  first three have been dropped from the model
+- in the first three of a head: how many of them are also among the first three of a single head
+- token norm: norm of their tokens, divided by the median norm of all patch tokens
+- probability lost: decrease of the predicted class's probability, when the class token cannot
+  attend to the three in the last layer, and when the first, the next or any three are dropped
+
+Dropping needs tokens that each contain one patch only, so models with a convolutional stem are
+skipped. `benchmarks/LOG.md` has the results.
 """
 
 import argparse
@@ -34,41 +42,43 @@ from vitdemo.metrics.intervals import mean_interval  # noqa: E402
 from vitdemo.training import pick_device  # noqa: E402
 from vitdemo.workbench import Workbench  # noqa: E402
 
-FIRST = 3  # patches
+FIRST = 3  # number of patches in a group
 COLUMNS = {
-    "share": ("share of the weight", "{:.1%} ({:.1%} to {:.1%})"),
-    "norm": ("share of the norms", "{:.1%} ({:.1%} to {:.1%})"),
-    "next_share": ("share of the weight, next three then", "{:.1%} ({:.1%} to {:.1%})"),
-    "agreed": ("of a head's first three", "{:.2f} ({:.2f} to {:.2f})"),
-    "length": ("length of their tokens, medians", "{:.2f} ({:.2f} to {:.2f})"),
-    "barred": ("lost when barred in the last layer", "{:+.2%} ({:+.2%} to {:+.2%})"),
-    "without": ("lost without them", "{:+.2%} ({:+.2%} to {:+.2%})"),
-    "without_next": ("without the next three", "{:+.2%} ({:+.2%} to {:+.2%})"),
-    "without_any": ("without any three", "{:+.2%} ({:+.2%} to {:+.2%})"),
+    "share": ("weight", "{:.1%} ({:.1%} to {:.1%})"),
+    "norm": ("norms", "{:.1%} ({:.1%} to {:.1%})"),
+    "next_share": ("weight of the new first three", "{:.1%} ({:.1%} to {:.1%})"),
+    "agreed": ("in the first three of a head", "{:.2f} ({:.2f} to {:.2f})"),
+    "length": ("token norm / median norm", "{:.2f} ({:.2f} to {:.2f})"),
+    "barred": ("probability lost: barred in last layer", "{:+.2%} ({:+.2%} to {:+.2%})"),
+    "without": ("probability lost: first three dropped", "{:+.2%} ({:+.2%} to {:+.2%})"),
+    "without_next": ("next three dropped", "{:+.2%} ({:+.2%} to {:+.2%})"),
+    "without_any": ("any three dropped", "{:+.2%} ({:+.2%} to {:+.2%})"),
 }
 
 
 def main() -> None:
     console.escape_unprintable()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--pictures", type=int, default=100)
+    parser.add_argument(
+        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
+    )
+    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
+    parser.add_argument("--pictures", type=int, default=100, help="number of test images")
     parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
-    parser.add_argument("--device", default="auto")
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     args = parser.parse_args()
     device, source = pick_device(args.device), data.find_source(args.data)
-    print("| run, pictures | " + " | ".join(title for title, _ in COLUMNS.values()) + " |")
+    print("| run, images | " + " | ".join(title for title, _ in COLUMNS.values()) + " |")
     print("|---" * (1 + len(COLUMNS)) + "|")
     for run in Workbench([args.runs], args.data, device).trained_runs():
         if args.only and run.name not in args.only:
             continue
         model = runs.load_model(run, device)
         if "drop" not in fills(model) or not attention.reads_class_token(model):
-            print(f"{run.name}: its patches do not stand alone, or it has none", file=sys.stderr)
+            print(f"{run.name} skipped: no class token or overlapping patches", file=sys.stderr)
             continue
-        pictures = drawn(source, args.pictures, run.spec.image_size).images.to(device)
-        rows = [measured(model, run.preprocessing(one[None]), i) for i, one in enumerate(pictures)]
+        images = drawn(source, args.pictures, run.spec.image_size).images.to(device)
+        rows = [measured(model, run.preprocessing(one[None]), i) for i, one in enumerate(images)]
         cells = (
             form.format(*mean_interval(np.array([row[name] for row in rows])))
             for name, (_, form) in COLUMNS.items()
@@ -78,14 +88,14 @@ def main() -> None:
 
 @torch.no_grad()
 def measured(model: nn.Module, image: Tensor, seed: int) -> dict[str, float]:
-    """Return the columns for one image (1, 3, S, S); `seed` draws the patches of the last one."""
+    """Return the columns for one image (1, 3, S, S); `seed` draws the random patches."""
     trace = attention.trace(model, image)
     skipped = model.num_prefix_tokens
     heads = trace.attention[-1][0, :, 0, skipped:].float()  # (H, P) of the class token
     mean = heads.mean(0)
     order = mean.argsort(descending=True)
     first, following = order.split(FIRST)[:2]
-    lengths = trace.tokens[-2][0, skipped:].float().norm(dim=-1)  # as the last layer reads them
+    lengths = trace.tokens[-2][0, skipped:].float().norm(dim=-1)  # input of the last layer
     common = torch.isin(heads.topk(FIRST).indices, first).sum(1).float()  # (H,)
     any_three = torch.randperm(len(mean), generator=torch.Generator().manual_seed(seed))[:FIRST]
     received = received_norms(model, trace)
@@ -102,15 +112,16 @@ def measured(model: nn.Module, image: Tensor, seed: int) -> dict[str, float]:
 
 
 def received_norms(model: nn.Module, trace: attention.Trace) -> Tensor:
-    """Return the norm of what the class token receives from each patch in the last layer, (P,)."""
+    """Return the norms (P,) of the vectors that the class token receives in the last layer."""
     products = norms.value_products(model, trace.tokens)[-1, 0]  # (N, H, H)
     return norms.layer_norms(trace.attention[-1, 0], products)[0, model.num_prefix_tokens :]
 
 
 def next_share(model: nn.Module, image: Tensor, dropped: Tensor) -> float:
-    """Return the weight share of the three most attended patches when `dropped` ones are away.
+    """Return the weight fraction of the most attended patches after the `dropped` ones are removed.
 
-    That no token attends to them, in any layer, is the same for all others as to drop them.
+    Instead of being removed, they are barred from attention in all layers, which has the same
+    effect on all other tokens.
     """
     barred = no_bars(model)
     barred[:, :, model.num_prefix_tokens + dropped.cpu()] = True
@@ -120,7 +131,7 @@ def next_share(model: nn.Module, image: Tensor, dropped: Tensor) -> float:
 
 
 def lost_when_barred(model: nn.Module, image: Tensor, patches: Tensor) -> float:
-    """Return the loss when the class token cannot attend to `patches` in the last layer."""
+    """Return the lost probability if the class token cannot attend to `patches` in layer L."""
     barred = no_bars(model)
     barred[-1, 0, model.num_prefix_tokens + patches.cpu()] = True
     before, after = (
@@ -135,7 +146,7 @@ def no_bars(model: nn.Module) -> Tensor:
 
 
 def lost_without(model: nn.Module, image: Tensor, sets: dict[str, Tensor]) -> dict[str, float]:
-    """Return the loss when the patches of each set are dropped from the model."""
+    """Return the lost probability if the patches of each set are dropped from the model."""
     stays = torch.ones(1 + len(sets), model.patch_embed.num_patches, dtype=torch.bool)
     for row, gone in enumerate(sets.values(), 1):
         stays[row, gone.cpu()] = False

@@ -1,12 +1,10 @@
-"""Whether a page that answers for long keeps its memory: thousands of new pictures, one after the
-other from each of a few people.
+"""Check that memory does not grow over thousands of requests from a few users.
 
     python benchmarks/soak.py --questions 5000
 
-The memory is the server's resident set, asked each second, and of that the median over 500
-answers: it goes up and down by 100 MB with what is just worked out. The first 500 fill what the
-page keeps on purpose (512 MB of answers), so growth counts from the second 500.
-benchmarks/LOG.md has what it measured.
+The memory is the resident set of the server, measured every second. Its median over 500 requests is
+reported, because it varies by 100 MB during requests. The first 500 requests fill the cache of
+predictions (512 MB), so growth is measured from the second 500. benchmarks/LOG.md has the results.
 """
 
 import argparse
@@ -27,14 +25,18 @@ from load import Person, picture, question  # noqa: E402
 
 from tests.serving import serve  # noqa: E402
 
-PEOPLE = 8
-EACH = 500  # answers
+PEOPLE = 8  # simulated users
+EACH = 500  # requests per reported median
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--questions", type=int, default=5000, help=f"a multiple of {EACH}")
-    parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
+    parser.add_argument(
+        "--questions", type=int, default=5000, help=f"number of requests, a multiple of {EACH}"
+    )
+    parser.add_argument(
+        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
+    )
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as cache:
         folder = {"GRADIO_TEMP_DIR": cache}
@@ -42,11 +44,11 @@ def main() -> None:
             asyncio.run(soak(address, args.questions))
         files = [file for file in Path(cache).rglob("*") if file.is_file()]
         size = sum(file.stat().st_size for file in files) / 1e6
-        print(f"{len(files):,} files of {size:.0f} MB in gradio's cache (an hour of them stays)")
+        print(f"gradio's cache: {len(files):,} files, {size:.0f} MB (files are kept for an hour)")
 
 
 async def soak(address: str, questions: int) -> None:
-    """Print the memory of every `EACH` answers, and its growth since the second so many."""
+    """Print the memory after every `EACH` requests, and its growth after the second `EACH`."""
     async with httpx.AsyncClient(base_url=address, timeout=120) as client:
         asked = await question(client)
         people = [Person(client, asked, number) for number in range(PEOPLE)]
@@ -67,15 +69,15 @@ async def soak(address: str, questions: int) -> None:
                     levels[done] = statistics.median(samples)
                     samples.clear()
                     seconds = time.monotonic() - started
-                    print(f"{done:,} answers, {levels[done]:.0f} MB, {seconds:.0f} s", flush=True)
+                    print(f"{done:,} requests: {levels[done]:.0f} MB, {seconds:.0f} s", flush=True)
 
         await asyncio.gather(watch(), *map(visit, people))
         growth = levels[max(levels)] - levels[2 * EACH]
-        print(f"memory grew by {growth:.0f} MB over the last {questions - 2 * EACH:,}")
+        print(f"memory growth over the last {questions - 2 * EACH:,} requests: {growth:.0f} MB")
 
 
 def memory() -> float:
-    """MB that the server, the one child of this process, has resident."""
+    """Return the resident memory in MB of the server, the only child of this process."""
     own = os.getpid()
     (child,) = Path(f"/proc/{own}/task/{own}/children").read_text().split()
     status = Path(f"/proc/{child}/status").read_text()

@@ -1,11 +1,11 @@
-"""How long each tab takes to open, a page of test pictures to turn, and t-SNE to be laid out.
+"""Measure the time to open each tab, to show the next test images and to compute t-SNE.
 
-    python benchmarks/tabs.py        # needs requirements-dev.txt, Chromium and the data set
+    python benchmarks/tabs.py        # needs requirements-dev.txt, Chromium and the dataset
 
-In a real Chromium: each time a new window opens the page, waits for its first maps, and then goes
-from tab to tab. A tab counts from the click until all of its places have been drawn and painted;
-the first one from the address to the answers and maps. The server has seen one window before, so
-that models and evaluations are in memory. docs/how-fast.md states what it measured.
+A new Chromium window opens the page, waits for the first maps and then opens one tab after another.
+The time of a tab is from the click until all its parts are painted. The time of the first tab is
+from loading the URL until predictions and maps are visible. The first window loads models and
+evaluations into memory and is listed separately. docs/how-fast.md has the results.
 """
 
 import argparse
@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 from tests.serving import serve  # noqa: E402
 from vitdemo import console  # noqa: E402
 
-PLACES = {  # tab -> what is to be seen in it
+PLACES = {  # tab -> selectors of elements that must be visible in it
     "Training progress": ["#plots svg", "#learning table"],
     "Per-class metrics": ["#per-class table", "#ranking figure"],
     "Confusion matrix": ["#confusion-matrix button"],
@@ -33,8 +33,8 @@ PLACES = {  # tab -> what is to be seen in it
     "Compare models": ["#models table", "#gains table"],
     "Data": ["#classes figure"],
 }
-# Clicks `button`, and waits until all `places` are to be seen (and `gone` is not) and painted.
-# What is not seen within half a minute is named.
+# Clicks `button` and waits until all `places` are painted and `gone` is removed. After 30 seconds,
+# it fails with an error that lists the missing elements.
 CLICKED = """([button, places, gone]) => new Promise((done, fail) => {
     const shown = place =>
         [...document.querySelectorAll(place)].some(part => part.checkVisibility());
@@ -43,7 +43,7 @@ CLICKED = """([button, places, gone]) => new Promise((done, fail) => {
     const started = performance.now();
     const seconds = () => (performance.now() - started) / 1000;
     const painted = () => requestAnimationFrame(() => requestAnimationFrame(() => done(seconds())));
-    const late = () => fail(new Error("Not seen: " + missing().join(", ")));
+    const late = () => fail(new Error("Not visible: " + missing().join(", ")));
     const look = () =>
         !missing().length ? painted() : seconds() > 30 ? late() : setTimeout(look, 2);
     button.click();
@@ -54,10 +54,16 @@ CLICKED = """([button, places, gone]) => new Promise((done, fail) => {
 def main() -> None:
     console.escape_unprintable()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--windows", type=int, default=10)
-    parser.add_argument("--runs", type=Path, default=ROOT / "assets" / "runs")
-    parser.add_argument("--data", default=os.environ.get("VITDEMO_DATA", "data"))
-    parser.add_argument("--planes", nargs="*", metavar="RUN", help="runs to lay out by t-SNE")
+    parser.add_argument("--windows", type=int, default=10, help="number of windows to measure")
+    parser.add_argument(
+        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
+    )
+    parser.add_argument(
+        "--data", default=os.environ.get("VITDEMO_DATA", "data"), help="folder of CIFAR-10"
+    )
+    parser.add_argument(
+        "--planes", nargs="*", metavar="RUN", help="runs for which t-SNE is also measured"
+    )
     args = parser.parse_args()
     arguments = ("--runs", str(args.runs.resolve()), "--data", str(Path(args.data).resolve()))
     with serve(*arguments) as address, sync_playwright() as playwright:
@@ -69,31 +75,31 @@ def main() -> None:
         planes = laid_out(browser, address, args.planes or [])
         browser.close()
     cold, warm = windows[0], windows[1:]
-    print("| what | median, seconds | slowest | the first time |\n|---|---|---|---|")
+    print("| action | median, seconds | slowest | first window |\n|---|---|---|---|")
     for what, first in cold.items():
         seconds = [second for found in warm for second in found[what]]
         print(
             f"| {what} | {statistics.median(seconds):.2f} | {max(seconds):.2f} | {first[0]:.2f} |"
         )
     for what, seconds in planes.items():
-        print(f"{what}: {seconds[0]:.1f} s, again {seconds[1]:.1f} s")
+        print(f"{what}: {seconds[0]:.1f} s, repeated: {seconds[1]:.1f} s")
 
 
 def window(browser: Browser, address: str) -> dict[str, list[float]]:
-    """Seconds of each thing in one window that opens the page."""
+    """Open the page in a new window and return the seconds of each action."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     started = time.perf_counter()
     page.goto(address)
     page.locator("#attention [data-state=whole]").wait_for()
-    found = {"the page, with its first answers and maps": [time.perf_counter() - started]}
+    found = {"page with predictions and maps": [time.perf_counter() - started]}
     page.wait_for_timeout(1000)
     for tab, places in PLACES.items():
         button = page.get_by_role("tab", name=tab, exact=True).element_handle()
-        found[f"the tab {tab}"] = [page.evaluate(CLICKED, [button, places, None])]
+        found[f"tab {tab}"] = [page.evaluate(CLICKED, [button, places, None])]
         page.wait_for_timeout(300)
     page.get_by_role("tab", name="Errors", exact=True).click()
     page.wait_for_timeout(700)
-    found["a page of 48 test images"] = [next_page(page) for _ in range(4)]
+    found["next 48 test images"] = [next_page(page) for _ in range(4)]
     page.close()
     return found
 
@@ -107,7 +113,7 @@ def next_page(page: Page) -> float:
 
 
 def laid_out(browser: Browser, address: str, runs: list[str]) -> dict[str, list[float]]:
-    """Seconds of t-SNE of 2,000 pictures, for the first time and once more in another window."""
+    """Return the seconds of t-SNE of 2,000 images, first and repeated in another window."""
     found = {}
     for run in [run for run in runs for _ in range(2)]:
         page = browser.new_page(viewport={"width": 1280, "height": 900})

@@ -1,19 +1,19 @@
-"""Every Vision Transformer of timm's that the page accepts: does it load, and do all its maps work?
+"""Test all views of the page with every Vision Transformer of timm that the page accepts.
 
-    python benchmarks/timm_sweep.py                       # all
-    python benchmarks/timm_sweep.py --only "vit_base_r*"  # those whose names match
-    python benchmarks/timm_sweep.py --keep sweep.jsonl    # goes on there the next time
+    python benchmarks/timm_sweep.py                       # all models
+    python benchmarks/timm_sweep.py --only "vit_base_r*"  # only models with matching names
+    python benchmarks/timm_sweep.py --keep sweep.jsonl    # a later call continues there
 
-Weights are random and nothing is downloaded. One model is in memory at a time. Each is built at its
-own image size, traced, and asked for what the page draws of it: predictions, attention of each
-layer, rollout, class maps, logit lens, residual stream, heads switched off, attention distance,
-position and patch embeddings, the diagram of its parts. What fails is an error in our code;
-what cannot be shown must be refused in a sentence (`VitdemoError`).
+Weights are random and nothing is downloaded. One model is in memory at a time. Each model is built
+at its own image size, and everything that the page shows is computed: predictions, attention of
+each layer, rollout, class maps, logit lens, residual stream, head ablation, attention distance,
+position and patch embeddings, and the architecture diagram. A model that cannot be shown must raise
+a `VitdemoError` with an explanation. Any other exception is a defect of vitdemo.
 
-Models of more than `WHOLE` parameters are built with `FEW_LAYERS` layers, those of more than `WIDE`
-with the width of `NARROW` too, unless a stem sets the width; the table says so. The two methods
-that take hundreds of passes (Integrated Gradients, occlusion) and the heads switched off see images
-of `FEW_PATCHES` x `FEW_PATCHES` patches.
+Models with more than `WHOLE` parameters are built with `FEW_LAYERS` layers. Models with more than
+`WIDE` parameters also have the width of `NARROW`, unless a stem sets the width. The table lists
+these reductions. Integrated Gradients, occlusion and head ablation need hundreds of passes, so they
+run on images of `FEW_PATCHES` x `FEW_PATCHES` patches.
 """
 
 import argparse
@@ -49,17 +49,17 @@ from vitdemo.models import count_parameters, patch_side  # noqa: E402
 from vitdemo.timm_models import TimmRun, timm_run  # noqa: E402
 from vitdemo.workbench import Workbench  # noqa: E402
 
-WHOLE, WIDE = 30e6, 120e6  # parameters up to which nothing, or the depth alone, is reduced
+WHOLE, WIDE = 30e6, 120e6  # largest models with full depth, and with full width
 FEW_LAYERS = 2
 NARROW = {"embed_dim": 192, "num_heads": 3}
 FEW_PATCHES = 2
 
 
 def main() -> int:
-    """Print a table of all models; exit code 1 where one failed."""
+    """Print a table of all models; return exit code 1 if a model failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="*", help="pattern of names")
-    parser.add_argument("--keep", type=Path, help="file of lines to go on with")
+    parser.add_argument("--only", default="*", help="pattern of model names (default: all)")
+    parser.add_argument("--keep", type=Path, help="file for results, from which a call continues")
     args = parser.parse_args()
     done = read_kept(args.keep)
     names = [name for name in timm.list_models() if fnmatch.fnmatch(name, args.only)]
@@ -76,8 +76,8 @@ def main() -> int:
             continue
         failed += not row["result"].startswith("works")
         print_row(row)
-    print(f"\n{len(names) - refused} models are shown, of which {failed} fail; {refused} of timm's "
-          "are refused in a sentence.")  # fmt: skip
+    print(f"\n{len(names) - refused} models are accepted; {failed} of them fail. "
+          f"{refused} models are refused with an explanation.")  # fmt: skip
     return int(failed > 0)
 
 
@@ -96,14 +96,14 @@ def print_row(row: dict) -> None:
 
 
 def check_name(name: str) -> dict:
-    """The row of one architecture: {"name", "result", ...}."""
+    """Test one architecture and return its row: {"name", "result", ...}."""
     started = time.monotonic()
     row = {"name": name}
     try:
         run = timm_run(f"timm:{name}", pretrained=False)
     except VitdemoError as error:
         return row | {"result": "not shown", "reason": str(error)}
-    except Exception as error:  # what the sweep looks for
+    except Exception as error:  # the defects that this script looks for
         return row | {"result": f"**{type(error).__name__}: {error}**"}
     row |= {"px": run.spec.image_size, "classes": len(run.classes)}
     run, row["reduced"] = reduced(run)
@@ -119,7 +119,7 @@ def check_name(name: str) -> dict:
 
 
 def reduced(run: TimmRun) -> tuple[TimmRun, str]:
-    """`run` with few layers where it is large, and what was reduced, in words."""
+    """Reduce depth and width of a large `run`; return it and a description of the reduction."""
     if run.config["parameters"] <= WHOLE:
         return run, ""
     options, words = {"depth": FEW_LAYERS}, f"{FEW_LAYERS} layers"
@@ -129,17 +129,17 @@ def reduced(run: TimmRun) -> tuple[TimmRun, str]:
 
 
 def can_be_narrow(name: str) -> bool:
-    """Whether the tokens' width may be chosen: a stem without a projection sets it."""
+    """Return whether the width can be set; a stem without a projection determines it."""
     with torch.device("meta"):
         embed = timm.create_model(name, depth=1).patch_embed
     return isinstance(embed.proj, nn.Conv2d)
 
 
 def check_run(run: TimmRun) -> tuple[str, list[str]]:
-    """Ask for everything that the page shows of `run`; returns its grid and what is refused.
+    """Compute all views of `run`; return its patch grid and the refused views.
 
-    Raises `AssertionError` for a map that is not finite, of another shape than its grid or not
-    float32, and whatever the code raises.
+    Raises `AssertionError` for a map that is not finite, not float32 or differs in shape from the
+    grid. Exceptions of the code are not caught.
     """
     image, workbench = noise(), Workbench([], None, torch.device("cpu"), [run])
     grid = check_attention(workbench, run, image)
@@ -147,7 +147,7 @@ def check_run(run: TimmRun) -> tuple[str, list[str]]:
     if run.classes:
         refused += check_quick_maps(workbench, run, image, grid)
     small = smaller(workbench, run)
-    del workbench  # one model at a time
+    del workbench  # frees the memory of the model
     gc.collect()
     few = Workbench([], None, torch.device("cpu"), [small])
     if run.classes:
@@ -163,7 +163,7 @@ def noise() -> Image.Image:
 
 
 def smaller(workbench: Workbench, run: TimmRun) -> TimmRun:
-    """`run` with an image of few patches."""
+    """Return `run` with an image size of few patches."""
     size = FEW_PATCHES * patch_side(workbench.model(run))
     spec = replace(run.spec, image_size=size)
     preprocessing = replace(run.preprocessing, size=size)
@@ -177,7 +177,7 @@ def check_values(values: np.ndarray, shape: tuple[int, ...], what: str) -> None:
 
 
 def check_attention(workbench: Workbench, run: TimmRun, image: Image.Image) -> tuple[int, int]:
-    """Prediction, attention and rollout of each layer, and the file of all maps; gives the grid."""
+    """Check prediction, attention, rollout and the file of all maps; return the patch grid."""
     (answers, problems), C = workbench.answers(image), len(run.classes)
     assert problems == [], problems
     assert len(answers) == (1 if C else 0)
@@ -188,7 +188,9 @@ def check_attention(workbench: Workbench, run: TimmRun, image: Image.Image) -> t
     assert look.num_prefix_tokens + rows * columns == N, "tokens do not add up"
     assert torch.allclose(look.attention.sum(-1), torch.ones(L, H, N), atol=1e-4)
     direct = workbench.model(run)(workbench.input(run.preprocessing, image)[1])[0]
-    assert torch.allclose(look.logits, direct, atol=1e-3), "the traced pass gives other logits"
+    assert torch.allclose(look.logits, direct, atol=1e-3), (
+        "the traced pass computes different logits"
+    )
     for layer in range(1, L + 1):
         check_values(look.head_maps(layer), (H, rows, columns), f"attention of layer {layer}")
     for fusion in FUSIONS:
@@ -204,7 +206,7 @@ def check_attention(workbench: Workbench, run: TimmRun, image: Image.Image) -> t
 
 
 def check_learned(workbench: Workbench, run: TimmRun) -> list[str]:
-    """Filters, position embeddings, and a diagram that counts all parameters."""
+    """Check filters, position embeddings and the parameter count of the diagram."""
     refused = []
     assert first_filters(workbench, run).count > 0
     try:
@@ -213,7 +215,9 @@ def check_learned(workbench: Workbench, run: TimmRun) -> list[str]:
     except VitdemoError as error:
         refused.append(f"position embeddings refused: {error}")
     parts = sum(part.parameters for part in diagram(workbench, run))
-    assert parts == count_parameters(workbench.model(run)), "the diagram leaves parameters out"
+    assert parts == count_parameters(workbench.model(run)), (
+        "the diagram does not contain all parameters"
+    )
     return refused
 
 
@@ -226,7 +230,7 @@ def check_maps(found: dict[str, np.ndarray], names: list[str], grid: tuple[int, 
 def check_quick_maps(
     workbench: Workbench, run: TimmRun, image: Image.Image, grid: tuple[int, int]
 ) -> list[str]:
-    """Class maps of one pass there and back, logit lens and residual stream, at the full size."""
+    """Check fast class maps, logit lens and residual stream at the full image size."""
     quick = [m.name for m in methods_for(workbench.model(run)) if not m.long]
     drawn = maps(workbench, run, image, slow=False)
     check_maps({m.method.name: m.values for m in drawn.maps}, quick, grid)
@@ -241,7 +245,7 @@ def check_quick_maps(
 
 
 def check_slow_maps(workbench: Workbench, run: TimmRun, image: Image.Image) -> None:
-    """All class maps, also of one class against another, and each head switched off."""
+    """Check all class maps, maps of one class compared with another, and head ablation."""
     grid = (FEW_PATCHES, FEW_PATCHES)
     for against in (None, run.classes[-1]):
         drawn = maps(workbench, run, image, target=run.classes[0], against=against)
@@ -252,13 +256,13 @@ def check_slow_maps(workbench: Workbench, run: TimmRun, image: Image.Image) -> N
 
 
 def check_refusals(workbench: Workbench, run: TimmRun, image: Image.Image) -> None:
-    """What needs a class is refused in a sentence for a model that has none."""
+    """Check that a model without classes refuses all views that need a class."""
     for ask in (maps, logit_lens, residual_stream, head_effects):
         try:
             ask(workbench, run, image)
         except RunError:
             continue
-        raise AssertionError(f"{ask.__name__} answers for a model without classes")
+        raise AssertionError(f"{ask.__name__} does not refuse a model without classes")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Run folders for the tests of the page: real files, tiny models with random weights."""
+"""Run folders for the tests: real files of tiny models with random weights."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -23,11 +23,11 @@ CONVNET = ModelSpec("convnet", 16, options={"widths": (24, 24, 24)})
 
 
 def timm_spec(name: str = "vit_tiny_patch16_224", image_size: int = 32, **options) -> ModelSpec:
-    """One of timm's, made tiny: 8 px patches, 2 layers, 3 heads of 16."""
+    """Describe a tiny timm model: 8 px patches, 2 layers, 3 heads of dimension 16."""
     return ModelSpec("timm", image_size, name, {**TIMM.options, **options})
 
 
-KINDS = {  # of tokens before the patches, and of what the answer is read from
+KINDS = {  # models that differ in their special tokens and in their pooling
     "class token": TIMM,
     "distilled": timm_spec("deit_tiny_distilled_patch16_224"),
     "registers": timm_spec(reg_tokens=4, no_embed_class=True),
@@ -36,12 +36,12 @@ KINDS = {  # of tokens before the patches, and of what the answer is read from
 
 
 def bench(*roots: Path, data_root: Path = NOWHERE) -> Workbench:
-    """A workbench on the CPU, which has kept nothing yet; without a data set if none is given."""
+    """Create a workbench on the CPU with empty caches; by default it has no dataset."""
     return Workbench(list(roots), data_root, torch.device("cpu"))
 
 
 def noise(seed: int = 0, size: tuple[int, int] = (50, 40)) -> Image.Image:
-    """A picture of random pixels, so wide and high."""
+    """Create an image of random pixels; `size` is (width, height)."""
     pixels = np.random.default_rng(seed).integers(0, 256, (*size[::-1], 3), dtype=np.uint8)
     return Image.fromarray(pixels)
 
@@ -56,9 +56,9 @@ def make_run(
     tested: runs.Evaluation | None = None,
     recipe: dict | None = None,
 ) -> runs.Run:
-    """A finished run in `folder`, its evaluation made of numbers that no model gave.
+    """Write a finished run into `folder`; no model computed its evaluation.
 
-    `recipe` has the fields that are not as they are by default.
+    `recipe` contains the fields that differ from their defaults.
     """
     model = random_model(spec, seed, len(classes))
     plain = Recipe(folder.name, f"a {spec.family} for tests", spec)
@@ -80,7 +80,7 @@ def make_run(
 
 
 def gone_on_from(run: runs.Run, origin: runs.Run, epochs: int) -> runs.Run:
-    """`run` as if it had started from the weights of `origin` after so many epochs."""
+    """Record that `run` started from the weights of `origin` after `epochs` epochs."""
     before = {
         key: origin.config[key] for key in ("started", "started_from") if key in origin.config
     }
@@ -90,12 +90,12 @@ def gone_on_from(run: runs.Run, origin: runs.Run, epochs: int) -> runs.Run:
 
 
 def random_model(spec: ModelSpec, seed: int = 0, classes: int = len(CLASSES)) -> torch.nn.Module:
-    """A model with random weights, ready to answer."""
+    """Build a model with random weights in evaluation mode."""
     torch.manual_seed(seed)
     model = build_model(spec, classes)
     if spec.family not in CONVOLUTIONAL:
         for parameter in model.parameters():
-            torch.nn.init.normal_(parameter, std=0.3)  # so that heads and pictures differ
+            torch.nn.init.normal_(parameter, std=0.3)  # large weights make heads and images differ
     return model.eval()
 
 
@@ -107,7 +107,7 @@ def record(epoch: int) -> dict:
 
 
 def evaluation(seed: int, each: int = 20) -> runs.Evaluation:
-    """20 pictures a class; five of the cats are called dogs, all else is right."""
+    """Create an evaluation with `each` images per class: 5 cats are predicted as dogs."""
     labels = np.repeat(np.arange(len(CLASSES)), each)  # (N,)
     predicted = labels.copy()
     predicted[np.flatnonzero(labels == 3)[:5]] = 5
@@ -117,9 +117,9 @@ def evaluation(seed: int, each: int = 20) -> runs.Evaluation:
     return runs.Evaluation(shares.astype(np.float32), labels, "0" * 16, 0.001)
 
 
-TESTED = {"<b>ant": 70, "bee": 30, "fly": 10}  # test pictures of each class
+TESTED = {"<b>ant": 70, "bee": 30, "fly": 10}  # number of test images per class
 INSECTS = tuple(TESTED)
-# How many of each (true, predicted) two models have; nobody says "fly".
+# Number of predictions per (true, predicted) pair of classes; no model predicts "fly".
 ANSWERS = {
     "first": {(0, 0): 60, (0, 1): 10, (1, 0): 5, (1, 1): 25, (2, 0): 4, (2, 1): 6},
     "second": {(0, 0): 66, (0, 1): 4, (1, 0): 9, (1, 1): 21, (2, 0): 10},
@@ -127,7 +127,7 @@ ANSWERS = {
 
 
 def make_tested_runs(root: Path, source: data.Source) -> None:
-    """Runs "first" and "second" in `root`, tested on `source` (`TESTED`) with `ANSWERS`."""
+    """Write runs "first" and "second" into `root`, with predictions `ANSWERS` on `source`."""
     pictures = source.load("test", VIT.image_size)
     print_ = data.fingerprint(pictures, source.classes)
     for seed, (name, cells) in enumerate(ANSWERS.items()):

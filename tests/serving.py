@@ -1,4 +1,4 @@
-"""Start `app.py` in a process of its own, and wait until it answers."""
+"""Start `app.py` in a separate process and wait until it responds."""
 
 import importlib
 import multiprocessing
@@ -18,7 +18,7 @@ from typing import BinaryIO
 from unittest.mock import patch
 
 ROOT = Path(__file__).parents[1]
-# A proxy of the machine must not stand between a test and its own page.
+# Tests connect to their page directly, even if the machine uses a proxy.
 ENVIRONMENT = {"NO_PROXY": "127.0.0.1,localhost", "HF_HUB_OFFLINE": "1"}
 
 
@@ -36,11 +36,11 @@ def serve(
     seconds: float = 120,
     variables: dict[str, str] | None = None,
 ) -> Iterator[str]:
-    """The address of a page started with `arguments` in `cwd`; the process ends with the block.
+    """Start a page with `arguments` in `cwd` and yield its address; it ends with the block.
 
-    With `variables` of its environment, or where `by_variable` gives the port as gradio's own
-    GRADIO_SERVER_PORT in place of `--port`, it is started as a person does. All others are forked
-    from a process that has imported `app` already, which saves five seconds of a core each.
+    With environment `variables`, or with `by_variable` (which sets the port by GRADIO_SERVER_PORT
+    instead of `--port`), the page is started as a user starts it. Otherwise it is forked from a
+    process that has already imported `app`, which saves five seconds of CPU time per page.
     """
     port = free_port()
     options = ["--device", "cpu", *arguments]
@@ -57,7 +57,7 @@ def serve(
 
 @contextmanager
 def forked(options: list[str], port: int, cwd: Path, seconds: float) -> Iterator[str]:
-    """The address that `app.main(options)` answers on, within `seconds`."""
+    """Run `app.main(options)` in a fork and yield its address within `seconds`."""
     with tempfile.NamedTemporaryFile() as log:
         process = fork("app", options, Path(log.name), cwd)
         try:
@@ -75,10 +75,10 @@ def fork(
     cwd: Path = ROOT,
     variables: dict[str, str] | None = None,
 ) -> multiprocessing.Process:
-    """`PROGRAM.main(options)`, under way in a process of its own that prints into `log`."""
+    """Start `PROGRAM.main(options)` in a separate process that prints into `log`."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["app"])
-    # Python before 3.11.10 does not tell it where this process finds its modules.
+    # Python before 3.11.10 does not pass the module search path to the fork server.
     with patch.dict(os.environ, ENVIRONMENT | {"PYTHONPATH": str(ROOT)}):
         forkserver.ensure_running()
     arguments = (program, options, str(log), str(cwd), variables or {})
@@ -98,7 +98,7 @@ def _main(program: str, options: list[str], log: str, cwd: str, variables: dict[
 
 @contextmanager
 def slowed(address: str, stream_seconds: float) -> Iterator[str]:
-    """The same page with its stream of answers so much later than everything else."""
+    """Yield an address of the same page whose response stream is delayed by `stream_seconds`."""
     port = free_port()
     script = Path(__file__).with_name("slow_stream.py")
     command = [sys.executable, str(script), address, str(port), str(stream_seconds)]
@@ -110,9 +110,9 @@ def slowed(address: str, stream_seconds: float) -> Iterator[str]:
 def started(
     command: list[str], port: int, cwd: Path, variables: dict[str, str], seconds: float
 ) -> Iterator[str]:
-    """The address that `command` answers on, within `seconds`; it ends with the block."""
+    """Start `command` and yield its address within `seconds`; the process ends with the block."""
     environment = os.environ | ENVIRONMENT | variables
-    with tempfile.TemporaryFile() as log:  # a pipe that nobody reads would stop the page
+    with tempfile.TemporaryFile() as log:  # a pipe that is never read would block the page
         process = subprocess.Popen(command, cwd=cwd, env=environment, stdout=log, stderr=log)
         try:
             yield _wait(port, process.poll, seconds, log)
@@ -123,24 +123,23 @@ def started(
 
 
 def no_failure(log: BinaryIO) -> None:
-    """Raises `AssertionError` where `log` tells of an error that nobody caught: the page goes on
-    after one, and shows nothing of it but what it lacks."""
+    """Raise `AssertionError` if `log` has a traceback, because the page itself may not show it."""
     log.seek(0)
-    told = log.read().decode(errors="replace")
-    assert "Traceback" not in told, f"The server failed: {told[told.index('Traceback') :][:5000]}"
+    text = log.read().decode(errors="replace")
+    assert "Traceback" not in text, f"The server failed: {text[text.index('Traceback') :][:5000]}"
 
 
 def _wait(port: int, ended: Callable[[], int | None], seconds: float, log: BinaryIO) -> str:
-    """The address of what answers on `port`. Raises `RuntimeError` where nothing does."""
+    """Wait for a response on `port` and return its address. Raises `RuntimeError` on a timeout."""
     address = f"http://127.0.0.1:{port}/"
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if ended() is not None:
             log.seek(0)
-            raise RuntimeError(f"The server left: {log.read().decode()}")
+            raise RuntimeError(f"The server ended: {log.read().decode()}")
         try:
             with urllib.request.urlopen(address, timeout=5):
                 return address
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             time.sleep(0.2)
-    raise RuntimeError(f"The server did not answer within {seconds} s")
+    raise RuntimeError(f"The server did not respond within {seconds} s")

@@ -155,8 +155,8 @@ def test_near_duplicates_are_counted_mirrored_and_by_run(tmp_path, monkeypatch, 
     count, mirrored, told = capsys.readouterr().out.splitlines()
     assert count.endswith("1 of 200 test images") and mirrored == "or mirrored: 2"
     right = run.evaluation.probabilities.argmax(1) == run.evaluation.labels
-    wanted = f"{100 * right[0]:.2f}% of them, {100 * right[1:].mean():.2f}% of the others"
-    assert told == f"vit: {wanted}"
+    others = f"{100 * right[1:].mean():.2f}% on the others"
+    assert told == f"vit: accuracy {100 * right[0]:.2f}% on these images, {others}"
 
 
 def test_claims_are_measured_on_the_runs_that_are_here(tmp_path, monkeypatch, capsys):
@@ -251,7 +251,7 @@ def test_validation_images_are_held_out_and_take_turns(split_run):
     trained = {image.numpy().tobytes() for image in every.images[kept]}
     assert not trained & {image.numpy().tobytes() for image in drawn.images}
     other = Synthetic("synthetic", source.root, CLASSES[:5])
-    with pytest.raises(DataError, match="'vit' has 60 validation images, this dataset 30"):
+    with pytest.raises(DataError, match="'vit' has 60 validation images, but this dataset has 30"):
         faithfulness.draw_validation_images(run, other, 20)
 
 

@@ -1,4 +1,4 @@
-"""`metrics.intervals` against resampling pictures one by one, hand-worked cases and coverage."""
+"""`metrics.intervals` compared with resampling single images, known results and coverage."""
 
 import time
 
@@ -84,22 +84,22 @@ EYE = np.eye(2, dtype=int)
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda: intervals.bootstrap(0 * EYE), "0 pictures"),
+        (lambda: intervals.bootstrap(0 * EYE), "no images to resample"),
         (lambda: intervals.bootstrap(EYE, resamples=0), "resamples must be 1 or more, not 0"),
         (lambda: intervals.bootstrap(EYE, level=1), "level must be between 0 and 1, not 1"),
         (lambda: intervals.bootstrap(np.ones((2, 3), int)), r"\(C, C\), not \(2, 3\)"),
-        (lambda: intervals.wilson(3, 2), "no share"),
-        (lambda: intervals.wilson(-1, 2), "no share"),
-        (lambda: intervals.wilson_share(1.1, 2), "no share"),
-        (lambda: intervals.wilson_share(0.5, 0.9), "no share"),
-        (lambda: intervals.share_doubt(3, 2), "no share"),
-        (lambda: intervals.share_doubt(0, 0), "no share"),
-        (lambda: intervals.mean_interval(np.ones(1)), "1 values have no spread"),
-        (lambda: intervals.least_seed_difference([0.8]), "1 seeds have no spread"),
+        (lambda: intervals.wilson(3, 2), "hits must be from 0"),
+        (lambda: intervals.wilson(-1, 2), "hits must be from 0"),
+        (lambda: intervals.wilson_share(1.1, 2), "share must be 0 to 1"),
+        (lambda: intervals.wilson_share(0.5, 0.9), "n at least 1"),
+        (lambda: intervals.share_doubt(3, 2), "hits must be from 0"),
+        (lambda: intervals.share_doubt(0, 0), "n must be at least 1"),
+        (lambda: intervals.mean_interval(np.ones(1)), "at least 2 values"),
+        (lambda: intervals.least_seed_difference([0.8]), "at least 2 seeds"),
         (lambda: intervals.ranking_interval(np.eye(3)[:2], [0, 1], 2), "class 2 has no images"),
-        (lambda: intervals.difference_interval(0, 0, 0), "0 pictures"),
-        (lambda: intervals.difference_interval(-1, 0, 10), "pictures are not among 10"),
-        (lambda: intervals.difference_interval(6, 5, 10), "pictures are not among 10"),
+        (lambda: intervals.difference_interval(0, 0, 0), "no images to compare"),
+        (lambda: intervals.difference_interval(-1, 0, 10), "do not fit 10 images"),
+        (lambda: intervals.difference_interval(6, 5, 10), "do not fit 10 images"),
     ],
 )
 def test_what_has_no_interval_is_refused(ask, message):

@@ -51,7 +51,7 @@ def test_by_class_has_a_test_for_each_and_nan_for_one_without_pictures():
 
 @pytest.mark.parametrize("second", [np.ones(3, int), np.ones(2, bool)])
 def test_answers_that_do_not_pair_are_refused(second):
-    with pytest.raises(ValueError, match="two bool arrays of one length"):
+    with pytest.raises(ValueError, match="bool arrays of the same length"):
         paired.mcnemar(np.ones(3, bool), second)
 
 
@@ -70,34 +70,34 @@ def test_holm_by_hand(p, adjusted):
     np.testing.assert_allclose(paired.holm(p), adjusted)
 
 
-CHANCE, MORE = "could be chance", "more than chance explains"
+CHANCE, MORE = "difference is not significant", "difference is significant"
 
 
 @pytest.mark.parametrize(
     ("counts", "p", "name", "words"),
     [
-        ((312, 120, 1000), 1e-9, "cat", f"312 cats that b gets wrong, 120 |: {MORE} (p < 0.001)."),
-        ((1, 0, 10), 1.0, "cat", f"1 cat that b gets wrong, 0 |: {CHANCE} (p = 1.00)."),
+        ((312, 120, 1000), 1e-9, "cat", f"312 cats, only b on 120: the {MORE} (p < 0.001)."),
+        ((1, 0, 10), 1.0, "cat", f"1 cat, only b on 0: the {CHANCE} (p = 1.00)."),
         (
             (1312, 1120, 10_000), 0.0123, None,
-            f"1,312 pictures that b gets wrong, 1,120 |: {MORE} (p = 0.012).",
+            f"1,312 images, only b on 1,120: the {MORE} (p = 0.012).",
         ),
         (
             (1, 3, 8), 0.625, "n01",
-            f'1 picture of "n01" that b gets wrong, 3 |: {CHANCE} (p = 0.62).',
+            f'1 image of "n01", only b on 3: the {CHANCE} (p = 0.62).',
         ),
     ],
 )  # fmt: skip
 def test_sentences(counts, p, name, words):
-    wanted = "a is right on " + words.replace("|", "the other way round")
+    wanted = f"Only a is correct on {words}"
     assert paired.mcnemar_sentence(McNemar(0, *counts, p), "a", "b", name) == wanted
 
 
 def test_where_nothing_differs_the_sentence_says_so():
     none = paired.mcnemar_sentence(McNemar(0, 0, 0, 8, 1.0), "a", "b", "deer")
-    assert none == "a and b are right on the same deer: no difference."
+    assert none == "a and b are correct on the same deer: no difference."
     nothing = paired.mcnemar_sentence(McNemar(0, 0, 0, 0, math.nan), "a", "b", "n01")
-    assert nothing == 'There are no pictures of "n01": nothing to compare.'
+    assert nothing == 'There are no images of "n01", so there is nothing to compare.'
 
 
 def test_a_corrected_p_decides():

@@ -108,7 +108,7 @@ CYCLE = {"schedule": "one-cycle"}
         ({}, {"warmup_epochs": 5}, ["warm-up epochs: 0 → 5"]),
         ({}, {"betas": [0.9, 0.95]}, ["betas: 0.9 and 0.999 → 0.9 and 0.95"]),
         ({}, {"teacher": "assets/runs/conv"}, ["teacher: none → conv"]),
-        ({}, {"train_pictures": 20_000}, ["training pictures: all → 20000"]),
+        ({}, {"train_pictures": 20_000}, ["training images: all → 20000"]),
     ],
 )
 def test_a_difference_says_both_values(untouched, first, second, wanted):
@@ -150,10 +150,10 @@ def test_where_the_weights_came_from_is_said(untouched):
         return settings(replace(untouched, config=untouched.config | config))["start"]
 
     early = {"run": "vit-masked", "epochs": 8}
-    assert of() == "from nothing"
+    assert of() == "random weights"
     assert of(started_from=early) == "weights of vit-masked after 8 epochs"
     assert of(started_from=early) != of(started_from=early | {"epochs": 16})
-    assert of(command="python train.py vit --weights a.safetensors") == "weights of a file"
+    assert of(command="python train.py vit --weights a.safetensors") == "weights from a file"
     again = early | {"run": "vit-seed-3-masked"}  # the start of this seed is no other ingredient
     recipe = untouched.config["recipe"] | {"seed": 3}
     assert of(started_from=again, recipe=recipe) == of(started_from=early)
@@ -212,10 +212,10 @@ def test_an_ablation_ends_in_a_conclusion():
              gain("d", -54, 0.001), far)  # fmt: skip
     assert conclusion(Ablation("base", 0.5, gains, ())) == [
         "More accurate than base: a: none → 1 (+10.0 points).",
-        "Less accurate: d: none → 1 (−5.4 points); c: none → 1 (−1.0 points).",
+        "Less accurate than base: d: none → 1 (−5.4 points); c: none → 1 (−1.0 points).",
         "Not significant on these test images: b: none → 1 (+1.0 points).",
-        "base was trained with one seed only: these verdicts cover the variation between test "
-        "images, not between training seeds.",
+        "base was trained with only one seed. These verdicts cover the variation between test "
+        "images, but not between training seeds.",
     ]
     assert conclusion(Ablation("base", 0.5, (), ())) == []
 
@@ -235,10 +235,10 @@ def test_other_seeds_of_a_recipe_stand_beside_what_its_ingredients_gain(base):
         "Not significant on these test images: augmentation: none → RandAugment and seed: 0 → 2 "
         "(+2.5 points); augmentation: none → TrivialAugment (+2.0 points; with another seed +1.0; "
         "mean +1.5, 95% interval over seeds −4.9 to +7.9).",
-        "The same recipe with another seed reaches 98.00%, compared with 97.50%: a standard "
-        "deviation of 0.35 points over 2 seeds. A gain that was measured with one seed exceeds the "
-        "variation between seeds above 6.4 points (95%, Student's t with 1 degree of freedom); "
-        "with more seeds, the interval of their mean decides.",
+        "With another seed, the baseline's recipe reaches 98.00%, compared with 97.50%. The "
+        "standard deviation over 2 seeds is 0.35 percentage points. A gain measured with one seed "
+        "must therefore exceed 6.4 points (95%, Student's t with 1 degree of freedom). For gains "
+        "measured with several seeds, the 95% interval of the mean must exclude 0.",
     ]
 
 
@@ -271,12 +271,12 @@ def test_a_gain_counts_only_beyond_the_variation_between_seeds():
         "More accurate than base: kept (+2.2 points; with other seeds +1.9 and +2.5; mean +2.2, "
         "95% interval over seeds +1.5 to +2.9)."
     )
-    assert worse == "Less accurate: large (−3.0 points)."
+    assert worse == "Less accurate than base: large (−3.0 points)."
     assert by_seed == (
         "Significant on these test images, but within the variation between seeds: small "
         "(+1.4 points)."
     )
-    assert "above 2.1 points" in seeds
+    assert "exceed 2.1 points" in seeds
 
 
 def test_a_gain_that_seeds_do_not_repeat_is_none():

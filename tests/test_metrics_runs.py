@@ -96,8 +96,8 @@ def test_two_runs_by_hand(tmp_path, a):
     assert found.adjusted[0] == 1
     low, high = found.overall.interval
     assert 0 < low < 5 / 200 < high
-    assert "b is right on 5 pictures" in found.sentence() and "p = 0.69" in found.sentence()
-    assert "b is right on 5 cats" in found.sentence(3) and "p = 0.69" in found.sentence(3)
+    assert "Only b is correct on 5 images" in found.sentence() and "p = 0.69" in found.sentence()
+    assert "Only b is correct on 5 cats" in found.sentence(3) and "p = 0.69" in found.sentence(3)
 
 
 @pytest.mark.parametrize(

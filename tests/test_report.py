@@ -117,7 +117,7 @@ def test_models_are_compared_on_the_same_images(shown, page, alone):
     assert {"vit, b", "+3.00", "6"} <= set(cells)
     assert cells.count("p = 0.094") == 2  # after correction for three pairs
     words = words_of(page)
-    assert "vit is right on 6 pictures that b gets wrong, 0 the other way round: could be" in words
+    assert "Only vit is correct on 6 images, only b on 0: the difference is not" in words
     assert words.count("were tested on different images") == 3
     assert "evaluation.npz" in words  # missing in one run
     assert "below the validation accuracy in 3 of 3 epochs" in words

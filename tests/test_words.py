@@ -104,10 +104,12 @@ def test_numbers_at_the_ends_are_not_known_exactly(tmp_path):
     found.probabilities[:] = np.eye(len(CLASSES))[found.labels]
     words = point_words(class_table(make_run(tmp_path / "vit", tested=found)))
     # Wilson's intervals of 200 of 200 and of 20 of 20
-    assert "known to about ±0.9 points, the recall of one class to about ±8.1." in words
+    assert (
+        "about ±0.9 percentage points for accuracy and ±8.1 for the recall of one class." in words
+    )
     # Of a difference the variances add up: 0.94 and 8.06 times the square root of 2
-    assert "for two accuracies ±1.3 points, so that 1 point is not significant" in words
-    assert "for two recalls ±11.4 points, so that 1 point is not significant" in words
+    assert "±1.3 points for accuracy, so a difference of 1 point is not significant" in words
+    assert "±11.4 points for recall, so a difference of 1 point is not significant" in words
     note = doubt({"vit": [1.0, 0.0]}, 100)
     assert "at most ±1.8 percentage points" in note and "±2.6 for a difference" in note
 
@@ -119,9 +121,9 @@ def test_a_difference_of_two_recalls_needs_more_than_the_interval_of_one(tmp_pat
     shares = np.eye(10, dtype=np.float32)[predicted]
     tested = Evaluation(shares, labels, "0" * 16, 0.001)
     words = point_words(class_table(make_run(tmp_path / "vit", tested=tested)))
-    assert "±0.6 points, the recall of one class to about ±1.9" in words
-    assert "for two accuracies ±0.8 points, so that 1 point is significant" in words
-    assert "for two recalls ±2.6 points, so that 1 point is not significant" in words
+    assert "±0.6 percentage points for accuracy and ±1.9 for the recall" in words
+    assert "±0.8 points for accuracy, so a difference of 1 point is significant" in words
+    assert "±2.6 points for recall, so a difference of 1 point is not significant" in words
 
 
 def test_a_run_without_pictures_hinders_no_other():

@@ -64,8 +64,7 @@ def test_a_second_model_is_compared_and_curves_follow_the_classes(page):
     open_tab(page, "Per-class metrics")
     table, ranking, pair = (page.locator(f"#{p}") for p in ("per-class", "ranking", "paired-test"))
     page.locator("#metrics-model select").select_option("best")
-    expect(table).to_contain_text("classified correctly by best")
-    expect(table).to_contain_text("97.50% of 200 test pictures")
+    expect(table).to_contain_text("best classifies 97.50% of 200 test images correctly")
     tracks = table.locator("tbody tr td:last-child .vd-track")
     expect(tracks).to_have_count(10)  # bars of one column are of one scale
     cell = table.locator("tbody tr:first-child td:last-child .vd-bar b")
@@ -78,8 +77,8 @@ def test_a_second_model_is_compared_and_curves_follow_the_classes(page):
     expect(pair).to_have_text("")
     page.locator("#metrics-other select").select_option("second")
     expect(pair).to_contain_text(
-        "best is right on 15 pictures that second gets wrong, 0 the other way round: more than "
-        "chance explains (p < 0.001)."
+        "Only best is correct on 15 images, only second on 0: the difference is significant "
+        "(p < 0.001)."
     )
     cat = pair.locator("tbody tr").nth(3)
     expect(cat.locator("td").nth(1)).to_have_text("+75.0")
@@ -142,13 +141,13 @@ def test_the_table_of_models_is_timed_exported_and_read_on_a_phone(page):
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
-def test_an_ingredient_is_seen_beside_any_run_and_robustness_as_a_curve_a_change(page):
+def test_ablation_with_any_baseline_and_robustness_with_a_curve_per_change(page):
     open_tab(page, "Compare models")
     rows = page.locator("#gains tbody tr")
     expect(rows.locator("th")).to_have_text(["second", "<i>held", "best"])
     expect(rows.nth(2)).to_contain_text("model: resnet18 → vit")
     page.locator("#gains-base select").select_option("best")
-    expect(rows.locator("th")).to_have_text(["best", "second", "<i>held"])  # an ingredient first
+    expect(rows.locator("th")).to_have_text(["best", "second", "<i>held"])  # single changes first
     expect(rows.nth(1)).to_contain_text("−7.5")
     expect(rows.nth(2)).to_contain_text("nothing: the same recipe")
     expect(rows.nth(1)).to_contain_text("model: vit → resnet18")

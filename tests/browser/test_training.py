@@ -169,7 +169,7 @@ def test_ablation_groups_open_and_link_to_the_ablation_table(open_page, serve_ru
     only.click()
     expect(drawn).to_have_count(4)
     open_tab(page, "Compare models")
-    base = page.get_by_label("Beside", exact=True)
+    base = page.locator("#gains-base select")
     expect(base.locator("optgroup").last).to_have_attribute("label", f"Ablation of {EVIL}")
     base.select_option("ema")
     expect(page.locator("#gains tbody tr").first).to_contain_text("ema")

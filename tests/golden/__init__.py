@@ -1,11 +1,11 @@
-"""What a person gets of the models that ship, as text that is kept in files beside this one.
+"""Visible output of the included models, compared with text files in this folder.
 
-    python -m tests.golden  # writes them anew; `git diff` then tells what changed
+    python -m tests.golden  # writes the files again; `git diff` then shows the changes
 
-`api.txt` has the named endpoints' answers, `maps.txt` the file of "Download all maps", `report.txt`
-the report, the others a tab each: words, labels, tables and the values of what can be set, in the
-order of the page, whatever the markup. Whole numbers are pinned; one with decimals may be off by
-one in its last digit, as another processor's may be.
+`api.txt` has the responses of the named endpoints, `maps.txt` the file of "Download all maps", and
+`report.txt` the report. Each other file has one tab: texts, labels, tables and the values of
+controls, in the order of the page and without markup. Integers must be equal. A number with
+decimals may differ by one in its last digit, because processors round differently.
 """
 
 import difflib
@@ -32,15 +32,15 @@ RUN = "vit-scratch"
 REPORTED = ("finetune-deit-tiny", "conv-baseline", "vit-plain-cpu", "vit-plain-cpu-muon")
 THEN = datetime(2026, 1, 1)
 READ = (HERE / "read.js").read_text(encoding="utf-8")
-NOTHING = "nothing"  # the folder without a data set
+NOTHING = "nothing"  # name of a folder without a dataset
 OF_THIS_MACHINE = ((r"Runs on .* · ", "Runs on … · "), (rf"'?/\S+/{NOTHING}'?", NOTHING))
 NUMBER = re.compile(r"([-−+]?\d+\.(\d+))")
 
 
 def everything(page: Page, wanted: dict[str, str] | None = None) -> dict[str, str]:
-    """{"api": text, ...} of a page on the CPU without a data set, seen in the browser's `page`.
+    """Return {"api": text, ...} of a page on the CPU without a dataset, read in the browser `page`.
 
-    A place of the page is read until it is as `wanted`, or changes no more.
+    Each part of the page is read until it equals `wanted` or no longer changes.
     """
     page.set_default_timeout(60_000)
     with (
@@ -51,14 +51,14 @@ def everything(page: Page, wanted: dict[str, str] | None = None) -> dict[str, st
         found = {"api": api(client), "maps": maps(client)}
         client.close()
         found |= tabs(page, address, wanted)
-        page.goto("about:blank")  # before the server leaves
+        page.goto("about:blank")  # the page would report errors when the server ends
     page.set_content(report([read_run(SHIPPED / name) for name in REPORTED], now=THEN))
     found["report"] = f"{page.locator('svg').count()} figures\n{read(page, 'body')}"
     return found
 
 
 def api(client: Client) -> str:
-    """What the named endpoints answer; lists of numbers by what `described` tells of them."""
+    """Return the responses of the named endpoints; `described` summarises lists of numbers."""
     photo = handle_file(PHOTO)
     asked = {
         "runs": (),
@@ -74,7 +74,7 @@ def api(client: Client) -> str:
 
 
 def flat(value, name: str) -> Iterator[str]:
-    """A line for each number, word and array in what an endpoint answered."""
+    """Yield a line for each number, text and array in the response of an endpoint."""
     if isinstance(value, dict):
         for key, one in value.items():
             yield from flat(one, f"{name} {key}")
@@ -90,7 +90,7 @@ def flat(value, name: str) -> Iterator[str]:
 
 
 def maps(client: Client) -> str:
-    """Every array of "Download all maps", and the README in the file."""
+    """Return every array of "Download all maps", and the README in the file."""
     path = client.predict(handle_file(PHOTO), RUN, api_name="/maps")
     with np.load(path) as arrays:
         lines = [f"{key}: {told(arrays[key])}" for key in arrays.files if key != "README.txt"]
@@ -103,7 +103,7 @@ def told(values: np.ndarray) -> str:
 
 
 def described(values: np.ndarray) -> str:
-    """Shape, mean, spread and largest value, and the mean weighted by place, to three digits."""
+    """Summarise an array: shape, mean, standard deviation, maximum and position-weighted mean."""
     values = values.astype(float)
     largest = np.abs(values).max()
     digits = max(1, 2 - math.floor(math.log10(largest))) if largest > 0 else 1
@@ -113,7 +113,7 @@ def described(values: np.ndarray) -> str:
 
 
 def tabs(page: Page, address: str, wanted: dict[str, str] | None) -> dict[str, str]:
-    """{"look": text, "look-inside": text, "training-progress": text, ...}."""
+    """Return the text of each tab: {"explore": text, "training-progress": text, ...}."""
     page.goto(f"{address}?model={RUN}")
     page.locator("#answers .card").first.wait_for()
     lists = page.get_by_role("tablist")
@@ -129,7 +129,7 @@ def tabs(page: Page, address: str, wanted: dict[str, str] | None) -> dict[str, s
 
 
 def settled(page: Page, root: str, wanted: str | None) -> str:
-    """What is read below `root` once it is as `wanted`, or for long the same."""
+    """Return the text below `root` once it equals `wanted` or has not changed for some time."""
     page.locator(root).first.wait_for(state="attached")
     last, since, patience = "", time.monotonic(), 4 if wanted is None else 15
     while time.monotonic() < since + patience:
@@ -150,7 +150,7 @@ def read(page: Page, root: str) -> str:
 
 
 def difference(wanted: str, found: str) -> str:
-    """Where the words are others or the numbers too far away, with [-wanted-] {+found+}; or ""."""
+    """Return differing words and numbers as [-wanted-] {+found+}; "" if there are none."""
     words, others = wanted.split(), found.split()
     if words == others:
         return ""
@@ -169,7 +169,7 @@ def difference(wanted: str, found: str) -> str:
 
 
 def close(old: str, new: str) -> bool:
-    """Whether the numbers with decimals in two words differ by at most one in the last digit."""
+    """Return whether the decimal numbers in two words differ by at most one in the last digit."""
     return all(
         abs(float(a.replace("−", "-")) - float(b.replace("−", "-"))) < 1.01 * 0.1 ** len(decimals)
         for (a, decimals), (b, _) in zip(NUMBER.findall(old), NUMBER.findall(new), strict=True)

@@ -1,10 +1,9 @@
-"""How far a run's probabilities can be trusted, before and after a temperature.
+"""Calibration of a run on its test set, before and after temperature scaling.
 
     found = calibration(read_run("assets/runs/vit-scratch"))
-    found.before.error, found.scaled  # None where the run has no validation answers
+    found.before.error, found.scaled  # None if the run has no validation predictions
 
-The temperature is fitted on the validation pictures that the run held out, never on the test set,
-on which it is then judged.
+The temperature is fitted on the run's validation set and evaluated on its test set.
 """
 
 from dataclasses import dataclass
@@ -26,9 +25,9 @@ from vitdemo.runs import Run
 
 @dataclass(frozen=True, eq=False)
 class TemperatureScaled:
-    """The test set after the `temperature` that fits the validation images best.
+    """Calibration on the test set with the `temperature` that fits the validation set best.
 
-    `chance` is expected of a perfectly calibrated model with the scaled probabilities.
+    `chance` is the calibration of a perfectly calibrated model with the scaled probabilities.
     """
 
     temperature: float
@@ -42,22 +41,20 @@ class TemperatureScaled:
 class Calibration:
     """Calibration of one run on its test set.
 
-    `chance` is expected of a perfectly calibrated model with the probabilities `before` scaling.
-
-    `target` is the probability of the true class that training asked for, 1 without label
-    smoothing.
+    `chance` is the calibration of a perfectly calibrated model with the unscaled probabilities.
+    `target` is the training target of the true class; it is 1 without label smoothing.
     """
 
     run: str
     before: Reliability
     loss: float
     chance: Chance
-    scaled: TemperatureScaled | None  # None where the run's files have no validation answers
+    scaled: TemperatureScaled | None  # None if the run's files have no validation predictions
     target: float = 1.0
 
     @property
     def mean_confidence(self) -> float:
-        """What the model believes its accuracy to be, 0 to 1."""
+        """Mean confidence of all predictions, 0 to 1."""
         held = self.before.count > 0
         sums = self.before.confidence[held] * self.before.count[held]
         return float(sums.sum() / self.before.count.sum())
@@ -68,7 +65,7 @@ class Calibration:
 
 
 def calibration(run: Run) -> Calibration:
-    """How far the `run` can be trusted. Raises `RunError` without a sound evaluation."""
+    """Compute the calibration of `run`. Raises `RunError` if it has no valid evaluation."""
     found = sound_evaluation(run)
     probabilities, labels = found.probabilities, found.labels
     return Calibration(
@@ -82,9 +79,9 @@ def calibration(run: Run) -> Calibration:
 
 
 def highest_target(run: Run) -> float:
-    """The probability that a training asks for of the true class, 0 to 1.
+    """Return the training target of the true class, 0 to 1.
 
-    Label smoothing e leaves it 1 - e and a share of e, as all C (Szegedy 2016).
+    With label smoothing e, it is 1 - e + e / C for C classes (Szegedy et al. 2016).
     """
     smoothing = float(setting(run, "label_smoothing"))
     return 1 - smoothing * (1 - 1 / len(run.classes))
@@ -98,7 +95,7 @@ def _scaled(run: Run) -> TemperatureScaled | None:
         temperature = fit_temperature(found.validation_probabilities, found.validation_labels)
     except ValueError as error:
         raise RunError(
-            f"The validation answers of '{run.name}' cannot be used: {error}."
+            f"The validation predictions of '{run.name}' are invalid: {error}."
         ) from error
     test = with_temperature(found.probabilities, temperature)
     return TemperatureScaled(

@@ -1,34 +1,34 @@
-"""Does a model know how sure it may be? Reliability, and the temperature that improves it.
+"""Calibration of class probabilities, and temperature scaling.
 
-The confidence of an answer is its largest probability. A model is calibrated if of all answers
-given with a confidence of 80%, 80% are right. Letters: N pictures, C classes, B bins.
+The confidence of a prediction is its largest probability. A model is calibrated if, among all
+predictions with a confidence of 80%, 80% are correct. Letters: N images, C classes, B bins.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-import scipy  # its parts are imported where they are first used
+import scipy  # scipy loads its submodules on first use
 
 from vitdemo.metrics import _ratio, check, percent
 from vitdemo.metrics.paired import SIGNIFICANT, holm
 
 BINS = 15  # as Guo et al. 2017
-TEMPERATURES = (0.05, 20.0)  # where the search ends
-# The least that a float32 holds in full; a class that a softmax rounded away has no log at all.
+TEMPERATURES = (0.05, 20.0)  # search range
+# Smallest normal float32. A softmax may underflow to 0, whose logarithm does not exist.
 TINY = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Answers by confidence, in equal bins from 0 to 1.
+    """Predictions by confidence, in bins of equal width from 0 to 1.
 
-    A bin holds its lower edge and not its upper one, but for the last, which holds 1.
+    A bin includes its lower edge but not its upper edge, except the last one, which includes 1.
     """
 
     edges: np.ndarray  # (B+1,)
-    count: np.ndarray  # (B,) answers with such a confidence
-    right: np.ndarray  # (B,) those of them that are right
-    confidence: np.ndarray  # (B,) their mean confidence; NaN for an empty bin
+    count: np.ndarray  # (B,) number of predictions
+    right: np.ndarray  # (B,) number of correct predictions
+    confidence: np.ndarray  # (B,) mean confidence; NaN for an empty bin
 
     @property
     def wrong(self) -> np.ndarray:
@@ -36,20 +36,22 @@ class Reliability:
 
     @property
     def accuracy(self) -> np.ndarray:
-        """Share of right answers, (B,); NaN for an empty bin."""
+        """Fraction of correct predictions, (B,); NaN for an empty bin."""
         return _ratio(self.right, self.count, np.nan)
 
     @property
     def error(self) -> float:
-        """The expected calibration error, 0 to 1: gaps |accuracy - confidence|, weighted by count
-        (Guo et al. 2017, eq. 3)."""
+        """Expected calibration error, 0 to 1 (Guo et al. 2017, eq. 3).
+
+        The mean of the gaps |accuracy - confidence|, weighted by count.
+        """
         filled = self.count > 0
         gaps = np.abs(self.accuracy - self.confidence)[filled]
         return float(np.average(gaps, weights=self.count[filled]))
 
 
 def reliability(probabilities: np.ndarray, labels: np.ndarray, bins: int = BINS) -> Reliability:
-    """How often answers of each confidence are right."""
+    """Count the correct predictions in each bin of confidence."""
     check(probabilities, labels)
     if bins < 1:
         raise ValueError(f"bins must be 1 or more, not {bins}")
@@ -65,7 +67,7 @@ def reliability(probabilities: np.ndarray, labels: np.ndarray, bins: int = BINS)
 
 @dataclass(frozen=True)
 class Side:
-    """`count` answers with a confidence from `low` to `high`: how sure, and how often right."""
+    """Mean confidence and accuracy of `count` predictions with confidence `low` to `high`."""
 
     low: float
     high: float
@@ -75,18 +77,18 @@ class Side:
 
     @property
     def gap(self) -> float:
-        """Below 0 where they are too sure."""
+        """Accuracy minus confidence: below 0 for overconfident predictions."""
         return self.accuracy - self.confidence
 
     @property
     def is_sure(self) -> bool:
-        """Whether the gap is more than two standard errors of the accuracy it should be."""
+        """Whether the gap exceeds two standard errors of a calibrated model's accuracy."""
         error = np.sqrt(self.confidence * (1 - self.confidence) / max(self.count, 1))
         return self.count > 0 and abs(self.gap) > 2 * error
 
 
 def _side(found: Reliability, start: int, stop: int) -> Side:
-    """The bins `start` to `stop` - 1 taken together."""
+    """Merge the bins `start` to `stop` - 1."""
     count = int(found.count[start:stop].sum())
     sums = np.nan_to_num(found.confidence * found.count)[start:stop].sum()
     whole = max(count, 1)
@@ -95,10 +97,10 @@ def _side(found: Reliability, start: int, stop: int) -> Side:
 
 
 def two_sides(found: Reliability) -> tuple[Side, Side] | None:
-    """The answers below and above a confidence, where one are too sure and the others not enough.
+    """Split the predictions at a confidence into overconfident and underconfident ones.
 
-    Of the edges between bins it is the one at which the two differ most; None where no edge parts
-    answers of both kinds, each by more than chance.
+    The split is at the bin edge where the two sides differ most. Returns None if at no edge the
+    gaps of the two sides are significant and have opposite signs.
     """
     parted = [
         (_side(found, 0, edge), _side(found, edge, len(found.count)))
@@ -114,9 +116,10 @@ def two_sides(found: Reliability) -> tuple[Side, Side] | None:
 
 
 def most_misjudged(found: Reliability) -> Side | None:
-    """The bin with the most answers too many or too few right; None where chance could do all.
+    """Return the bin with the largest excess or deficit of correct predictions.
 
-    Each bin is tested against its mean confidence (binomial test), corrected by Holm.
+    The accuracy of each bin is tested against its mean confidence (binomial test with Holm's
+    correction). Returns None if no bin is significant.
     """
     bins = [_side(found, b, b + 1) for b in np.flatnonzero(found.count)]
     right = found.right[found.count > 0]
@@ -130,7 +133,7 @@ def most_misjudged(found: Reliability) -> Side | None:
 
 
 def rest_words(found: Reliability) -> str:
-    """Name the bin that stays misjudged after temperature scaling; "" where none is significant."""
+    """Name the worst-calibrated bin after temperature scaling; "" if no bin is significant."""
     worst = most_misjudged(found)
     if worst is None:
         return ""
@@ -142,9 +145,9 @@ def rest_words(found: Reliability) -> str:
 
 
 def negative_log_likelihood(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """Mean of -log of the true class's probability, in nats: the loss that training lowers.
+    """Return the mean of -log(probability of the true class), in nats (cross-entropy).
 
-    A probability of 0 counts as 1.2e-38, the smallest that a float32 holds in full.
+    A probability of 0 is replaced by 1.2e-38, the smallest normal float32.
     """
     check(probabilities, labels)
     return _loss(_logs(probabilities), np.asarray(labels), 1.0)
@@ -155,24 +158,24 @@ def _logs(probabilities: np.ndarray) -> np.ndarray:
 
 
 def _loss(logs: np.ndarray, labels: np.ndarray, temperature: float) -> float:
-    """Of the softmax of `logs` / `temperature`, (N, C)."""
+    """Return the cross-entropy of softmax(`logs` / `temperature`); `logs` has shape (N, C)."""
     found = scipy.special.log_softmax(logs / temperature, axis=1)
     return -float(found[np.arange(len(labels)), labels].mean())
 
 
 def fit_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """The temperature T, within `TEMPERATURES`, whose softmax(logits / T) has the least loss.
+    """Return the T within `TEMPERATURES` for which softmax(logits / T) has the lowest loss.
 
-    Guo et al. 2017, section 4.2. Give it the **validation** set: a temperature that is fitted on
-    the test set makes the test set look better than new pictures will be. Logs of probabilities
-    serve as logits, from which they differ by a constant a row. Above 1: the model was too sure.
-    Where no temperature changes anything (uniform rows, one class) it is 1.
+    Guo et al. 2017, section 4.2. Use the **validation** set: a temperature fitted on the test set
+    makes the test results look better than results on new images. Log probabilities replace the
+    logits; they differ only by a constant per row. T above 1 means that the model was
+    overconfident. If no temperature changes anything (uniform rows, one class), T is 1.
     """
     check(probabilities, labels)
     logs, labels = _logs(probabilities), np.asarray(labels)
     if np.ptp(logs, axis=1).max() < 1e-9:
         return 1.0
-    # The loss is convex in 1 / T, so it has one valley along log T.
+    # The loss is convex in 1 / T, so it has one minimum along log T.
     found = scipy.optimize.minimize_scalar(
         lambda t: _loss(logs, labels, np.exp(t)),
         bounds=np.log(TEMPERATURES),
@@ -183,7 +186,7 @@ def fit_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
 
 
 def with_temperature(probabilities: np.ndarray, temperature: float) -> np.ndarray:
-    """softmax(log(probabilities) / temperature), (N, C) float64: the order of classes stays."""
+    """Return softmax(log(probabilities) / temperature), (N, C) float64, with the same ranking."""
     if not (np.isfinite(temperature) and temperature > 0):
         raise ValueError(f"temperature must be above 0, not {temperature}")
     return scipy.special.softmax(_logs(probabilities) / temperature, axis=1)
@@ -191,10 +194,10 @@ def with_temperature(probabilities: np.ndarray, temperature: float) -> np.ndarra
 
 @dataclass(frozen=True, eq=False)
 class Chance:
-    """Calibration of a perfectly calibrated model in 95% of test sets of the same size."""
+    """Range of a perfectly calibrated model in 95% of test sets of the same size."""
 
-    band: np.ndarray  # (2, B) lowest and highest accuracy of each bin; NaN for an empty one
-    error: float  # the expected calibration error stays below this
+    band: np.ndarray  # (2, B) lowest and highest accuracy of each bin; NaN for an empty bin
+    error: float  # upper limit of the expected calibration error
 
 
 def chance(
@@ -210,7 +213,7 @@ def chance(
     filled, starts, counts = np.unique(which, return_index=True, return_counts=True)
     random = np.random.default_rng(seed)
     hits = np.empty((resamples, len(filled)))
-    for row in hits:  # one at a time: N numbers of memory, and no slower
+    for row in hits:  # drawing row by row needs memory for N numbers only and is as fast
         row[:] = np.add.reduceat(random.random(len(confidence)) < confidence, starts, dtype=int)
     gaps = np.abs(hits - np.add.reduceat(confidence, starts)).sum(axis=1) / len(confidence)
     band = np.full((2, bins), np.nan)

@@ -1,18 +1,20 @@
-"""How far chance could have moved a metric: 95% intervals.
+"""95% confidence intervals of metrics.
 
-A share of pictures (accuracy, precision, recall, top-k accuracy) has Wilson's (1927) interval,
-which holds what it says for twenty pictures too, where drawing again holds 87% in place of 95; of
-20 hits among 20 it says 84 to 100%. What is no share of pictures (F1, means over classes, areas)
-has the bootstrap's (Efron 1979): draw N of the N test pictures with replacement, again and again,
-and the interval (percentile method) holds the middle 95% of the draws. All that a confusion matrix
-gives depends on how often each of its cells is drawn, so one multinomial draw of the cells stands
-for N draws of pictures: exact, and a thousand times faster. It has no width where all are right.
+A proportion of images (accuracy, precision, recall, top-k accuracy) has a Wilson (1927) interval.
+Its coverage is close to 95% even for 20 images, for which the bootstrap covers only 87%. For 20
+hits among 20 images it is 84 to 100%.
 
-All are intervals over test images: the variation between training seeds is not in them, except in
-`least_seed_difference` and in a `mean_interval` of several seeds.
+Other metrics (F1, means over classes, areas) have a bootstrap interval (Efron 1979, percentile
+method): N of the N test images are drawn with replacement many times, and the interval contains the
+middle 95% of the results. Metrics of a confusion matrix depend only on the counts of its cells, so
+one multinomial draw of the cells replaces N draws of images. This is exact and a thousand times
+faster. The bootstrap interval has width 0 if all predictions are correct.
 
-Letters: N pictures, C classes, R resamples. An interval's first axis is (low, high). Draws in which
-a metric is not defined (its class was not drawn) are left out.
+All are intervals over test images. They do not include the variation between training seeds, except
+`least_seed_difference` and a `mean_interval` of several seeds.
+
+Letters: N images, C classes, R resamples. The first axis of an interval is (low, high). Draws in
+which a metric is not defined (its class was not drawn) are ignored.
 """
 
 import math
@@ -20,40 +22,42 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy  # its parts are imported where they are first used
+import scipy  # scipy loads its submodules on first use
 
 from vitdemo.metrics import _ratio, _shares, _square
 from vitdemo.metrics.curves import one_vs_rest
 
 RESAMPLES = 1000
 LEVEL = 0.95
-Z = 1.959964  # of the normal distribution: 95% lie between -Z and Z
-CELLS_AT_ONCE = 4_000_000  # numbers of one draw of resamples: 32 MB
+Z = 1.959964  # 95% of the standard normal distribution are between -Z and Z
+CELLS_AT_ONCE = 4_000_000  # resampled counts in memory at a time (32 MB)
 
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Of what a confusion matrix gives; NaN for a class without pictures, and of precision for one
-    that is never predicted."""
+    """95% intervals of accuracy, precision, recall and F1.
 
-    accuracy: np.ndarray  # (2,), Wilson's, as the two below
-    precision: np.ndarray  # (2, C)
-    recall: np.ndarray  # (2, C)
-    f1: np.ndarray  # (2, C), the bootstrap's, as the means
-    macro: dict[str, np.ndarray]  # each (2,), of precision, recall and f1
-    weighted: dict[str, np.ndarray]
+    NaN for a class without images; for precision also if the class is never predicted.
+    """
+
+    accuracy: np.ndarray  # (2,) Wilson
+    precision: np.ndarray  # (2, C) Wilson
+    recall: np.ndarray  # (2, C) Wilson
+    f1: np.ndarray  # (2, C) bootstrap
+    macro: dict[str, np.ndarray]  # (2,) bootstrap, for "precision", "recall" and "f1"
+    weighted: dict[str, np.ndarray]  # like `macro`
 
 
 def bootstrap(
     matrix: np.ndarray, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
 ) -> Intervals:
-    """Intervals from confusion counts (C, C), row = true class. The same seed, the same intervals.
+    """Return intervals from confusion counts (C, C), rows = true classes; reproducible by `seed`.
 
-    Raises ValueError where there is nothing to draw from or `level` is not inside 0..1.
+    Raises ValueError if there are no images or `level` is not between 0 and 1.
     """
     matrix = _square(matrix)
     _check_draws(matrix.sum(), resamples, level)
-    # hits, times predicted and support of every class in every resample, each (R, C)
+    # correct predictions, predictions and support of each class in each resample, each (R, C)
     hits, predicted, support = _resampled(matrix, resamples, np.random.default_rng(seed))
     values, drawn = _shares(hits, predicted, support), support > 0
     n, right, there = matrix.sum(), matrix.diagonal(), matrix.sum(axis=1)
@@ -76,7 +80,7 @@ def bootstrap(
 
 def _check_draws(n: int, resamples: int, level: float) -> None:
     if n < 1:
-        raise ValueError("nothing to draw from: 0 pictures")
+        raise ValueError("there are no images to resample")
     if resamples < 1:
         raise ValueError(f"resamples must be 1 or more, not {resamples}")
     if not 0 < level < 1:
@@ -86,9 +90,9 @@ def _check_draws(n: int, resamples: int, level: float) -> None:
 def _resampled(
     matrix: np.ndarray, resamples: int, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Hits, times predicted and support of every class in every resample, each (R, C) int64."""
+    """Return correct predictions, predictions and support of each class, each (R, C) int64."""
     c = len(matrix)
-    true, predicted = np.nonzero(matrix)  # (K,) cells: with 1,000 classes nearly all are empty
+    true, predicted = np.nonzero(matrix)  # (K,) cells; most are empty with 1,000 classes
     counts = matrix[true, predicted]
     shares = counts / counts.sum()
     out = np.zeros((3, resamples, c), dtype=np.int64)
@@ -104,7 +108,7 @@ def _resampled(
 
 
 def _sum_by(group: np.ndarray, drawn: np.ndarray, c: int) -> np.ndarray:
-    """Columns (r, K) added up by their group 0..C-1 -> (r, C)."""
+    """Sum the columns (r, K) of each group 0..C-1 -> (r, C)."""
     order = np.argsort(group, kind="stable")
     present, starts = np.unique(group[order], return_index=True)
     sums = np.zeros((len(drawn), c), dtype=np.int64)
@@ -113,22 +117,22 @@ def _sum_by(group: np.ndarray, drawn: np.ndarray, c: int) -> np.ndarray:
 
 
 def _middle(samples: np.ndarray, level: float) -> np.ndarray:
-    """The interval (2, ...) of the middle `level` of (R, ...) samples, NaN ones left out."""
+    """Return the interval (2, ...) of the middle `level` of (R, ...) samples, ignoring NaN."""
     tails = [100 * (1 - level) / 2, 100 * (1 + level) / 2]
     nowhere = np.isnan(samples).all(axis=0)
-    # nanpercentile warns of columns without a number, and a warning cannot be muted for one thread.
+    # nanpercentile warns about all-NaN columns, and warnings cannot be silenced for one thread.
     known = np.where(nowhere, 0.0, samples)
     return np.where(nowhere, np.nan, np.nanpercentile(known, tails, axis=0))
 
 
 def wilson(hits: np.ndarray, n: np.ndarray, level: float = LEVEL) -> np.ndarray:
-    """Wilson's (1927) score interval (2, ...) of the shares `hits` / `n`, of numbers or arrays.
+    """Return Wilson's (1927) score interval (2, ...) of the proportions `hits` / `n`.
 
-    NaN where `n` is 0. Raises ValueError where there are more hits than pictures, or fewer than 0.
+    NaN where `n` is 0. Raises ValueError if `hits` is negative or larger than `n`.
     """
     hits, n = np.asarray(hits), np.asarray(n)
     if ((hits < 0) | (hits > n) & (n > 0)).any():
-        raise ValueError(f"{hits} hits of {n} pictures are no share")
+        raise ValueError(f"hits must be from 0 to the number of images ({n}), not {hits}")
 
     def ends(hits: int, n: int) -> tuple[float, float]:
         if n < 1:
@@ -139,13 +143,13 @@ def wilson(hits: np.ndarray, n: np.ndarray, level: float = LEVEL) -> np.ndarray:
 
 
 def wilson_share(share: float, n: float, level: float = LEVEL) -> np.ndarray:
-    """Return Wilson's score interval (2,) of a `share`, 0 to 1, of `n` independent images.
+    """Return Wilson's score interval (2,) of the proportion `share` (0 to 1) of `n` images.
 
-    Unlike `wilson` it takes an `n` that is not whole, such as an effective sample size. Raises
-    ValueError for a share outside 0..1 or an `n` below 1.
+    Unlike `wilson`, it accepts a fractional `n`, such as an effective sample size. Raises
+    ValueError for a proportion outside 0 to 1 or an `n` below 1.
     """
     if not 0 <= share <= 1 or n < 1:
-        raise ValueError(f"{share} of {n} images is no share")
+        raise ValueError(f"share must be 0 to 1 and n at least 1, not {share} and {n}")
     z = scipy.special.ndtri((1 + level) / 2)
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     reach = z * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
@@ -161,9 +165,9 @@ def ranking_interval(
     level: float = LEVEL,
     seed: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Intervals (2,) of class `c`'s ROC AUC and of its average precision, against the rest.
+    """Return intervals (2,) of the ROC AUC and the average precision of class `c` against the rest.
 
-    The first is NaN where all pictures are of `c`. Raises ValueError where none is.
+    The first is NaN if all images are of class `c`. Raises ValueError if no image is.
     """
     truth, scores = one_vs_rest(probabilities, labels, c)
     _check_draws(len(truth), resamples, level)
@@ -181,10 +185,10 @@ def ranking_interval(
 
 
 def _ranked_counts(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Pictures (N,) by score, highest first, in G groups -> counts (G, 2): others, own.
+    """Sort images (N,) by score, highest first, into G groups -> counts (G, 2): others, own.
 
-    Equal scores are one group. So are other pictures with no own one between them: their order
-    among themselves moves neither metric, and 9,000 of 10,000 pictures are others.
+    Images with equal scores are in one group. Consecutive images of other classes are also merged,
+    because their order affects neither metric. This saves time: 90% of CIFAR-10 are other classes.
     """
     order = np.argsort(-scores, kind="stable")
     truth, scores = truth[order], scores[order]
@@ -196,19 +200,21 @@ def _ranked_counts(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 
 def _areas(own: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """ROC AUC (r,) of counts (r, G): pairs in which the own picture ranks higher; a tie is half.
+    """Return the ROC AUC (r,) of counts (r, G).
 
-    NaN where one side has no pictures.
+    It is the fraction of pairs in which the image of the class ranks higher; a tie counts as half.
+    NaN where one side has no images.
     """
-    above = np.cumsum(own, axis=1) - own / 2  # own pictures ranked above each group's others
+    above = np.cumsum(own, axis=1) - own / 2  # own images ranked above each group's others
     pairs = own.sum(axis=1) * others.sum(axis=1)
     return _ratio((above * others).sum(axis=1), pairs, np.nan)
 
 
 def _average_precisions(own: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Average precision (r,) of counts (r, G): precision at each group, weighted by its own.
+    """Return the average precision (r,) of counts (r, G).
 
-    NaN where there are no own pictures.
+    The precision at each group is weighted by the group's images of the class. NaN if there are no
+    images of the class.
     """
     found = np.cumsum(own, axis=1)
     precision = _ratio(found, found + np.cumsum(others, axis=1))
@@ -216,39 +222,39 @@ def _average_precisions(own: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def share_doubt(hits: int, n: int) -> float:
-    """How far the share `hits` / `n` is known, as a share: half the width of `wilson`'s interval.
+    """Return half the width of Wilson's interval of `hits` / `n`, 0 to 1.
 
-    Never 0: of 20 hits among 20 it says 0.08.
+    It is never 0: for 20 hits among 20 images, it is 0.08.
     """
     if n < 1:
-        raise ValueError(f"{hits} hits of {n} pictures are no share")
+        raise ValueError(f"n must be at least 1, not {n}")
     low, high = wilson(hits, n)
     return float(high - low) / 2
 
 
 def difference_doubt(hits: int, n: int) -> float:
-    """Return half the width of the 95% interval of a difference between two such shares.
+    """Return half the width of the 95% interval of a difference between two proportions.
 
-    The two shares are independent and each about `hits` / `n`, as the recalls of two classes are:
-    their variances add up, so the difference is known sqrt(2) times less well than one share. Two
-    models on the same images have a paired interval of their own, `difference_interval`.
+    The two are independent and each about `hits` / `n`, as the recalls of two classes. Their
+    variances add up, so the interval is sqrt(2) times as wide as that of one proportion. For two
+    models on the same images, use the paired interval, `difference_interval`.
     """
     return math.sqrt(2) * share_doubt(hits, n)
 
 
 def difference_interval(first_only: int, second_only: int, n: int) -> np.ndarray:
-    """The 95% interval (2,) of the difference of two accuracies on the same `n` pictures.
+    """Return the 95% interval (2,) of the difference of two accuracies on the same `n` images.
 
-    `first_only` of them are named rightly by the first model alone, `second_only` by the second
-    alone. Paired like this the interval is narrower than those of the two accuracies suggest. It
-    is not drawn but the adjusted Wald one (Agresti & Min 2005, section 2.3: half a picture is
-    added to each of the four outcomes), which holds what it says for few pictures too and always
-    has a width. Raises ValueError where the counts are not those of `n` pictures.
+    Only the first model classifies `first_only` images correctly, only the second `second_only`.
+    The paired interval is narrower than the intervals of the two accuracies suggest. It is the
+    adjusted Wald interval (Agresti & Min 2005, section 2.3), which adds half an image to each of
+    the four outcomes. It is also valid for few images, and its width is never 0. Raises ValueError
+    if the counts do not fit `n` images.
     """
     if n < 1:
-        raise ValueError("nothing to compare: 0 pictures")
+        raise ValueError("there are no images to compare")
     if min(first_only, second_only) < 0 or first_only + second_only > n:
-        raise ValueError(f"{first_only} and {second_only} pictures are not among {n}")
+        raise ValueError(f"the counts {first_only} and {second_only} do not fit {n} images")
     ahead, apart = first_only - second_only, first_only + second_only
     middle = ahead / (n + 2)
     spread = math.sqrt(apart + 1 - ahead**2 / (n + 2)) / (n + 2)
@@ -256,32 +262,31 @@ def difference_interval(first_only: int, second_only: int, n: int) -> np.ndarray
 
 
 def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
-    """Mean of `values` (N,), and the ends of its 95% interval by Student's t.
+    """Return the mean of `values` (N,) and the ends of its 95% Student's t interval.
 
-    Of differences on the same images, or of runs with the same seeds, this is the paired interval.
-    Raises ValueError for fewer than two.
+    For differences on the same images, or of runs with the same seeds, this is a paired interval.
+    Raises ValueError for fewer than two values.
     """
     if len(values) < 2:
-        raise ValueError(f"{len(values)} values have no spread")
+        raise ValueError(f"at least 2 values are needed, not {len(values)}")
     mean, spread = float(np.mean(values)), float(scipy.stats.sem(values))
     reach = _t_quantile(len(values)) * spread
     return mean, mean - reach, mean + reach
 
 
 def least_seed_difference(accuracies: Sequence[float]) -> float:
-    """Return the difference of two single runs that seed-to-seed variation rarely reaches.
+    """Return the 95% threshold for a difference between two runs due to the random seed.
 
-    `accuracies` are those of one recipe with n seeds, in any unit. The standard deviation of the
-    difference of two runs is sqrt(2) times that of one, and it is estimated from n runs, so the
-    two-sided 95% threshold is sqrt(2) times Student's t with n - 1 degrees of freedom times the
-    sample standard deviation. It assumes that the compared recipe varies as much. Raises
-    `ValueError` for fewer than two seeds.
+    `accuracies` are results of one recipe with n seeds, in any unit. The two-sided threshold is
+    sqrt(2) times the sample standard deviation times Student's t with n - 1 degrees of freedom. The
+    factor sqrt(2) is needed because the difference of two runs varies more than one run. The other
+    recipe is assumed to vary as much. Raises `ValueError` for fewer than two seeds.
     """
     if len(accuracies) < 2:
-        raise ValueError(f"{len(accuracies)} seeds have no spread")
+        raise ValueError(f"at least 2 seeds are needed, not {len(accuracies)}")
     return math.sqrt(2) * _t_quantile(len(accuracies)) * float(np.std(accuracies, ddof=1))
 
 
 def _t_quantile(n: int) -> float:
-    """Half the width of a 95% interval of `n` values, in standard errors."""
+    """Return half the width of the 95% interval of the mean of `n` values, in standard errors."""
     return float(scipy.stats.t.ppf((1 + LEVEL) / 2, n - 1))

@@ -1,11 +1,14 @@
-"""What each recipe has otherwise than that of one run, and what came of it: an ablation.
+"""Ablation: settings in which runs differ from a baseline, and the effect on the accuracy.
 
     found = ablation_of(run, others)
     found.gains[0].words, found.gains[0].test.difference  # "augmentation: none → …", 0.031
 
-Both sides predicted the same test images, so the gain is counted image by image. The interval and p
-of one gain cover test images only. Where the baseline was trained with other seeds, `conclusion`
-also asks whether a gain exceeds the variation between seeds.
+Both runs predicted the same test images, so the comparison is paired. The interval and p of a gain
+cover the variation between test images only. If the baseline was also trained with other seeds,
+`conclusion` checks whether a gain exceeds the variation between seeds.
+
+A *change* is a difference of one recipe setting (MixUp and CutMix count as one). The seed is not a
+change.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,11 +28,12 @@ from vitdemo.metrics.tested_runs import paired_test, sound_evaluation
 from vitdemo.models import VisionTransformer
 from vitdemo.runs import Run
 
-MIXES = ("MixUp: ", "CutMix: ")  # two settings, but one ingredient
-CHANCE = 1 / 9  # of the way from a guess to all right; up to that a run has learnt nothing
-LEAST = 3  # ingredients in which alone some run differs, which make an ablation
-_SILENT = ("note", "pretrained", "keep")  # decide nothing, or are said in other words
-# Fields that count for nothing unless something else is set.
+MIXES = ("MixUp: ", "CutMix: ")  # these two settings count as one change
+# Training failed if the accuracy covers less than this fraction of the way from chance to 100%.
+CHANCE = 1 / 9
+LEAST = 3  # minimum number of single changes in an ablation
+_SILENT = ("note", "pretrained", "keep")  # without effect on training, or described by `_start`
+# Fields that have an effect only if another setting is on.
 _COUNTS: dict[str, Callable[[Run], Any]] = {
     "momentum": lambda run: setting(run, "optimizer") in ("sgd", "muon"),
     "betas": lambda run: setting(run, "optimizer") in ("adam", "adamw"),
@@ -39,27 +43,27 @@ _COUNTS: dict[str, Callable[[Run], Any]] = {
     "whole_epochs": lambda run: setting(run, "patch_dropout"),
     "teacher_share": lambda run: setting(run, "teacher"),
 }
-# What fields are called on the page where that is not the field itself, and what values are.
+# Names of fields and values on the page, if they differ from the code.
 _TITLES = {
     "image_size": "image size",
     "start": "start",
     "embed_dim": "width",
     "num_heads": "heads",
     "pos_embed": "position embedding",
-    "global_pool": "read from",
+    "global_pool": "pooling",
     "init": "initialisation",
     "stem": "patch embedding",
-    "widths": "widths of its blocks",
+    "widths": "block widths",
     "drop_rate": "dropout",
     "drop_path_rate": "stochastic depth",
     "schedule": "learning-rate schedule",
     "warmup_epochs": "warm-up epochs",
     "layer_decay": "layer-wise learning-rate decay",
     "clip_norm": "gradient clipping",
-    "head_epochs": "first epochs of the head alone",
-    "head_learning_rate": "learning rate of the head alone",
+    "head_epochs": "first epochs of the classifier head only",
+    "head_learning_rate": "learning rate of the classifier head only",
     "flip": "horizontal flip",
-    "crop_padding": "padding of random crops",
+    "crop_padding": "random-crop padding",
     "policy": "augmentation",
     "erasing": "random erasing",
     "cutout": "Cutout",
@@ -67,12 +71,12 @@ _TITLES = {
     "cutmix": "CutMix",
     "unmixed_epochs": "last epochs without MixUp and CutMix",
     "whole_epochs": "last epochs with all patches",
-    "teacher_share": "share of the teacher's answers in a target",
-    "mask_ratio": "share of hidden patches",
-    "ema_decay": "averaged weights (EMA decay)",
-    "patience": "early stopping, epochs without a gain",
-    "validation_share": "share held out for validation",
-    "train_pictures": "training pictures",
+    "teacher_share": "distillation weight",
+    "mask_ratio": "fraction of hidden patches",
+    "ema_decay": "EMA decay of the weights",
+    "patience": "early stopping: epochs without improvement",
+    "validation_share": "validation fraction",
+    "train_pictures": "training images",
 }
 _VALUES = {
     "adamw": "AdamW",
@@ -94,17 +98,17 @@ _OFF_AT_ZERO = (
     *("clip_norm", "crop_padding", "erasing", "cutout", "mixup", "cutmix", "patch_dropout"),
     *("ema_decay", "patience", "head_epochs"),
 )
-# Of our own Vision Transformer; what timm's have by default is theirs.
+# Defaults of vitdemo's ViT. The defaults of timm's models are not known here.
 _OPTIONS = {name: one.default for name, one in signature(VisionTransformer).parameters.items()}
 
 
 @dataclass(frozen=True)
 class Gain:
-    """One run (the first of the `test`) beside another (the second).
+    """Comparison of one run (first in `test`) with the baseline (second in `test`).
 
-    `p` is the test's after Holm's correction for all runs that are compared with the same one.
-    `validation` is the gain on the validation pictures, a share of 1, on which ingredients are to
-    be chosen; None where the two did not have the same ones.
+    `p` includes Holm's correction for all runs that are compared with the same baseline.
+    `validation` is the gain in validation accuracy, -1 to 1, by which changes should be chosen. It
+    is None if the two runs used different validation images.
     """
 
     run: str
@@ -112,46 +116,47 @@ class Gain:
     test: McNemar
     p: float
     validation: float | None
-    learnt: bool = True  # more than a guess
+    learnt: bool = True  # False if the accuracy is close to chance
 
     @property
     def ingredient(self) -> tuple[str, ...]:
-        """What differs beside the seed."""
+        """Differences other than the seed."""
         return _without_seed(self.differences)
 
     @property
     def seed(self) -> str:
-        """As "seed: 0 → 1"; empty where the two have the same one."""
+        """Difference in the seed, such as "seed: 0 → 1"; empty if both have the same seed."""
         return next((word for word in self.differences if word not in self.ingredient), "")
 
     @property
     def is_near(self) -> bool:
-        """Whether it shows what one ingredient bought."""
+        """Whether it shows the effect of a single change."""
         return self.learnt and is_near(self.differences)
 
     @property
     def is_repeat(self) -> bool:
-        """Whether it is the same training with another seed."""
+        """Whether it is the baseline's recipe with another seed."""
         return is_repeat(self.differences)
 
     @property
     def words(self) -> str:
-        """What differs."""
+        """Differences as one text."""
         return "; ".join(self.differences)
 
     @property
     def is_clear(self) -> bool:
-        """Whether it is more than chance explains."""
+        """Whether the difference is significant on these test images."""
         return self.p < SIGNIFICANT
 
 
 @dataclass(frozen=True)
 class Ablation:
-    """The run `base`, its test `accuracy`, and the runs tested on the same pictures beside it.
+    """Comparison of runs with the baseline `base`, evaluated on the same images.
 
-    Those that differ in an ingredient (`is_near`) come first, then the base's repeats with other
-    seeds, then the others, each the best by validation first: the test set chooses nothing.
-    `left_out` has a sentence for each run that was tested otherwise.
+    `accuracy` is the baseline's test accuracy. In `gains`, runs with a single change (`is_near`)
+    come first, then repeats of the baseline with other seeds, then other runs. Each group is sorted
+    by validation gain, because the test set must not be used for a choice. `left_out` has a
+    sentence for each run that cannot be compared.
     """
 
     base: str
@@ -161,19 +166,21 @@ class Ablation:
 
     @property
     def near(self) -> list[Gain]:
-        """The gains of an ingredient, each once: with the base's seed, where it was."""
+        """Gains of single changes, one per change, with the baseline's seed if available."""
         near = [gain for gain in self.gains if gain.is_near]
         known = {gain.ingredient for gain in near if not gain.seed}
         return [gain for gain in near if not gain.seed or gain.ingredient not in known]
 
     @property
     def repeats(self) -> list[Gain]:
-        """The same training with other seeds."""
+        """Runs of the baseline's recipe with other seeds."""
         return [gain for gain in self.gains if gain.is_repeat]
 
     def again(self, gain: Gain) -> list[float]:
-        """What the ingredient of `gain` gained with other seeds, a share of 1: each time beside
-        the base's repeat with that seed."""
+        """Return the gains of the same change with other seeds, -1 to 1.
+
+        Each is compared with the baseline's repeat with that seed.
+        """
         bases = {repeat.seed: repeat.test.difference for repeat in self.repeats}
         return [
             other.test.difference - bases[other.seed]
@@ -183,24 +190,24 @@ class Ablation:
 
     @property
     def seed_accuracies(self) -> list[float]:
-        """Test accuracy of the base and of its repeats with other seeds, as shares of 1."""
+        """Test accuracies of the baseline and of its repeats with other seeds, 0 to 1."""
         return [self.accuracy, *(self.accuracy + each.test.difference for each in self.repeats)]
 
     @property
     def seed_threshold(self) -> float | None:
-        """`least_seed_difference` of the base, a share of 1; None with one seed only."""
+        """`least_seed_difference` of the baseline, 0 to 1; None with only one seed."""
         return least_seed_difference(self.seed_accuracies) if self.repeats else None
 
     def seed_gains(self, gain: Gain) -> list[float]:
-        """The paired gain of an ingredient for each seed that it and the base share."""
+        """Return the paired gain for each seed with which both recipes were trained."""
         own = [] if gain.seed else [gain.test.difference]
         return own + self.again(gain)
 
     def exceeds_seeds(self, gain: Gain) -> bool | None:
-        """Return whether `gain` exceeds the variation between seeds; None with one seed only.
+        """Return whether `gain` exceeds the variation between seeds; None with only one seed.
 
-        With two or more paired seeds, the 95% t interval of their mean excludes 0. With one, the
-        gain is larger than `seed_threshold`.
+        With two or more paired seeds, the 95% t interval of the mean gain must exclude 0. With one
+        paired seed, the gain must exceed `seed_threshold`.
         """
         if self.seed_threshold is None:
             return None
@@ -212,7 +219,7 @@ class Ablation:
 
 
 def ablation_of(base: Run, others: Sequence[Run], left_out: Sequence[str] = ()) -> Ablation:
-    """`others`, tested on the same pictures, beside `base`. Raises `RunError` otherwise."""
+    """Compare `others` with `base`. Raises `RunError` if their test images differ."""
     tests = [paired_test(run, base).overall for run in others]
     chances = holm([test.p for test in tests])
     found = [
@@ -233,7 +240,7 @@ def ablation_of(base: Run, others: Sequence[Run], left_out: Sequence[str] = ()) 
 
 
 def conclusion(found: Ablation) -> list[str]:
-    """Return sentences that sort the ingredients by verdict, then what is known of seeds."""
+    """Return sentences that group the changes by verdict, and one about the seeds."""
     clear = [gain for gain in found.near if gain.is_clear]
     clear.sort(key=lambda gain: -abs(gain.test.difference))
     by_seed = [gain for gain in clear if found.exceeds_seeds(gain) is False]
@@ -245,7 +252,7 @@ def conclusion(found: Ablation) -> list[str]:
         f"{words}: {'; '.join(_with_points(gain, found.again(gain)) for gain in gains)}."
         for words, gains in (
             (f"More accurate than {found.base}", better),
-            ("Less accurate", worse),
+            (f"Less accurate than {found.base}", worse),
             ("Significant on these test images, but within the variation between seeds", by_seed),
             ("Not significant on these test images", rest),
         )
@@ -255,27 +262,27 @@ def conclusion(found: Ablation) -> list[str]:
 
 
 def _seed_words(found: Ablation) -> str:
-    """What is known of the variation between seeds."""
+    """State the variation between the baseline's seeds."""
     if not found.repeats:
         return (
-            f"{found.base} was trained with one seed only: these verdicts cover the variation "
-            "between test images, not between training seeds."
+            f"{found.base} was trained with only one seed. These verdicts cover the variation "
+            "between test images, but not between training seeds."
         )
     reached = " and ".join(f"{100 * each:.2f}" for each in sorted(found.seed_accuracies[1:]))
     n = len(found.seed_accuracies)
     spread = 100 * float(np.std(found.seed_accuracies, ddof=1))
     degrees = "1 degree of freedom" if n == 2 else f"{n - 1} degrees of freedom"
     return (
-        f"The same recipe with {_seeds(found.repeats)} reaches {reached}%, compared with "
-        f"{100 * found.accuracy:.2f}%: a standard deviation of {spread:.2f} points over {n} "
-        f"seeds. A gain that was measured with one seed exceeds the variation between seeds above "
-        f"{100 * found.seed_threshold:.1f} points (95%, Student's t with {degrees}); with more "
-        "seeds, the interval of their mean decides."
+        f"With {_seeds(found.repeats)}, the baseline's recipe reaches {reached}%, compared with "
+        f"{100 * found.accuracy:.2f}%. The standard deviation over {n} seeds is {spread:.2f} "
+        "percentage points. A gain measured with one seed must therefore exceed "
+        f"{100 * found.seed_threshold:.1f} points (95%, Student's t with {degrees}). For gains "
+        "measured with several seeds, the 95% interval of the mean must exclude 0."
     )
 
 
 def gain_rows(found: Ablation) -> tuple[list[str], list[list[str]]]:
-    """The base, then each run beside it: (header, a row each); gains in points."""
+    """Return the header, and a row for the baseline and for each run; gains in points."""
     header = ["Run", "Test accuracy (%)", "Gain, points", "95% interval", "p (Holm)"]
     header += ["Validation gain", "What differs"]
     first = [found.base, f"{100 * found.accuracy:.2f}", *[DASH] * 5]
@@ -296,7 +303,7 @@ def _gain_row(gain: Gain) -> list[str]:
 
 
 def _with_points(gain: Gain, again: Sequence[float]) -> str:
-    """What differs, its gain in points, and the gains with other seeds with their mean."""
+    """Describe a change, its gain in points, and the gains with other seeds and their mean."""
     points = f"{signed(100 * gain.test.difference)} points"
     gained = " and ".join(signed(100 * each) for each in again)
     more = f"; with {_seeds(again)} {gained}" if again else ""
@@ -312,8 +319,10 @@ def _seeds(found: Sequence) -> str:
 
 
 def validation_gain(run: Run, base: Run) -> float | None:
-    """How much more of the validation pictures `run` predicts rightly, as a share; None where one
-    has no such answers or they are not of the same pictures."""
+    """Return the difference in validation accuracy, -1 to 1.
+
+    None if a run has no validation predictions or the validation images differ.
+    """
     pair = [sound_evaluation(each) for each in (run, base)]
     labels = [found.validation_labels for found in pair]
     if any(each is None or not len(each) for each in labels) or not np.array_equal(*labels):
@@ -329,23 +338,20 @@ def _by_validation(gain: Gain) -> tuple:
 
 
 def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
-    """The ablations there are among runs: base -> the base itself and the runs near it, by name.
+    """Find the ablations among runs: baseline -> names of the baseline and of its near runs.
 
-    That with the most ingredients of its base's seed comes first, however many seeds others have;
-    of as large ones, that of the first name.
-
-    A base is a run with at least `LEAST` ingredients in which alone others differ from it (two
-    other optimizers are one); near it is what differs in one of them (`is_near`), or in the seed
-    alone. Of runs that differ in the seed alone, that with the most ingredients of its own seed is
-    the base. Runs on another data set are never near, and what was tested and has learnt nothing is
-    no ingredient.
+    A near run differs from the baseline in a single change (`is_near`) or only in the seed. A
+    baseline has near runs with at least `LEAST` different changes (two other optimizers count as
+    one). Among runs that differ only in the seed, the baseline is the one with the most near runs
+    of its own seed. The ablations are sorted by this number, largest first, then by name. Runs on
+    different datasets are never compared. Runs that failed to train (`is_at_chance`) are ignored.
     """
     found = sorted((run for run in found if not is_at_chance(run)), key=lambda run: run.name)
-    told = {run.name: settings(run) for run in found}  # once each, not once a pair
+    told = {run.name: settings(run) for run in found}  # read once per run, not once per pair
     groups, ranks, repeats = {}, {}, {}
     for base in found:
-        pictures = base.classes, base.data_name
-        others = [run for run in found if (run.classes, run.data_name) == pictures]
+        dataset = base.classes, base.data_name
+        others = [run for run in found if (run.classes, run.data_name) == dataset]
         first = told[base.name]
         apart = {run.name: _differences(base, run, first, told[run.name]) for run in others}
         single = {_fields(words) for words in apart.values() if is_near(words)}
@@ -362,7 +368,7 @@ def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
 
 
 def is_at_chance(run: Run) -> bool:
-    """Whether it was tested and is hardly better than a guess, as where a training diverged."""
+    """Return whether the evaluated accuracy is close to chance, as after a diverged training."""
     if not run.has_evaluation:
         return False
     try:
@@ -374,17 +380,17 @@ def is_at_chance(run: Run) -> bool:
 
 
 def is_near(words: Sequence[str]) -> bool:
-    """Whether these `differences` are one ingredient; a seed is none."""
+    """Return whether these `differences` are a single change; the seed does not count."""
     return len({MIXES if word.startswith(MIXES) else word for word in _without_seed(words)}) == 1
 
 
 def is_repeat(words: Sequence[str]) -> bool:
-    """Whether these `differences` are the seed alone."""
+    """Return whether these `differences` consist of the seed only."""
     return len(words) > 0 and not _without_seed(words)
 
 
 def _fields(words: Sequence[str]) -> frozenset[str]:
-    """What differs, whatever the values, but for the seed."""
+    """Return the names of the settings that differ, except the seed."""
     return frozenset(word.partition(": ")[0] for word in _without_seed(words))
 
 
@@ -393,16 +399,16 @@ def _without_seed(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def differences(base: Run, run: Run) -> list[str]:
-    """Every setting that `run` has otherwise than `base`, as "augmentation: none → RandAugment".
+    """List the settings that differ, such as "augmentation: none → RandAugment".
 
-    What a setting brings with it is not one more: of two optimizers, the momentum of one says
-    nothing beside the betas of the other, and each has a learning rate of its own.
+    Dependent settings are not listed separately: two optimizers also differ in the learning rate,
+    and only one of them may have a momentum or betas.
     """
     return _differences(base, run, settings(base), settings(run))
 
 
 def _differences(base: Run, run: Run, first: dict[str, str], second: dict[str, str]) -> list[str]:
-    """As `differences`; `first` and `second` are the `settings` of `base` and `run`."""
+    """Compute `differences`; `first` and `second` are the `settings` of `base` and `run`."""
     changes = {}
     if (before := _model(base)) != (after := _model(run)):
         changes["model"] = before, after
@@ -420,15 +426,15 @@ def _differences(base: Run, run: Run, first: dict[str, str], second: dict[str, s
 
 
 def _with_rate(told: dict[str, str]) -> dict[str, str]:
-    """An optimizer and its learning rate as one setting."""
+    """Merge the optimizer and its learning rate into one setting."""
     rest = {field: words for field, words in told.items() if field != "learning_rate"}
     return rest | {"optimizer": f"{told['optimizer']}, learning rate {told['learning_rate']}"}
 
 
 def settings(run: Run) -> dict[str, str]:
-    """What decided the training of `run` beside its model, in words, by field of its recipe.
+    """Describe the training settings of `run` without its model: recipe field -> text.
 
-    A field without effect is left out; one that the run is too old to know has its default.
+    Fields without effect are omitted. Fields that are missing in an older run have their default.
     """
     found = {"image_size": str(run.spec.image_size), "start": _start(run)}
     for field in DEFAULTS:
@@ -464,13 +470,13 @@ def _option(run: Run, name: str) -> str:
 def _start(run: Run) -> str:
     if run.origin:
         name, epochs = (run.origin.get(word, "?") for word in ("run", "epochs"))
-        # A start that was made with this run's seed, too, is the same ingredient.
+        # Starting weights may depend on the seed; removing it makes repeats count as one change.
         name = str(name).replace(f"-seed-{setting(run, 'seed')}", "")
         return f"weights of {name} after {epochs} epochs"
     if setting(run, "pretrained"):
         return "pretrained weights"
-    from_file = "--weights" in str(run.config.get("command", ""))  # of no run
-    return "weights of a file" if from_file else "from nothing"
+    from_file = "--weights" in str(run.config.get("command", ""))  # a file outside run folders
+    return "weights from a file" if from_file else "random weights"
 
 
 def _words(value: Any) -> str:

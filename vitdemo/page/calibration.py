@@ -41,7 +41,7 @@ WORDS = {
 
 
 def build(tab: gr.Tab, workbench: Workbench) -> None:
-    """Lay out and wire the tab, which draws when it is opened."""
+    """Build the tab; its content is computed when the tab opens."""
     gr.Markdown(INTRO)
     model = RunChoice(grouped(workbench.evaluated_runs()), elem_id="calibration-model")
     view = Article(elem_id="calibration")
@@ -60,29 +60,31 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
 
 
 def pieces(found: Calibration, path: str) -> list[Piece]:
-    """The verdict, both figures, their table; `path` is the run's folder."""
+    """Return the verdict, both figures and their table; `path` is the run's folder."""
     return [Text(verdict(found)), temperature(found, path), plots(found), bins_table(found)]
 
 
 def verdict(found: Calibration) -> str:
-    sure, right = 100 * found.mean_confidence, 100 * found.accuracy
+    """State the calibration error, whether it exceeds chance, and its direction."""
+    confidence, accuracy = 100 * found.mean_confidence, 100 * found.accuracy
     error = 100 * found.before.error
     if found.before.error <= found.chance.error:
         words = "This difference is within chance."
-    elif two_sides(found.before) or 2 * abs(sure - right) < error:
+    elif two_sides(found.before) or 2 * abs(confidence - accuracy) < error:
         words = "The model is **overconfident in some predictions and underconfident in others**."
     else:
-        words = f"The model is **{'overconfident' if sure > right else 'underconfident'}**."
+        kind = "overconfident" if confidence > accuracy else "underconfident"
+        words = f"The model is **{kind}**."
     return (
-        f"The mean confidence of {found.run} is {sure:.1f}%, and {right:.1f}% of its "
-        f"predictions are correct. Its calibration error is **{error:.2f} points**. "
+        f"The mean confidence of {found.run} is {confidence:.1f}%, and {accuracy:.1f}% of its "
+        f"predictions are correct. Its calibration error is **{error:.2f} percentage points**. "
         f"{chance_words(found.chance)} {words} Its loss is {found.loss:.3f} nats."
         f"{sides_words(found.before)}{smoothing_words(found)}"
     )
 
 
 def chance_words(found: Chance, which: str = "these") -> str:
-    """State the calibration error that chance alone allows for `which` probabilities."""
+    """State the calibration error expected by chance with `which` probabilities."""
     return (
         f"In 95% of test sets of this size, a perfectly calibrated model with {which} "
         f"probabilities would stay below {100 * found.error:.2f} points."
@@ -90,7 +92,7 @@ def chance_words(found: Chance, which: str = "these") -> str:
 
 
 def sides_words(found: Reliability) -> str:
-    """Name the overconfident and the underconfident predictions, where there are both."""
+    """Describe overconfident and underconfident predictions if the model has both."""
     sides = two_sides(found)
     if sides is None:
         return ""
@@ -107,7 +109,7 @@ def side_words(side: Side) -> str:
 
 
 def smoothing_words(found: Calibration) -> str:
-    """State the label smoothing of an underconfident model, and the measured effect of scaling."""
+    """State the label smoothing of an underconfident model, and the effect of the temperature."""
     if found.target == 1 or found.mean_confidence >= found.accuracy:
         return ""
     words = (
@@ -121,27 +123,28 @@ def smoothing_words(found: Calibration) -> str:
 
 
 def temperature(found: Calibration, path: str) -> Text | Notice:
-    """State the calibration after temperature scaling, or how to get a temperature."""
+    """State the calibration after temperature scaling, or how to obtain a temperature."""
     if found.scaled is None:
         return Notice(
-            f"No temperature: the files of '{found.run}' hold no predictions on validation "
-            "images, and a temperature fitted on the test set would make the model look better "
-            f"than it is. `python train.py evaluate {path}` adds them (it needs the dataset)."
+            f"No temperature can be fitted, because '{found.run}' has no predictions for "
+            f"validation images. To compute them, run `python train.py evaluate {path}` (needs the "
+            "dataset). The test set must not be used to fit a temperature, because the test "
+            "results would then look too good."
         )
     scaled = found.scaled
     return Text(
         f"With a **temperature of {scaled.temperature:.3f}**, fitted on the "
         f"{scaled.validation_pictures:,} validation images (not on the test set), the "
-        f"calibration error on the test set goes from {100 * found.before.error:.2f} to "
+        f"calibration error on the test set changes from {100 * found.before.error:.2f} to "
         f"**{100 * scaled.reliability.error:.2f} points**. "
         f"{chance_words(scaled.chance, 'the scaled')} {scaled_verdict(scaled)} "
-        f"The loss goes from {found.loss:.3f} to {scaled.loss:.3f} nats. "
+        f"The loss changes from {found.loss:.3f} to {scaled.loss:.3f} nats. "
         f"{temperature_words(scaled)} {rest_words(scaled.reliability)}"
     )
 
 
 def scaled_verdict(scaled: TemperatureScaled) -> str:
-    """Compare the error after scaling with its own value expected by chance."""
+    """Compare the error after scaling with the error expected by chance after scaling."""
     if scaled.reliability.error <= scaled.chance.error:
         return "The remaining difference is within chance."
     return "The scaled model is still **not perfectly calibrated**."
@@ -150,7 +153,7 @@ def scaled_verdict(scaled: TemperatureScaled) -> str:
 def temperature_words(scaled: TemperatureScaled) -> str:
     low, high = TEMPERATURES
     if not 1.01 * low < scaled.temperature < 0.99 * high:
-        return f"This is the end of the search range, {low:g} to {high:g}."
+        return f"This temperature is at the end of the search range ({low:g} to {high:g})."
     direction = "lowers" if scaled.temperature > 1 else "raises"
     return (
         f"The temperature {direction} the model's confidence and changes none of its predictions."
@@ -178,7 +181,7 @@ def plots(found: Calibration) -> Plots:
             plot("Reliability diagram", [*lines, Line(dots)], figures.svg(diagram), found.run),
             plot(
                 "Confidence of correct and incorrect predictions",
-                [right, wrong, Line("each group adds up to 100%")],
+                [right, wrong, Line("each of the two groups adds up to 100%")],
                 figures.svg(charts.confidence_plot(before.edges, before.right, before.wrong)),
                 found.run,
             ),
@@ -187,12 +190,12 @@ def plots(found: Calibration) -> Plots:
 
 
 def plot(title: str, lines: list[Line], svg: str, run: str) -> Figure:
-    label = f"{title} of {run}; its numbers are in the table below"
+    label = f"{title} of {run}; the table below has the values"
     return Figure(title, label, svg, lines)
 
 
 def bins_table(found: Calibration) -> Table:
-    """List the bins that are not empty, before and after temperature scaling."""
+    """Return a table of the non-empty bins before and after temperature scaling."""
     columns = ["Confidence", "Predictions", "Correct", "Incorrect", "Mean confidence, %"]
     columns += ["Accuracy, %", "Expected by chance, %", "Gap, points"]
     scaled = found.scaled.reliability if found.scaled else None
@@ -225,7 +228,7 @@ def bin_row(found: Calibration, b: int) -> Row:
 
 
 def chance_cell(found: Chance, b: int) -> Cell:
-    """Show the accuracy that bin `b` of a perfectly calibrated model has in 95% of test sets."""
+    """Return a cell with the 95% range of accuracy of a perfectly calibrated model in bin `b`."""
     band = 100 * found.band[:, b]
     words = DASH if np.isnan(band[0]) else f"{band[0]:.1f} to {band[1]:.1f}"
     return Cell(words, interval=band)

@@ -1,4 +1,4 @@
-"""What an ingredient buys: the runs beside one of them, setting by setting."""
+"""Ablation section of the Compare models tab: the effect of each change to the recipe."""
 
 from collections.abc import Callable
 
@@ -20,24 +20,25 @@ from vitdemo.runs import Run
 from vitdemo.workbench import Workbench
 
 INTRO = (
-    "## What an ingredient buys: the ablation\nEach run beside one of them: what differs in their "
-    "recipes, and how many more of the same test pictures come out right."
+    "## Ablation: the effect of each change to the recipe\nEvery run is compared with one "
+    "baseline: which settings differ, and by how much the accuracy on the same test images changes."
 )
 WORDS = {
-    "Gain, points": "Test accuracy minus that of the first row, in percentage points. Where "
-    "several settings differ, it is the gain of all of them together. Each row is one seed.",
-    "95% interval": "Of the gain, over test images. It does not include the variation between "
-    "training seeds, which the rows that differ in the seed only show.",
-    "p (Holm)": "McNemar's test on the pictures that one of the two alone gets right, corrected "
-    f"for the {{count}} comparisons shown here. Below {SIGNIFICANT:g} the difference is "
-    "significant on these test images.",
-    "Validation gain": "The same on the validation pictures, in points: what an ingredient would "
-    "be chosen by, and what the rows are ordered by. The test pictures choose nothing.",
-    "What differs": "Every setting that decided the training and differs: as it is in the "
-    "first row's run, then here.",
+    "Gain, points": "Test accuracy minus the baseline's (first row), in percentage points. If "
+    "several settings differ, this is their combined effect. Each row was trained with one seed.",
+    "95% interval": "Confidence interval of the gain over test images. It does not include the "
+    "variation between random seeds. For that, see the rows in which only the seed differs.",
+    "p (Holm)": "p-value of McNemar's test on the images that only one of the two models "
+    "classifies correctly, corrected for the {count} comparisons shown here. A value below "
+    f"{SIGNIFICANT:g} means that the difference is significant on these test images.",
+    "Validation gain": "Validation accuracy minus the baseline's, in percentage points. The rows "
+    "are sorted by it. Choose changes to a recipe by this value, not by test accuracy.",
+    "What differs": "Training settings that differ from the baseline: the value of the baseline, "
+    "then the value of this run.",
 }
 LAST = "What differs"
-# The tables above grow for a while as they are drawn; who moves meanwhile is left where they are.
+# The tables above still grow after the jump, so the scroll position is corrected for three seconds,
+# unless the user scrolls or clicks.
 SHOW = """() => {
   const show = () => document.querySelector("#gains-base")?.scrollIntoView({ block: "start" });
   const growing = new ResizeObserver(show);
@@ -55,26 +56,25 @@ SIGNS = (
     f"{SIGNIFICANT:g})."
 )
 SEEDS = (
-    "◆ the same gain with another seed. Grey band: differences between two runs of the first row's "
-    "recipe that only the seed explains (95%, Student's t)."
+    "◆ gain of the same change with another seed. Grey band: 95% range of the difference between "
+    "two baseline runs that differ only in the seed (Student's t)."
 )
-NOTHING = "No run has been tested yet: nothing to compare."
-OTHERS = "What differs in more, or has learnt nothing: {count} beside it"
-ALONE = "No other run was tested on the same pictures."
+NOTHING = "No run has been evaluated yet, so there is nothing to compare."
+OTHERS = "Other runs: several settings differ, or training failed ({count})"
+ALONE = "No other run was evaluated on the same images."
 
 
 def ablation(workbench: Workbench, name: str) -> Ablation:
-    """All comparable runs beside `name`. Raises `RunError` without a sound evaluation of it."""
+    """Compare all comparable runs with `name`. Raises `RunError` if it has no valid evaluation."""
     base, group = workbench.run(name), predictions(workbench, name)
     others = [run for run in group.runs if run.name != name]
     return workbench.cache.of(ablation_of, base, others, group.left_out)
 
 
 def bases(workbench: Workbench) -> list[Run]:
-    """The tested runs in the order in which another may stand beside them.
+    """Return the evaluated runs in the order in which the page offers them as baselines.
 
-    Bases of ablations come first, in the order of `ablations`; then the plainest run (the lowest
-    accuracy).
+    The baselines of `ablations` come first, in its order. The others follow by rising accuracy.
     """
     tested = workbench.evaluated_runs()
     found = {run.name: run for run in tested}
@@ -84,52 +84,54 @@ def bases(workbench: Workbench) -> list[Run]:
 
 
 def build(tab: gr.Tab, sections: Sections, workbench: Workbench, asked: Callable) -> None:
-    """Lay out and wire the section of `tab`; `asked` listens to what opens it, see there."""
+    """Build the section of `tab`; `asked` listens to the event that opens it."""
     gr.Markdown(INTRO)
-    base = RunChoice(label="Beside", info="the run without the ingredient", elem_id="gains-base")
+    info = "the run that all others are compared with"
+    base = RunChoice(label="Baseline", info=info, elem_id="gains-base")
     table = Article(elem_id="gains")
 
     def draw(name):
-        found = bases(workbench)
-        names = [run.name for run in found]
+        offered = bases(workbench)
+        names = [run.name for run in offered]
         if name not in names:
             name = names[0] if names else None
-        update = gr.update(groups=grouped(found), value=name or "")
+        update = gr.update(groups=grouped(offered), value=name or "")
         if name is None:
-            return update, [Notice(NOTHING)] if workbench.runs()[0] else []  # the tab says so
+            return update, [Notice(NOTHING)] if workbench.runs()[0] else []  # the tab has a notice
         try:
-            beside = ablation(workbench, name)
+            found = ablation(workbench, name)
         except VitdemoError as error:
             return update, [Notice(str(error))]
-        told = [Text(sentence) for sentence in conclusion(beside)]
-        return update, [*told, *drawn(beside), *gain_table(beside)]
+        sentences = [Text(sentence) for sentence in conclusion(found)]
+        return update, [*sentences, *drawn(found), *gain_table(found)]
 
     def opened(event: gr.EventData):
         known = event.pick in [run.name for run in bases(workbench)]
         return gr.Tabs(selected=tab.id), gr.update(value=event.pick) if known else gr.skip()
 
     sections.add("", draw, [base], [base, table])
-    # The tab draws it, as it opens.
+    # The section is drawn by the tab's own event, which fires when the tab opens.
     asked(opened, outputs=[tab.parent, base], **QUIET).then(None, js=SHOW, **QUIET)
 
 
 def drawn(found: Ablation) -> list[Piece]:
-    """What one ingredient bought; the numbers stand in the table below it."""
+    """Plot the accuracy gain of each change to the recipe."""
     if not found.near:
         return []
     title = (
-        f"Gain in test accuracy beside {found.base}, with its 95% interval, by what differs: "
-        "the best by validation first"
+        f"Gain in test accuracy compared with {found.base}, with 95% intervals, for each change to "
+        "the recipe, sorted by validation gain"
     )
     words = f"{SIGNS} {SEEDS}" if found.repeats else SIGNS
     svg = figures.svg(charts.gain_plot(found))
-    return [Plots([Figure(title, f"{title}; its numbers are below", svg, words=words)])]
+    return [Plots([Figure(title, f"{title}; the table below has the values", svg, words=words)])]
 
 
 def gain_table(found: Ablation) -> list[Piece]:
-    """The ingredients and other seeds beside the base, what the columns say, and who is left out.
+    """Return the table of gains and a notice for each run that cannot be compared.
 
-    What is another training altogether is folded, where there is an ingredient.
+    Runs that differ in several settings are in a second table, which is closed at first. If no run
+    differs in one setting only, all runs are in the first table.
     """
     left_out = [Notice(sentence) for sentence in found.left_out]
     if not found.gains:

@@ -157,7 +157,7 @@ class Look(Sections):
         depth = gr.update(interactive=False)
         if isinstance(found, Drawn):
             depth = limited(layer, found.look.layers) | {"interactive": True}
-            if not chosen:  # the browser moves the slider, unless the user moved it: see `BEGINS`
+            if not chosen:  # `BEGINS` moves the slider in the browser unless the user moved it
                 places = zip(self.inputs_of(self.all)[len(self.always) :], rest, strict=True)
                 rest = [found.layer if c is self.layer else value for c, value in places]
         return [found, depth, *self.drawn(self.all, [image, name, *rest])]
@@ -252,7 +252,7 @@ class Look(Sections):
         return [*still, *self.change_model(*values)]
 
     def restore(self, search: str, *, anew: bool = False) -> tuple:
-        """Return the values that the page's URL asks for.
+        """Return the values of the controls that the page's URL specifies.
 
         A value that is not in the URL stays unchanged; with `anew`, it is reset.
         """

@@ -1,4 +1,4 @@
-"""The Per-class metrics tab: how well a model knows each class, and which of two is better."""
+"""The Per-class metrics tab: metrics of each class, and a paired test of two models."""
 
 import gradio as gr
 
@@ -14,26 +14,27 @@ from vitdemo.workbench import Workbench
 
 NOBODY = "no other model"
 INTRO = (
-    "How well a model knows each class, on test pictures it was not trained on. They are but a "
-    "sample of all such pictures: below precision, recall and F1 stands the **95% interval**, and "
-    "of 20 such intervals about 19 contain the number for all of them. Those of average precision "
-    "and ROC-AUC are with the curves. They do not include the variation between training seeds. "
+    "Metrics of each class on the test set, which the model was not trained on. The test set is "
+    "only a sample, so precision, recall and F1 have a **95% confidence interval**: about 19 of 20 "
+    "such intervals contain the true value. The intervals of average precision and ROC-AUC are "
+    "next to the curves. The intervals do not include the variation between training seeds. "
     "3.25% of CIFAR-10's test images have a near-duplicate in the training set (Barz & Denzler "
     "2020)."
 )
 CURVES = (
-    "## ROC and precision-recall curves\nA model gives every picture a probability of *cat*. Call "
-    "those cats that have at least 50%, or only those above 90%: each threshold finds more or "
-    "fewer of the cats, and takes more or fewer others for cats. The curves show all thresholds."
+    "## ROC and precision-recall curves\nThe model computes a probability of *cat* for every "
+    "image. An image is classified as a cat if this probability reaches a threshold. A lower "
+    "threshold finds more of the cats, but also classifies more other images as cats. Each curve "
+    "shows all thresholds."
 )
 NOTHING = (
-    "No run has been evaluated yet: a training does it at its end, and "
-    "`python train.py evaluate runs/NAME` does it again."
+    "No run has been evaluated yet. A training run is evaluated when it ends. To evaluate a run "
+    "again, use `python train.py evaluate runs/NAME`."
 )
 
 
 def build(tab: gr.Tab, workbench: Workbench) -> None:
-    """Lay out and wire the tab, which draws when it is opened."""
+    """Build the tab; its content is computed when the tab opens."""
     gr.Markdown(INTRO)
     with gr.Row():
         tested = grouped(workbench.evaluated_runs())
@@ -43,7 +44,7 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
             other = RunChoice(
                 tested,
                 label="Compare with",
-                info="tests on the same pictures which of two is better",
+                info="tests whether the two differ on the same images",
                 nobody=NOBODY,
                 elem_id="metrics-other",
             )
@@ -56,13 +57,13 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
         multiselect=True,
         max_choices=MOST,
         label="Classes",
-        info=f"up to {MOST}; at first the worst one",
+        info=f"up to {MOST} classes (default: lowest F1)",
         elem_id="curve-classes",
     )
     plots = Article(elem_id="ranking")
 
     def draw(name, other, chosen):
-        """All that another model changes: whom it can be compared with, and its classes."""
+        """Update the choices, the table and the paired test for the chosen models."""
         found = workbench.evaluated_runs()
         model, name = renewed_runs(found, name)
         rest = [run for run in found if run.name != name]
@@ -76,7 +77,7 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
     settings = [model, other, classes]
     drawn = [model, other, table, pair, classes]
     drawing = {"fn": draw_curves, "inputs": settings, "outputs": plots, **QUIET}
-    # One event for the three, so that of quick clicks the last one is answered last.
+    # One event for all three sources keeps the order of quick clicks, so the last one wins.
     events = [tab.select, model.input, other.input]
     gr.on(events, draw, inputs=settings, outputs=drawn, **QUIET).then(**drawing)
     classes.input(**drawing)
@@ -85,7 +86,7 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
 def said_of(
     workbench: Workbench, name: str | None, other: str | None
 ) -> tuple[list[Piece], list[Piece]]:
-    """What is said of the run `name`, and of it beside the run `other`."""
+    """Return the metrics of the run `name`, and its paired test against the run `other`."""
     if name is None:
         return [Notice(NOTHING)], []
     try:
@@ -103,7 +104,7 @@ def said_of(
 
 
 def classes_update(workbench: Workbench, name: str | None, chosen: list[str] | None) -> dict:
-    """The run's classes that can be ranked, with those chosen before, or the worst one."""
+    """Offer the run's classes that have test images; keep the choice, or choose the worst class."""
     try:
         table = workbench.cache.of(class_table, workbench.run(name)) if name else None
     except VitdemoError:

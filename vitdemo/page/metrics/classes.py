@@ -1,4 +1,4 @@
-"""What the Per-class metrics tab says of one model: in sentences, and in a table of its classes."""
+"""Summary and table of one model in the Per-class metrics tab."""
 
 from collections.abc import Mapping
 from statistics import median
@@ -11,25 +11,25 @@ from vitdemo.page.components.article import Piece, Text
 from vitdemo.page.components.table import Cell, Column, Row, Table
 
 HELP = {
-    "support": "How many test pictures of the class there are.",
-    "precision": "Of all pictures predicted to be cats, the share that are cats.",
-    "recall": "True positive rate: of all cats, the share predicted to be cats.",
-    "f1": "Precision and recall in one (their harmonic mean), and low if either is.",
-    "average_precision": "Precision, averaged over the steps of recall: as the threshold on the "
-    "probability of cat falls, each step counts by the recall that it adds. Its interval is with "
-    "the curves below.",
-    "roc_auc": "How often a cat gets a higher probability of cat than another picture does: 0.5 by "
-    "chance, 1 at best. Its interval stands with the curves below.",
+    "support": "Number of test images of the class.",
+    "precision": "Fraction of correct predictions among all images predicted as the class.",
+    "recall": "True positive rate: fraction of the images of the class that are predicted as it.",
+    "f1": "Harmonic mean of precision and recall. It is low if either of them is low.",
+    "average_precision": "Precision averaged over all thresholds, weighted by the recall that each "
+    "threshold adds. Its interval is next to the curves below.",
+    "roc_auc": "Probability that an image of the class gets a higher probability for this class "
+    "than an image of another class: 0.5 by chance, 1 at best. Its interval is next to the curves "
+    "below.",
 }
 MEANS = {
-    "Macro average": "The mean over the classes: every class counts the same.",
-    "Weighted average": "The mean over the pictures: a class counts as often as it has some.",
+    "Macro average": "Mean over the classes: every class has the same weight.",
+    "Weighted average": "Mean over the images: each class is weighted by its support.",
 }
 TOP_WORDS = {2: "two", 3: "three", 5: "five"}
 
 
 def class_pieces(found: ClassTable) -> list[Piece]:
-    """Accuracy and top-k in sentences, the table with its bars and means."""
+    """Return the accuracy and the top-k accuracy as sentences, and the table of classes."""
     columns = [Column(TITLES.get(name, "Support"), words) for name, words in HELP.items()]
     macro, weighted = MEANS
     table = Table(
@@ -47,19 +47,19 @@ def class_pieces(found: ClassTable) -> list[Piece]:
 
 
 def accuracy_words(table: ClassTable) -> str:
-    """How many are right, how far that can be trusted, and how many are nearly right."""
+    """State the accuracy, its confidence interval and the margins of error."""
     low, high = table.accuracy_interval
     return (
-        f"**{100 * table.accuracy:.2f}%** of {int(table.support.sum()):,} test pictures are "
-        f"classified correctly by {table.run} "
+        f"{table.run} classifies **{100 * table.accuracy:.2f}%** of "
+        f"{int(table.support.sum()):,} test images correctly "
         f"(95% interval {100 * low:.2f} to {100 * high:.2f}%). {point_words(table)}"
     )
 
 
 def top_words(table: ClassTable) -> str:
-    """Top-k accuracy for the k there are."""
+    """State the top-k accuracy for each k that is smaller than the number of classes."""
     shares = [
-        f"the {TOP_WORDS[top.k]} most probable in **{100 * top.share:.1f}%** "
+        f"the {TOP_WORDS[top.k]} most probable classes for **{100 * top.share:.1f}%** of images "
         f"({100 * top.interval[0]:.1f} to {100 * top.interval[1]:.1f}%)"
         for top in table.top[1:]
     ]
@@ -67,7 +67,7 @@ def top_words(table: ClassTable) -> str:
 
 
 def point_words(table: ClassTable) -> str:
-    """Say how well accuracy and recall are known, and whether a difference of 1 point counts."""
+    """State the margins of error of accuracy and recall, and of a difference between two runs."""
     n = int(table.support.sum())
     right = round(table.accuracy * n)
     shares = [
@@ -76,22 +76,22 @@ def point_words(table: ClassTable) -> str:
         if n
     ]
     return (
-        f"The accuracy is known to about ±{100 * share_doubt(right, n):.1f} points, the recall of "
-        f"one class to about ±{100 * median(share_doubt(*each) for each in shares):.1f}. A "
-        "difference of two such numbers from different images is known √2 times less well: "
-        f"{_difference_words('two accuracies', difference_doubt(right, n))}; "
-        f"{_difference_words('two recalls', median(difference_doubt(*each) for each in shares))}. "
-        "For two models on the same images, use the paired test (*Compare with*)."
+        f"Margin of error (95%): about ±{100 * share_doubt(right, n):.1f} percentage points for "
+        f"accuracy and ±{100 * median(share_doubt(*each) for each in shares):.1f} for the recall "
+        "of one class. The difference between two values from different images has a margin √2 "
+        f"times as large: {_difference_words('accuracy', difference_doubt(right, n))}; "
+        f"{_difference_words('recall', median(difference_doubt(*each) for each in shares))}. "
+        "To compare two models on the same images, use the paired test (*Compare with*)."
     )
 
 
-def _difference_words(numbers: str, doubt: float) -> str:
+def _difference_words(metric: str, doubt: float) -> str:
     verdict = "is significant" if 100 * doubt < 1 else "is not significant"
-    return f"for {numbers} ±{100 * doubt:.1f} points, so that 1 point {verdict}"
+    return f"±{100 * doubt:.1f} points for {metric}, so a difference of 1 point {verdict}"
 
 
 def class_row(table: ClassTable, c: int) -> Row:
-    """A bar from 0 to each value, with its interval as a line over the bar's end and in words."""
+    """Return a row whose cells have a bar from 0 to the value, and the interval of the value."""
     cells = []
     for name in TITLES:
         value = float(table.columns[name][c])
@@ -108,7 +108,7 @@ def mean_row(
 
 
 def number_cell(value: float, interval: np.ndarray | None = None, **looks) -> Cell:
-    """A share (0 to 1) with three decimals, and its interval (2,) below."""
+    """Format a fraction (0 to 1) with three decimals, with its interval (2,) below."""
     known = interval is not None and not np.isnan(interval).any()
     note = f"{interval[0]:.3f} to {interval[1]:.3f}" if known else ""
     return Cell(three_decimals(value), value, interval, note=note, **looks)

@@ -1,4 +1,4 @@
-"""ROC and precision-recall curves of chosen classes, of one model or of two."""
+"""ROC and precision-recall curves of chosen classes, for one or two models."""
 
 from collections.abc import Sequence
 
@@ -15,26 +15,25 @@ from vitdemo.page.components.table import Column, Row, Table
 from vitdemo.page.metrics.classes import number_cell
 from vitdemo.workbench import Workbench
 
-MOST = len(HUES)  # one a class
+MOST = len(HUES)  # each class needs a colour of its own
 RECALLS = (0.5, 0.8, 0.9, 0.95, 0.99)
-POINTS = 201  # of a curve that go into its table
+POINTS = 201  # maximum number of points per curve in the CSV file
 WORDS = {
-    "ROC curve": "For every threshold, the true positive rate (up: the share of the cats that is "
-    "found) and the false positive rate (to the right: the share of all other pictures that is "
-    "taken for cats); the dotted line is guessing.",
-    "ROC-AUC": "The area under it: how often a cat gets a higher probability of cat than another "
-    "picture does.",
-    "Precision-recall curve": "For every threshold, recall (to the right: the share of the cats "
-    "that is found) and precision (up: the share of what is predicted to be a cat that is one). It "
-    "shows more than ROC where a class is rare.",
-    "Average precision": "Precision, averaged over the steps of recall.",
-    "Precision at recall 90%": "To find 90% of the cats, this share of what is predicted to be "
-    "a cat is one.",
+    "ROC curve": "True positive rate (y-axis: fraction of cats predicted as cat) against false "
+    "positive rate (x-axis: fraction of other images predicted as cat) for every threshold. The "
+    "dotted line is random guessing.",
+    "ROC-AUC": "Area under the ROC curve: the probability that a cat gets a higher probability of "
+    "cat than another image does.",
+    "Precision-recall curve": "Precision (y-axis: fraction of cats among the images predicted as "
+    "cat) against recall (x-axis: fraction of cats predicted as cat) for every threshold. It is "
+    "more informative than the ROC curve if a class is rare.",
+    "Average precision": "Precision averaged over all thresholds, weighted by the added recall.",
+    "Precision at recall 90%": "Precision at the threshold that finds 90% of the cats.",
 }
 
 
 def curve_pieces(workbench: Workbench, runs: Sequence[str], classes: Sequence[str]) -> list[Piece]:
-    """Both figures, their table and their points; or why there is nothing to draw."""
+    """Return both figures, the table and the download, or a notice if nothing can be drawn."""
     if not runs:
         return []
     if not classes:
@@ -79,7 +78,7 @@ def plots(found: Sequence[Ranking], runs: Sequence[str], hue: dict[str, str]) ->
         steps=True,
         diagonal=False,
     )
-    of = f"of {', '.join(hue)}, by {' and '.join(runs)}; its numbers are in the table below"
+    of = f"of {', '.join(hue)}, by {' and '.join(runs)}; the table below has the values"
     drawn = {"ROC curve": roc, "Precision-recall curve": precision}
     return Plots(
         [Figure(title, f"{title} {of}", figures.svg(plot)) for title, plot in drawn.items()]
@@ -87,7 +86,7 @@ def plots(found: Sequence[Ranking], runs: Sequence[str], hue: dict[str, str]) ->
 
 
 def numbers(found: Sequence[Ranking]) -> Table:
-    """Areas with intervals, and the precision at some recalls."""
+    """Return a table of both areas with their intervals, and of the precision at each recall."""
     at = [f"{'… ' if i else 'Precision at recall '}{100 * r:.0f}%" for i, r in enumerate(RECALLS)]
     columns = ["Class", Column("Model", numeric=False), "ROC-AUC", "Average precision", *at]
     rows = [ranking_row(r) for r in found]
@@ -108,7 +107,7 @@ def ranking_row(found: Ranking) -> Row:
 
 
 def points(found: Sequence[Ranking]) -> Download:
-    """What the figures are drawn from, at most `POINTS` of each curve."""
+    """Return the points of the figures as a CSV download, at most `POINTS` of each curve."""
     rows = [
         [r.name, r.run, name, *(f"{value:.5f}" for value in point)]
         for r in found
@@ -121,6 +120,6 @@ def points(found: Sequence[Ranking]) -> Download:
 
 
 def thinned(curve: RankingCurve) -> list[tuple[float, float, float]]:
-    """At most `POINTS` points, both ends among them."""
+    """Return at most `POINTS` points of `curve`, including both ends."""
     kept = np.unique(np.linspace(0, len(curve.x) - 1, POINTS).round().astype(int))
     return list(zip(curve.x[kept], curve.y[kept], curve.thresholds[kept], strict=True))

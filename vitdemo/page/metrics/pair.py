@@ -1,4 +1,4 @@
-"""What the Per-class metrics tab says of two models on the same pictures, class by class."""
+"""Paired test of two models in the Per-class metrics tab, class by class."""
 
 from vitdemo.metrics import DASH, signed
 from vitdemo.metrics.paired import SIGNIFICANT, McNemar, p_words
@@ -7,28 +7,28 @@ from vitdemo.page.components.article import Bullets, Heading, Piece, Text
 from vitdemo.page.components.table import Cell, Column, Row, Table
 
 DIFFERENCE = (
-    "Recall of the first model less that of the second, in percentage points, with its 95% "
-    "interval, for which half a picture is added to each outcome (Agresti & Min 2005): it says how "
-    "large the difference may be. Whether there is one, p says."
+    "Recall of the first model minus recall of the second, in percentage points. The 95% interval "
+    "(Agresti & Min 2005) shows how large the difference may be. Use p to decide whether it is "
+    "significant."
 )
 ALONE = (
-    "Pictures that one of the two alone classifies correctly; those on which both agree say "
-    "nothing of which is better."
+    "Images that only one of the two models classifies correctly. Images on which both are "
+    "correct or both are incorrect do not show which model is better."
 )
 P = (
-    "If neither were better, the chance of a split at least as uneven (McNemar's test, exact), "
-    "raised by Holm's correction for the {count} comparisons that are shown here together, the one "
-    "over all pictures among them: all verdicts together raise a false alarm 1 time in 20 at most. "
-    "What was looked at before, of other models, is not counted."
+    "Probability of a split at least as uneven if both models were equally good (exact McNemar "
+    "test). Holm's correction covers the {count} comparisons in this section, including the one "
+    "over all images: the probability of any false alarm is at most 5%. Comparisons of other "
+    "models are not included in the correction."
 )
 
 
 def pair_pieces(found: PairedTest) -> list[Piece]:
-    """All pictures in a sentence, then a table and a sentence for each class."""
+    """Return the test over all images, then a table and a sentence for each class."""
     low, high = 100 * found.overall.interval
     columns = [
         "Class",
-        Column("Pictures"),
+        Column("Images"),
         Column("Difference, points", DIFFERENCE),
         Column("95% interval"),
         Column(f"Only {found.first}", ALONE),
@@ -38,10 +38,10 @@ def pair_pieces(found: PairedTest) -> list[Piece]:
     ]
     classes = range(len(found.classes))
     return [
-        Heading(f"{found.first} and {found.second} on the same pictures"),
+        Heading(f"{found.first} and {found.second} on the same images"),
         Text(
             f"**{found.sentence()}** The accuracies differ by "
-            f"{signed(100 * found.overall.difference)} points "
+            f"{signed(100 * found.overall.difference)} percentage points "
             f"(95% interval {signed(low)} to {signed(high)})."
         ),
         Table(
@@ -73,5 +73,5 @@ def pair_row(found: PairedTest, c: int) -> Row:
 
 def better(found: PairedTest, test: McNemar, p: float) -> str:
     if p >= SIGNIFICANT:
-        return "could be chance"
+        return "not significant"
     return found.first if test.first_only > test.second_only else found.second
