@@ -72,7 +72,7 @@ def test_slow_maps_and_the_truth_meter_of_which_a_new_picture_leaves_no_score(wh
     table = why_page.locator("#why-meter table")
     for words in ("baseline: uses the image, but no model", "baseline: uses the distance"):
         expect(table).to_contain_text(words)
-    for figure, words in ((0, "In percent of the strongest."), (6, "In percent.")):
+    for figure, words in ((0, "In percent of the largest absolute value."), (6, "In percent.")):
         drawn = why_page.locator(f"{MAPS} figure").nth(figure)
         drawn.get_by_text("Numbers").click()
         expect(drawn.locator("caption, table")).to_contain_text([words])

@@ -107,7 +107,7 @@ def test_dots_and_neighbours_open_their_images(page):
     assert faded.evaluate("dot => getComputedStyle(dot).opacity") == "0.12"
     page.locator(f"#tsne .plane >> nth=1 >> [data-pick='{number}']").focus()
     page.keyboard.press("Enter")
-    expect(page.locator("#picture .about")).to_contain_text(f"Test picture {number}")
+    expect(page.locator("#picture .about")).to_contain_text(f"Test image {number}")
     expect(page.locator("#picture .about")).to_contain_text(label.split(",")[0])
     expect(page.locator("#attention .large")).to_be_visible()
     open_tab(page, "Data", "Similar images")
@@ -118,7 +118,7 @@ def test_dots_and_neighbours_open_their_images(page):
     button = near.nth(2).get_by_role("button")
     number = button.get_attribute("data-pick")
     button.click()
-    expect(page.locator("#picture .about")).to_contain_text(f"Test picture {number}")
+    expect(page.locator("#picture .about")).to_contain_text(f"Test image {number}")
 
 
 def test_without_a_dataset_the_tab_explains_how_to_get_one(open_page, page_url):

@@ -114,7 +114,7 @@ def test_two_clicks_open_an_image_of_a_cell(page):
     picture = page.locator("#cell-pictures .pictures button").nth(3)
     number = picture.get_attribute("data-pick")
     picture.click()
-    is_open_in_look(page, re.compile(rf"Test picture {number}\b.* True class: <b>ant\."))
+    is_open_in_look(page, re.compile(rf"Test image {number}\b.* True class: <b>ant\."))
     wait_for_another(page, before)
     wait_until_drawn(page, run="first")
     # The cell stays chosen for another model.
@@ -136,7 +136,7 @@ def test_the_keyboard_opens_an_image_of_a_cell(page):
     press_tab_until(page, "#cell-pictures .pictures button")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
-    is_open_in_look(page, re.compile(rf"Test picture {shown[1]}\b.* True class: bee\."))
+    is_open_in_look(page, re.compile(rf"Test image {shown[1]}\b.* True class: bee\."))
     expect(page.get_by_role("tab", name="Explore")).to_be_focused()
 
 
@@ -164,7 +164,7 @@ def test_cells_show_counts_percentages_and_differences(page):
     cell(page, 1, 0).click()  # the pictures of both
     expect(page.locator("#cell-title")).to_contain_text("5 pictures with first, 9 with second")
     pictures = page.locator("#cell-pictures")
-    expect(pictures.locator(".found")).to_contain_text(re.compile(r"(9|1[0-4]) pictures"))
+    expect(pictures.locator(".found")).to_contain_text(re.compile(r"(9|1[0-4]) images"))
     answers = pictures.locator(".pictures button").first.locator("small")
     expect(answers).to_contain_text(["first: ", "second: "])
 
@@ -310,7 +310,7 @@ def test_an_image_opens_with_the_queried_model(errors):
     first = errors.locator("#errors-pictures .pictures button").first
     number = first.get_attribute("data-pick")
     first.click()
-    is_open_in_look(errors, f"Test picture {number}.")
+    is_open_in_look(errors, f"Test image {number}.")
     wait_until_drawn(errors, run="second")
     errors.go_back()  # to the same picture, for another model
     expect(errors.get_by_role("tab", name="Errors")).to_have_attribute("aria-selected", "true")
@@ -323,7 +323,7 @@ def test_an_image_opens_with_the_queried_model(errors):
         errors.get_by_role("button", name="Next images").click()
         expect(errors.locator(f"#errors-pictures [data-pick='{before[0]}']")).to_have_count(0)
     again.click()
-    is_open_in_look(errors, f"Test picture {number}.")
+    is_open_in_look(errors, f"Test image {number}.")
     wait_until_drawn(errors, run="first")
 
 
@@ -360,6 +360,6 @@ def test_test_images_open_with_their_true_class(open_page, address):
     tests.first.click()
     number, label = re.fullmatch(r"Test image (\d+): (<b>ant|bee|fly)", named).groups()
     about = page.locator("#picture .about")
-    expect(about).to_have_text(f"Test picture {number}. True class: {label}.")
+    expect(about).to_have_text(f"Test image {number}. True class: {label}.")
     page.locator("#offers .photos").get_by_role("button", name="lion").click()  # far from cwd
     expect(about).to_contain_text("Photo: lion.")
