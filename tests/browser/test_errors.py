@@ -162,7 +162,7 @@ def test_cells_show_counts_percentages_and_differences(page):
     page.locator("#confusion-other select").select_option("second")
     expect(cell(page, 1, 0)).to_have_text("−4")
     cell(page, 1, 0).click()  # the pictures of both
-    expect(page.locator("#cell-title")).to_contain_text("5 pictures with first, 9 with second")
+    expect(page.locator("#cell-title")).to_contain_text("5 images for first, 9 for second")
     pictures = page.locator("#cell-pictures")
     expect(pictures.locator(".found")).to_contain_text(re.compile(r"(9|1[0-4]) images"))
     answers = pictures.locator(".pictures button").first.locator("small")
