@@ -374,7 +374,7 @@ def test_an_address_opens_its_question_and_a_wall_of_one_scale_that_its_numbers_
 ):
     query = "model=distilled&layer=1&of=head&head=2&token=3,4&direction=incoming&order=entropy"
     page = opened(open_page, kinds_url, f"{query}&scale=true")
-    title = "Layer 1, head 2: tokens that attend to the patch in row 3, column 4"
+    title = "Layer 1, head 2: attention to the patch in row 3, column 4"
     expect(page.locator("#attention .title")).to_have_text(title)
     expect(page.locator("#attention .order")).to_have_value("entropy")
     page.locator("#attention .tokens [data-code=t1]").click()
@@ -462,7 +462,7 @@ def test_another_model_keeps_the_nearest_patch_and_says_where_patches_get_little
         expect(words).to_contain_text(f"All patches together receive {'only ' if little else ''}")
         assert ("with care" in words.inner_text()) == little
     choose_model(page, "resnet")
-    expect(page.locator("#attention .sentence")).to_contain_text("no attention to show. Grad-CAM")
+    expect(page.locator("#attention .sentence")).to_contain_text("has no attention. Use Grad-CAM")
     expect(page.locator("#attention .large")).to_be_hidden()
     choose_model(page, "class-token")
     expect(page.locator("#attention .large")).to_be_visible()

@@ -171,7 +171,7 @@ def test_other_models_show_their_own_attention_of_the_same_change(section):
     )
     expect(removed(section)).to_have_count(1)
     choose_model(section, "resnet")
-    expect(section.locator("#hands-maps")).to_contain_text("no Vision Transformer")
+    expect(section.locator("#hands-maps")).to_contain_text("not a Vision Transformer")
     section.get_by_role("button", name="Remove most-attended patches").click()
     told = section.get_by_text("no attention to show")
     expect(told.filter(visible=True)).to_have_count(2)  # in place of the maps, and as a message

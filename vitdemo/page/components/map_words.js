@@ -18,7 +18,7 @@ Object.assign(window.vitdemo, (() => {
     }[of];
     if (of === "similar") return `${which}: patches whose tokens are similar to ${token.name}`;
     if (isNorm(of)) return incoming ? `${which}: tokens that receive most from ${token.name}` : `${which}: tokens that pass most to ${token.name}`;
-    return incoming ? `${which}: tokens that attend to ${token.name}` : `${which}: tokens that ${token.name} attends to`;
+    return `${which}: attention ${incoming ? "to" : "of"} ${token.name}`;
   }
 
   // The fraction of one token's attention that all patches together receive; 1 without special tokens.
