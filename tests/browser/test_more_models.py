@@ -96,7 +96,7 @@ def test_failed_downloads_and_unknown_models_show_an_error(open_page, start):
     open_panel(page)
     line(page, "DINO, ").get_by_role("button", name="Add").click()
     said = page.get_by_text("could not be downloaded").first
-    expect(said).to_contain_text("check the network")
+    expect(said).to_contain_text("Check the network")
     expect(line(page, "DINO, ").get_by_text("Add", exact=True)).to_be_visible()
     page.locator("#model-name").get_by_role("textbox").fill("nonsense")
     page.locator("#add-model").click()
