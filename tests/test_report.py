@@ -15,7 +15,7 @@ from vitdemo.errors import RunError
 from vitdemo.figures.curves import COLOURS
 from vitdemo.metrics.calibrated_runs import calibration
 from vitdemo.metrics.tested_runs import paired_test, three_decimals
-from vitdemo.report import flat, pairs_of, report, report_name
+from vitdemo.report import Table, flat, pairs_of, report, report_name, split_columns
 
 NOW = datetime(2026, 5, 4, 3, 2, tzinfo=timezone.utc)
 
@@ -198,3 +198,10 @@ def test_formatting_of_numbers_and_nested_dicts():
     assert flat({"resumed": [{"a": 1}, {"a": 2}]}) == {"resumed.1.a": "1", "resumed.2.a": "2"}
     told = [three_decimals(value) for value in (0.9994, 0.9996, 1, float("nan"))]
     assert told == ["0.999", "> 0.999", "1.000", "–"]
+
+
+def test_a_wide_table_is_split_and_repeats_its_first_column():
+    table = Table(("Field", *"abcde"), [["x", *"12345"], ["y", *"67890"]], (1,))
+    first, second, third = split_columns(table, 2)
+    assert (first.header, third.header) == (("Field", "a", "b"), ("Field", "e"))
+    assert second.rows == [["x", "3", "4"], ["y", "8", "9"]] and third.marked == (1,)

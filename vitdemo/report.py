@@ -109,8 +109,8 @@ def report(runs: Sequence[Run], *, order: Sequence[str] = (), now: datetime | No
         ablations=recipe_ablations(runs),
         pairs=pairs_of(runs),
         tests=tests,
-        settings=settings_table(runs),
-        provenance=provenance_table(runs),
+        settings=split_columns(settings_table(runs)),
+        provenance=split_columns(provenance_table(runs)),
     )
 
 
@@ -345,6 +345,19 @@ def settings_table(runs: Sequence[Run]) -> Table:
     ]
     differ = [i for i, (_, *values) in enumerate(rows) if len(set(values)) > 1]
     return Table(("Field", *(run.name for run in runs)), rows, differ)
+
+
+def split_columns(table: Table, most: int = 12) -> list[Table]:
+    """Split a table into tables of at most `most` columns after the first, which all repeat.
+
+    A page of paper is too narrow for more.
+    """
+    parts = []
+    for start in range(1, len(table.header), most):
+        own = slice(start, start + most)
+        rows = [[row[0], *row[own]] for row in table.rows]
+        parts.append(Table((table.header[0], *table.header[own]), rows, table.marked))
+    return parts
 
 
 def flat(recipe: dict, prefix: str = "") -> dict[str, str]:

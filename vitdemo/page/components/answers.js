@@ -13,7 +13,7 @@ function row(name, share, place, truth) {
 
 function card(model) {
   const rows = model.classes.map((name, i) => row(name, model.probabilities[i], i, model.label));
-  const head = make("h2", { title: model.about }, make("span", { text: model.run }), make("small", { text: model.accuracy.replace(/^(\S+) .*accuracy$/, "accuracy $1") }));
+  const head = make("h2", { title: model.about }, make("span", { text: model.run }), make("small", { text: model.accuracy.replace(/^(\S+) (?:test|(cross-validated)) accuracy$/, (_, value, how) => `${how ?? "accuracy"} ${value}`) }));
   const unusual = model.unusual ? [make("p", { className: "unusual", text: model.unusual })] : [];
   return make("section", { className: model.unusual ? "card noted" : "card" }, head, make("ul", {}, ...rows), ...unusual);
 }
