@@ -173,7 +173,7 @@ def test_other_models_show_their_own_attention_of_the_same_change(section):
     choose_model(section, "resnet")
     expect(section.locator("#hands-maps")).to_contain_text("not a Vision Transformer")
     section.get_by_role("button", name="Remove most-attended patches").click()
-    told = section.get_by_text("no attention to show")
+    told = section.get_by_text("is not a Vision Transformer and has no attention")
     expect(told.filter(visible=True)).to_have_count(2)  # in place of the maps, and as a message
     expect(removed(section)).to_have_count(1)
     patch(section, 3, 3).click()

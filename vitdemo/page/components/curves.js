@@ -95,7 +95,7 @@ function readings(plot, x) {
     own[0].x.forEach((at, i) => {
       const numbers = own.map(({ name, y }) => (own.length > 1 ? `${name} ` : "") + form(y[i])).join(", ");
       const epoch = own[0].epochs ? ` (epoch ${own[0].epochs[i]})` : "";
-      said.set(at, [...(said.get(at) ?? [`${x} ${short(at)}`]), `${run}${epoch}: ${numbers} ${plot.unit}`]);
+      said.set(at, [...(said.get(at) ?? [`${x} ${short(at)}`]), `${run}${epoch}: ${numbers}${plot.unit === "%" ? "" : " "}${plot.unit}`]);
     });
   }
   return [...said].sort(([a], [b]) => a - b).map(([at, words]) => [at, words.join("\n")]);
