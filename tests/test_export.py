@@ -39,5 +39,5 @@ def test_the_readme_states_the_shapes_that_are_there(shown, tmp_path):
 
 
 def test_a_resnet_is_refused_in_a_sentence(shown, tmp_path):
-    with pytest.raises(RunError, match="no Vision Transformer"):
+    with pytest.raises(RunError, match="is not a Vision Transformer"):
         save_maps(shown, "resnet", noise(), tmp_path)

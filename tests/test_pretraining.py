@@ -164,11 +164,11 @@ def test_weights_of_another_model_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("spec", "weights", "words"),
     [
-        (TINY, None, "pass --weights"),
+        (TINY, None, "pass its model.safetensors as --weights"),
         (TINY, "none.safetensors", "'none.safetensors' does not exist"),
         (ModelSpec("timm", name="test_vit"), "none.safetensors", "'none.safetensors' does not"),
-        (TINY, "/", "folder: name the file in it"),
-        (ModelSpec("resnet18"), "any.safetensors", "leave out --weights"),
+        (TINY, "/", "It is a folder: specify a file in it"),
+        (ModelSpec("resnet18"), "any.safetensors", "remove --weights"),
     ],
 )
 def test_weights_that_are_missing_or_useless_are_named(spec, weights, words):

