@@ -166,6 +166,21 @@ def drawn(source: data.Source, count: int, size: int) -> data.Pictures:
     return images.subset(order_by_turn(images.labels)[:count])
 
 
+def make_parser(doc: str, images: int, fill: str) -> argparse.ArgumentParser:
+    """Return the options that benchmarks of single runs share, with these defaults."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--images", type=int, default=images, help="number of images per run")
+    parser.add_argument(
+        "--fill", default=fill, choices=faithfulness.FILLS, help="replacement of removed patches"
+    )
+    parser.add_argument(
+        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
+    )
+    parser.add_argument("--only", nargs="+", required=True, metavar="RUN", help="names of runs")
+    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
+    return parser
+
+
 def draw_validation_images(run: runs.Run, source: data.Source, count: int) -> data.Pictures:
     """Draw `count` images from the run's validation split; the classes take turns.
 

@@ -16,7 +16,6 @@ The spacing `cosine` has smaller steps at both ends. The last lines are the proc
 test of one image, with random orders and all fast maps but without transformed copies.
 """
 
-import argparse
 import itertools
 import math
 import sys
@@ -30,7 +29,7 @@ from torch import Tensor, nn
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.faithfulness import draw_validation_images, machine  # noqa: E402
+from benchmarks.faithfulness import draw_validation_images, machine, make_parser  # noqa: E402
 from vitdemo import attributions, data, faithfulness, runs  # noqa: E402
 from vitdemo.training import pick_device  # noqa: E402
 from vitdemo.training.devices import autocast_helps  # noqa: E402
@@ -40,19 +39,10 @@ TIMED = (4, 8, 16, 32)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--images", type=int, default=50, help="number of images per run")
+    parser = make_parser(__doc__, images=50, fill="mean")
     parser.add_argument(
         "--timed", type=int, default=2, help="number of images on which the page's test is timed"
     )
-    parser.add_argument(
-        "--fill", default="mean", choices=faithfulness.FILLS, help="replacement of removed patches"
-    )
-    parser.add_argument(
-        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
-    )
-    parser.add_argument("--only", nargs="+", required=True, metavar="RUN", help="names of runs")
-    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
     args = parser.parse_args()
     device, source = pick_device("cpu"), data.open_source(args.data, download=False)
     print(machine(device), flush=True)

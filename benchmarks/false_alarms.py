@@ -9,7 +9,6 @@ significantly better than random orders, than its transformed copies, and than b
 has the mean score of relevance when the logits are divided by a temperature.
 """
 
-import argparse
 import copy
 import sys
 from pathlib import Path
@@ -21,7 +20,7 @@ from torch import Tensor, nn
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.faithfulness import draw_validation_images, machine  # noqa: E402
+from benchmarks.faithfulness import draw_validation_images, machine, make_parser  # noqa: E402
 from vitdemo import attributions, data, faithfulness, runs  # noqa: E402
 from vitdemo.faithfulness import LEVEL  # noqa: E402
 from vitdemo.metrics.intervals import wilson  # noqa: E402
@@ -32,16 +31,7 @@ TEMPERATURES = (0.5, 1.0, 2.0, 4.0)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--images", type=int, default=100, help="number of images per run")
-    parser.add_argument(
-        "--fill", default="drop", choices=faithfulness.FILLS, help="replacement of removed patches"
-    )
-    parser.add_argument(
-        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
-    )
-    parser.add_argument("--only", nargs="+", required=True, metavar="RUN", help="names of runs")
-    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
+    parser = make_parser(__doc__, images=100, fill="drop")
     args = parser.parse_args()
     device, source = pick_device("cpu"), data.open_source(args.data, download=False)
     print(machine(device), flush=True)

@@ -137,3 +137,16 @@ def make_tested_runs(root: Path, source: data.Source) -> None:
         shares[np.arange(len(predicted)), predicted] = confidence
         tested = runs.Evaluation(shares.astype(np.float32), pictures.labels.numpy(), print_, 0.001)
         make_run(root / name, seed=seed, classes=source.classes, tested=tested)
+
+
+ATTENTION_MODELS = {
+    "ours": VIT,
+    **KINDS,
+    "q/k norm and LayerScale": timm_spec(qk_norm=True, init_values=0.5),
+}
+
+
+def random_images(model, batch: int = 2) -> torch.Tensor:
+    """Return float64 images (B, 3, S, S) of a fixed seed in the model's input size."""
+    size = (batch, 3, *model.patch_embed.img_size)
+    return torch.randn(size, generator=torch.Generator().manual_seed(1)).double()

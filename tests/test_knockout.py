@@ -10,28 +10,28 @@ import pytest
 import torch
 
 from benchmarks.knockout import measured, probabilities
-from tests.making import KINDS, RESNET, VIT, bench, make_run, noise, random_model, timm_spec
+from tests.making import (
+    ATTENTION_MODELS,
+    KINDS,
+    RESNET,
+    VIT,
+    bench,
+    make_run,
+    noise,
+    random_images,
+    random_model,
+)
 from vitdemo.attention.knockout import bar_attention, bar_patches
 from vitdemo.inside.knockout import KnockOut, knock_out
 from vitdemo.page.components.article import Text
 from vitdemo.page.look.perturb import knockout as page
 
-KINDS_WITH_CLASS_TOKEN = {name: spec for name, spec in KINDS.items() if name != "average pooled"}
-MODELS = {
-    "ours": VIT,
-    **KINDS_WITH_CLASS_TOKEN,
-    "q/k norm and LayerScale": timm_spec(qk_norm=True, init_values=0.5),
-}
+MODELS = {name: spec for name, spec in ATTENTION_MODELS.items() if name != "average pooled"}
 
 
 @pytest.fixture(params=MODELS)
 def model(request):
     return random_model(MODELS[request.param]).double()
-
-
-def pictures(model, batch=2):
-    size = (batch, 3, *model.patch_embed.img_size)
-    return torch.randn(size, generator=torch.Generator().manual_seed(1)).double()
 
 
 def masked_by_hand(model, images, barred):
@@ -54,7 +54,7 @@ def masked_by_hand(model, images, barred):
 
 @torch.no_grad()
 def test_barring_nothing_equals_the_plain_forward_pass(model):
-    images = pictures(model)
+    images = random_images(model)
     found = bar_attention(model, images, bar_patches(model, []))
     torch.testing.assert_close(found, model(images), atol=1e-9, rtol=0)
 
@@ -62,14 +62,14 @@ def test_barring_nothing_equals_the_plain_forward_pass(model):
 @torch.no_grad()
 def test_in_single_precision_barring_nothing_is_within_1e_4():
     model = random_model(MODELS["registers"])
-    images = pictures(model).float()
+    images = random_images(model).float()
     found = bar_attention(model, images, bar_patches(model, []))
     torch.testing.assert_close(found, model(images), atol=1e-4, rtol=0)
 
 
 @torch.no_grad()
 def test_barred_in_all_layers_two_images_give_equal_logits(model):
-    images = pictures(model)
+    images = random_images(model)
     found = bar_attention(model, images, bar_patches(model, range(len(model.blocks))))
     assert torch.equal(found[0], found[1])
     assert (model(images)[0] - model(images)[1]).abs().max() > 1e-3
@@ -80,14 +80,14 @@ def test_barring_the_class_token_only_is_not_enough_with_registers():
     model = random_model(MODELS["registers"]).double()
     barred = bar_patches(model, range(len(model.blocks)))
     barred[:, 1 : model.num_prefix_tokens] = False
-    first, second = bar_attention(model, pictures(model), barred)
+    first, second = bar_attention(model, random_images(model), barred)
     assert (first - second).abs().max() > 1e-6
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("layers", [[0], [1], [0, 1]])
 def test_some_layers_equal_torchs_own_masked_attention(model, layers):
-    images, barred = pictures(model), bar_patches(model, layers)
+    images, barred = random_images(model), bar_patches(model, layers)
     found = bar_attention(model, images, barred)
     torch.testing.assert_close(found, masked_by_hand(model, images, barred), atol=1e-9, rtol=0)
     assert (found - model(images)).abs().max() > 1e-6
@@ -95,7 +95,7 @@ def test_some_layers_equal_torchs_own_masked_attention(model, layers):
 
 @torch.no_grad()
 def test_each_image_may_have_a_mask_of_its_own_and_the_model_is_left_as_it_was(model):
-    images, weights = pictures(model), copy.deepcopy(model.state_dict())
+    images, weights = random_images(model), copy.deepcopy(model.state_dict())
     first, second = bar_patches(model, [0]), bar_patches(model, [1])
     found = bar_attention(model, images, torch.stack([first, second], dim=1))  # (L, B, N, N)
     torch.testing.assert_close(found[:1], bar_attention(model, images[:1], first))
@@ -112,7 +112,7 @@ def test_the_mask_covers_special_tokens_and_patches_only():
 
 def test_what_cannot_be_barred_is_named():
     model = random_model(VIT)
-    images, barred = pictures(model).float(), bar_patches(model, [])
+    images, barred = random_images(model).float(), bar_patches(model, [])
     with pytest.raises(ValueError, match=r"no layer 3: the model has layers 0\.\.2"):
         bar_patches(model, [3])
     with pytest.raises(ValueError, match="mean of its patch tokens"):
@@ -131,7 +131,7 @@ def test_the_benchmark_counts_what_stays_the_same():
     assert mean == pytest.approx((0.4 + 0.7 + 0.9) / 3)
     assert same == pytest.approx(2 / 3)
     model = random_model(VIT)
-    pixels = pictures(model, batch=3).float()
+    pixels = random_images(model, batch=3).float()
     torch.testing.assert_close(
         probabilities(model, pixels, []), model(pixels).softmax(1), atol=1e-5, rtol=0
     )

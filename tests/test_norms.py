@@ -3,25 +3,16 @@
 import pytest
 import torch
 
-from tests.making import KINDS, VIT, random_model, timm_spec
+from tests.making import ATTENTION_MODELS, random_images, random_model, timm_spec
 from vitdemo.attention import trace
 from vitdemo.attention.norms import head_norms, layer_norms, norm_shares, value_products
 
-MODELS = {
-    "ours": VIT,
-    **KINDS,
-    "q/k norm and LayerScale": timm_spec(qk_norm=True, init_values=0.5),
-}
+MODELS = ATTENTION_MODELS
 
 
 @pytest.fixture(params=MODELS)
 def model(request):
     return random_model(MODELS[request.param]).double()
-
-
-def pictures(model, batch=2):
-    size = (batch, 3, *model.patch_embed.img_size)
-    return torch.randn(size, generator=torch.Generator().manual_seed(1)).double()
 
 
 def received(model, layer, tokens, attention):
@@ -43,7 +34,7 @@ def received(model, layer, tokens, attention):
 
 @torch.no_grad()
 def test_norms_equal_those_of_explicit_vectors(model):
-    found = trace(model, pictures(model))
+    found = trace(model, random_images(model))
     products = value_products(model, found.tokens)
     L, H = len(model.blocks), model.blocks[0].attn.num_heads
     assert products.shape == (L, 2, found.tokens.shape[2], H, H)
@@ -59,7 +50,7 @@ def test_norms_equal_those_of_explicit_vectors(model):
 
 @torch.no_grad()
 def test_the_vectors_sum_to_what_the_attention_adds_to_the_residual_stream(model):
-    images = pictures(model)
+    images = random_images(model)
     found, added = trace(model, images), []
     block = model.blocks[1]
     part = block.ls1 if hasattr(block, "ls1") else block.attn
@@ -75,8 +66,8 @@ def test_the_vectors_sum_to_what_the_attention_adds_to_the_residual_stream(model
 @torch.no_grad()
 def test_single_precision_is_close_to_double():
     model = random_model(MODELS["registers"])
-    found = trace(model, pictures(model).float())
-    exact = trace(model.double(), pictures(model))
+    found = trace(model, random_images(model).float())
+    exact = trace(model.double(), random_images(model))
     for norms in (head_norms, layer_norms):
         wanted = norm_shares(norms(exact.attention, value_products(model, exact.tokens)))
         single = model.float()
@@ -99,6 +90,6 @@ def test_a_token_without_a_value_passes_on_nothing_however_large_its_weight():
 
 def test_joined_heads_that_are_normalised_are_refused():
     model = random_model(timm_spec(scale_attn_norm=True))
-    tokens = trace(model, pictures(model).float()).tokens
+    tokens = trace(model, random_images(model).float()).tokens
     with pytest.raises(TypeError, match="normalises its joined heads"):
         value_products(model, tokens)

@@ -8,6 +8,7 @@ import torch
 from vitdemo import data, runs
 from vitdemo.errors import RunError
 from vitdemo.training import predict
+from vitdemo.training.pictures import split_labels
 
 
 def check_classes(run: runs.Run, source: data.Source) -> None:
@@ -29,11 +30,14 @@ def split_of(run: runs.Run, source: data.Source) -> tuple[data.Pictures, data.Pi
     if data.fingerprint(pictures, source.classes) != begun:
         return None
     recipe = run.config["recipe"]
-    kept, held = data.stratified_split(pictures.labels, recipe["validation_share"], recipe["seed"])
+    kept, held = split_labels(
+        pictures.labels,
+        recipe["validation_share"],
+        recipe["seed"],
+        recipe.get("train_pictures", 0),
+    )
     if run.config.get("split", {}).get("validation_pictures", len(held)) != len(held):
         return None
-    if count := recipe.get("train_pictures"):  # as `training.pictures.split` chooses them
-        kept = kept[data.stratified_subset(pictures.labels[kept], count, recipe["seed"])]
     return pictures.subset(kept), pictures.subset(held)
 
 

@@ -19,22 +19,32 @@ def split(
     Every class is in both. Raises `VitdemoError` if the crop padding or the number of training
     images is too large, `DataError` naming a class (by its name in `classes`) with a single image.
     """
-    kept, held = data.stratified_split(
-        pictures.labels, recipe.validation_share, recipe.seed, classes
+    kept, held = split_labels(
+        pictures.labels, recipe.validation_share, recipe.seed, recipe.train_pictures, classes
     )
     if recipe.crop_padding >= pictures.images.shape[-1]:
         raise VitdemoError(
             f"crop_padding {recipe.crop_padding} is too large for images of "
             f"{pictures.images.shape[-1]} pixels: choose a smaller value."
         )
-    if recipe.train_pictures >= len(kept):
+    return kept, held
+
+
+def split_labels(
+    labels: torch.Tensor, share: float, seed: int, count: int = 0, classes: Sequence[str] = ()
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Split labels (N,) into sorted indices for training (`count` of them; 0: all) and validation.
+
+    Raises `DataError` for a class with a single image, `VitdemoError` if `count` is too large.
+    """
+    kept, held = data.stratified_split(labels, share, seed, classes)
+    if count >= len(kept):
         raise VitdemoError(
-            f"train_pictures is {recipe.train_pictures}, but the training set has only {len(kept)} "
+            f"train_pictures is {count}, but the training set has only {len(kept)} "
             "images after the validation split: choose a smaller number, or 0 for all."
         )
-    if recipe.train_pictures:
-        labels = pictures.labels[kept]
-        kept = kept[data.stratified_subset(labels, recipe.train_pictures, recipe.seed)]
+    if count:
+        kept = kept[data.stratified_subset(labels[kept], count, seed)]
     return kept, held
 
 
